@@ -1,0 +1,95 @@
+//! Activation records.
+
+use std::sync::Arc;
+
+use axum::{
+    Json,
+    extract::{Path, State},
+};
+use flint_model::{Activation, ActivationId, LogLine, Timestamp};
+use flint_store::ActivationQuery;
+use serde::Deserialize;
+
+use crate::{
+    Native,
+    auth::Tenant,
+    error::{ApiError, Asked},
+    functions::{MOST, PageQuery},
+    resource::{ActivationList, ActivationResource},
+};
+
+/// Which records.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct ListQuery {
+    limit: Option<usize>,
+    skip: usize,
+    function: Option<String>,
+    since: Option<u64>,
+    upto: Option<u64>,
+    logs: bool,
+}
+
+/// Records of the namespace, the latest first.
+#[utoipa::path(get, path = "/v1/activations", tag = "activations",
+    params(
+        ("limit" = Option<usize>, Query, description = "At most so many, up to 1000"),
+        ("skip" = Option<usize>, Query, description = "After so many"),
+        ("function" = Option<String>, Query, description = "Only of this function, `name` or `package/name`"),
+        ("since" = Option<u64>, Query, description = "Only those that began at this time or later, in milliseconds since 1970"),
+        ("upto" = Option<u64>, Query, description = "Only those that began at this time or earlier"),
+        ("logs" = Option<bool>, Query, description = "With what they logged"),
+    ),
+    responses((status = 200, body = ActivationList)))]
+pub(crate) async fn list(
+    State(native): State<Arc<Native>>,
+    tenant: Tenant,
+    Asked(query): Asked<ListQuery>,
+) -> Result<Json<ActivationList>, ApiError> {
+    let page = PageQuery { limit: query.limit.unwrap_or(100).min(MOST), skip: query.skip }.page();
+    let which = ActivationQuery {
+        name: query.function,
+        since: query.since.map(Timestamp::from_millis),
+        upto: query.upto.map(Timestamp::from_millis),
+    };
+    let namespace = &tenant.caller.namespace.name;
+    let records = native.controller.activations(&tenant.caller, namespace, &which, page, query.logs).await?;
+    Ok(Json(ActivationList { activations: records.into_iter().map(ActivationResource::from).collect() }))
+}
+
+async fn find(native: &Native, tenant: &Tenant, id: &str) -> Result<Activation, ApiError> {
+    let parsed: ActivationId = id.parse().map_err(|_| {
+        ApiError::invalid(format!("'{id}' is not an activation id: it has 32 hex digits"))
+            .hint("`flint activations` lists them")
+    })?;
+    let namespace = &tenant.caller.namespace.name;
+    native
+        .controller
+        .activation(&tenant.caller, namespace, parsed)
+        .await
+        .map_err(|error| ApiError::no_activation(error, id))
+}
+
+/// One record with its logs.
+#[utoipa::path(get, path = "/v1/activations/{id}", tag = "activations",
+    params(("id" = String, Path, description = "32 hex digits")),
+    responses((status = 200, body = ActivationResource), (status = 404, body = crate::resource::ErrorBody)))]
+pub(crate) async fn get(
+    State(native): State<Arc<Native>>,
+    tenant: Tenant,
+    Path(id): Path<String>,
+) -> Result<Json<ActivationResource>, ApiError> {
+    Ok(Json(find(&native, &tenant, &id).await?.into()))
+}
+
+/// What one activation logged, in order.
+#[utoipa::path(get, path = "/v1/activations/{id}/logs", tag = "activations",
+    params(("id" = String, Path, description = "32 hex digits")),
+    responses((status = 200, body = Vec<Object>), (status = 404, body = crate::resource::ErrorBody)))]
+pub(crate) async fn logs(
+    State(native): State<Arc<Native>>,
+    tenant: Tenant,
+    Path(id): Path<String>,
+) -> Result<Json<Vec<LogLine>>, ApiError> {
+    Ok(Json(find(&native, &tenant, &id).await?.logs))
+}

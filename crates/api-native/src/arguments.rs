@@ -1,0 +1,137 @@
+//! What a call's query says: options of this API, and arguments for the function.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde_json::{Map, Value};
+
+use crate::error::ApiError;
+
+/// A query, taken apart.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct CallQuery {
+    /// `async=true`: answer as soon as the call is durable.
+    pub(crate) asynchronous: bool,
+    /// `record=true`: answer with the activation record.
+    pub(crate) record: bool,
+    /// `wait_ms=N`: wait no longer than this.
+    pub(crate) wait: Option<Duration>,
+    /// The rest, as it came.
+    pub(crate) rest: String,
+}
+
+impl CallQuery {
+    pub(crate) fn parse(query: Option<&str>) -> Result<Self, ApiError> {
+        let mut parsed = Self::default();
+        let Some(query) = query.filter(|query| !query.is_empty()) else { return Ok(parsed) };
+        let flag = |name: &str, value: &str| match value {
+            "" | "true" | "1" => Ok(true),
+            "false" | "0" => Ok(false),
+            _ => Err(ApiError::invalid(format!("{name}={value}: write true or false"))),
+        };
+        let mut rest = Vec::new();
+        for pair in query.split('&') {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            match name {
+                "async" => parsed.asynchronous = flag(name, value)?,
+                "record" => parsed.record = flag(name, value)?,
+                "wait_ms" => {
+                    let millis = value.parse().map_err(|_| {
+                        ApiError::invalid(format!("wait_ms={value} is not a number of milliseconds"))
+                    })?;
+                    parsed.wait = Some(Duration::from_millis(millis));
+                }
+                _ => rest.push(pair),
+            }
+        }
+        parsed.rest = rest.join("&");
+        Ok(parsed)
+    }
+}
+
+/// The arguments of a call: those of the query, as strings, under those of the JSON body.
+pub(crate) fn merged(query: &str, body: Bytes) -> Result<Bytes, ApiError> {
+    if query.is_empty() {
+        return Ok(body);
+    }
+    let mut arguments: Map<String, Value> =
+        query.split('&').filter(|pair| !pair.is_empty()).map(pair).collect();
+    if !body.is_empty() {
+        let own: Map<String, Value> = serde_json::from_slice(&body).map_err(|error| {
+            ApiError::invalid(format!("the body is not a JSON object: {error}"))
+                .hint("arguments are a JSON object; send anything else with its own content type")
+        })?;
+        arguments.extend(own);
+    }
+    Ok(Value::Object(arguments).to_string().into())
+}
+
+fn pair(text: &str) -> (String, Value) {
+    let (name, value) = text.split_once('=').unwrap_or((text, ""));
+    (decoded(name), Value::String(decoded(value)))
+}
+
+/// Percent-decoding with `+` as a space, as forms write it; what is not well-formed stays as it is.
+fn decoded(text: &str) -> String {
+    let bytes = text.as_bytes();
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        let hex = |offset: usize| bytes.get(at + offset).and_then(|byte| char::from(*byte).to_digit(16));
+        match (bytes[at], hex(1), hex(2)) {
+            // Two hex digits are at most 255.
+            (b'%', Some(high), Some(low)) => {
+                out.push((high * 16 + low) as u8);
+                at += 3;
+            }
+            (b'+', ..) => {
+                out.push(b' ');
+                at += 1;
+            }
+            (other, ..) => {
+                out.push(other);
+                at += 1;
+            }
+        }
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn options_are_told_from_arguments() {
+        let query = CallQuery::parse(Some("async=true&max=128&wait_ms=50&record&x=%20a")).unwrap();
+        assert!(query.asynchronous && query.record);
+        assert_eq!((query.wait, query.rest.as_str()), (Some(Duration::from_millis(50)), "max=128&x=%20a"));
+        assert!(
+            CallQuery::parse(Some("async=maybe")).is_err() && CallQuery::parse(Some("wait_ms=soon")).is_err()
+        );
+        assert_eq!(CallQuery::parse(None).unwrap(), CallQuery::default());
+    }
+
+    #[test]
+    fn the_body_wins_over_the_query() {
+        let merge = |query: &str, body: &'static str| merged(query, Bytes::from_static(body.as_bytes()));
+        let value = |bytes: Bytes| serde_json::from_slice::<Value>(&bytes).unwrap();
+        assert_eq!(
+            value(merge("a=1&b=x+y%21&c", r#"{"a":2}"#).unwrap()),
+            json!({"a": 2, "b": "x y!", "c": ""})
+        );
+        assert_eq!(merge("", "not json").unwrap(), "not json", "the controller refuses it");
+        assert!(merge("a=1", "[1]").is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn no_query_makes_the_parsers_panic(query in "\\PC{0,60}") {
+            let _ = CallQuery::parse(Some(&query));
+            let _ = merged(&query, Bytes::new());
+        }
+    }
+}

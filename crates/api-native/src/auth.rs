@@ -1,0 +1,91 @@
+//! Who is calling.
+
+use axum::{
+    extract::{FromRequestParts, OptionalFromRequestParts},
+    http::{header, request::Parts},
+};
+use base64::{Engine, engine::general_purpose::STANDARD};
+use flint_controller::Caller;
+use flint_model::ApiKey;
+use std::{convert::Infallible, sync::Arc};
+
+use crate::{Native, error::ApiError};
+
+/// A namespace's key, checked.
+pub(crate) struct Tenant {
+    pub(crate) caller: Caller,
+    /// The key as it came, for functions that call Flint back.
+    pub(crate) key: Arc<str>,
+}
+
+/// The operator's key, checked.
+pub(crate) struct Operator;
+
+impl FromRequestParts<Arc<Native>> for Tenant {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, native: &Arc<Native>) -> Result<Self, ApiError> {
+        let key = presented(parts)?;
+        match native.controller.authenticate(&key).await {
+            Ok(caller) => Ok(Self { caller, key: key.into() }),
+            Err(_) if native.is_operator(&key) => Err(ApiError::wrong_scope(
+                "the operator's key opens no namespace",
+                "use a key of the namespace; `flint namespace keys NAME --add` makes one",
+            )),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl FromRequestParts<Arc<Native>> for Operator {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, native: &Arc<Native>) -> Result<Self, ApiError> {
+        let key = presented(parts)?;
+        if native.is_operator(&key) {
+            return Ok(Self);
+        }
+        // A key that is no key at all is told from one that opens something else.
+        native.controller.authenticate(&key).await?;
+        Err(ApiError::wrong_scope(
+            "this needs the operator's key, which is in operator.json of the server's data directory",
+            "run the command on the server's machine with its --data-dir",
+        ))
+    }
+}
+
+/// Whether the operator is calling; nobody else is refused.
+impl OptionalFromRequestParts<Arc<Native>> for Operator {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, native: &Arc<Native>) -> Result<Option<Self>, Infallible> {
+        Ok(presented(parts).is_ok_and(|key| native.is_operator(&key)).then_some(Self))
+    }
+}
+
+impl Native {
+    fn is_operator(&self, key: &str) -> bool {
+        let same = |expected: &ApiKey| {
+            let expected = expected.expose();
+            // Without stopping at the first difference, so that the time taken says nothing about it.
+            expected.len() == key.len()
+                && expected.bytes().zip(key.bytes()).fold(0, |different, (a, b)| different | (a ^ b)) == 0
+        };
+        self.config.operator.as_ref().is_some_and(same)
+    }
+}
+
+/// `uuid:secret` as the request brings it: Bearer, or Basic.
+fn presented(parts: &Parts) -> Result<String, ApiError> {
+    let value = parts.headers.get(header::AUTHORIZATION).ok_or_else(ApiError::no_key)?;
+    let text = value.to_str().map_err(|_| ApiError::bad_key())?;
+    let (scheme, rest) = text.split_once(' ').ok_or_else(ApiError::bad_key)?;
+    if scheme.eq_ignore_ascii_case("bearer") {
+        return Ok(rest.trim().to_owned());
+    }
+    if scheme.eq_ignore_ascii_case("basic") {
+        let bytes = STANDARD.decode(rest.trim()).map_err(|_| ApiError::bad_key())?;
+        return String::from_utf8(bytes).map_err(|_| ApiError::bad_key());
+    }
+    Err(ApiError::bad_key())
+}

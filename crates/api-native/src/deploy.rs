@@ -1,0 +1,231 @@
+//! Deploying.
+
+use std::sync::Arc;
+
+use axum::{
+    Json,
+    body::Body as HttpBody,
+    extract::{Path, Request, State},
+    http::{HeaderMap, HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use base64::{Engine, engine::general_purpose::STANDARD};
+use bytes::Bytes;
+use flint_controller::{LimitsWish, PrepareWhen, PutCode, PutFunction, StrategyWish};
+use flint_model::{Annotations, CodeFormat, FunctionLimits, FunctionPath, Parameter, Parameters};
+use serde::Deserialize;
+
+use crate::{
+    Native,
+    auth::Tenant,
+    body::{collect, written},
+    error::{ApiError, Asked},
+    functions::path_of,
+    resource::{CodeUpload, DeployRequest, DeployResult, FunctionResource, LimitsPatch, ProgressLine},
+};
+
+/// What JSON adds around code: base64 is a third longer, and parameters and annotations have bounds of their own.
+const AROUND_CODE: u64 = 4 << 20;
+
+/// Creates or replaces a function. The body is a `DeployRequest` in JSON, or the code itself with another content type:
+/// `application/zip`, `application/gzip`, `application/java-archive`, `application/octet-stream` (an executable) or `text/*`
+/// (source), with `kind`, `main` and the like in the query. With `Accept: application/x-ndjson` the answer is a line of
+/// JSON for each step, at last a `result` or an `error`.
+#[utoipa::path(put, path = "/v1/functions/{name}", tag = "functions",
+    params(
+        ("name" = String, Path, description = "`name`, or `package%2Fname`"),
+        ("kind" = Option<String>, Query, description = "With code as the body: the runtime"),
+        ("main" = Option<String>, Query, description = "With code as the body: the entry point"),
+        ("contract" = Option<String>, Query, description = "With code as the body: how the code receives a call"),
+        ("memory_mb" = Option<u64>, Query, description = "With code as the body: memory"),
+        ("timeout_ms" = Option<u64>, Query, description = "With code as the body: time limit"),
+    ),
+    request_body(content((DeployRequest = "application/json"), (String = "application/zip"), (String = "text/plain"))),
+    responses((status = 200, body = DeployResult), (status = 201, body = DeployResult), (status = 400, body = crate::resource::ErrorBody), (status = 413, body = crate::resource::ErrorBody)))]
+pub(crate) async fn deploy(
+    State(native): State<Arc<Native>>,
+    tenant: Tenant,
+    Path(name): Path<String>,
+    Asked(query): Asked<RawOptions>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let path = path_of(&tenant.caller, &name)?;
+    let (parts, body) = request.into_parts();
+    let asked = read(&native, &parts.headers, query, body).await?;
+    let mut put = put_of(asked, &native.controller.config().defaults)?;
+    // A deploy says all of what a function is: annotations that it does not name are gone.
+    if let Ok(old) = native.controller.function(&tenant.caller, &path).await {
+        put.remove_annotations = old.annotations.iter().map(|(key, _)| key.to_owned()).collect();
+    }
+    match wants_progress(&parts.headers) {
+        true => Ok(with_progress(native, tenant, path, put)),
+        false => {
+            let result = carry_out(&native, &tenant, path, put, &|_| {}).await?;
+            let status = if result.created { StatusCode::CREATED } else { StatusCode::OK };
+            Ok((status, Json(result)).into_response())
+        }
+    }
+}
+
+/// What may stand beside code that is the body.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct RawOptions {
+    kind: Option<String>,
+    main: Option<String>,
+    contract: Option<String>,
+    memory_mb: Option<u64>,
+    timeout_ms: Option<u64>,
+}
+
+async fn read(
+    native: &Native,
+    headers: &HeaderMap,
+    query: RawOptions,
+    body: HttpBody,
+) -> Result<Upload, ApiError> {
+    let media = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let essence = media.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let max_code = native.controller.config().limits.bounds.max_code.as_u64();
+    if essence == "application/json" {
+        let body = collect(body, max_code / 3 * 4 + AROUND_CODE).await?;
+        let request: DeployRequest = serde_json::from_slice(&body).map_err(|error| {
+            ApiError::invalid(format!("the body is not a deploy request: {error}"))
+                .hint("GET /v1/openapi.json describes it, see DeployRequest")
+        })?;
+        let code = request.code.as_ref().map(decode).transpose()?;
+        return Ok(Upload { request, code });
+    }
+    let format = match essence.as_str() {
+        "application/zip" => Some(CodeFormat::Zip),
+        "application/gzip" | "application/x-gzip" | "application/x-tar+gzip" => Some(CodeFormat::TarGz),
+        "application/java-archive" => Some(CodeFormat::Jar),
+        "application/octet-stream" => None,
+        "text/javascript" | "application/javascript" | "text/x-python" | "text/x-java" | "text/plain" => {
+            Some(CodeFormat::Source)
+        }
+        _ => {
+            return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", format!("'{essence}' is not a type of code"))
+                .hint("send application/json (a DeployRequest), application/zip, application/gzip, application/java-archive, application/octet-stream or text/plain"));
+        }
+    };
+    let contract = query
+        .contract
+        .map(|text| text.parse())
+        .transpose()
+        .map_err(|error| ApiError::invalid(format!("{error}")))?;
+    let limits =
+        LimitsPatch { memory_mb: query.memory_mb, timeout_ms: query.timeout_ms, ..LimitsPatch::default() };
+    let request =
+        DeployRequest { kind: query.kind, main: query.main, contract, limits, ..DeployRequest::default() };
+    let content = collect(body, max_code).await?;
+    Ok(Upload { request, code: Some((format, content)) })
+}
+
+/// A request with its code decoded. Without a format, Flint recognises it.
+struct Upload {
+    request: DeployRequest,
+    code: Option<(Option<CodeFormat>, Bytes)>,
+}
+
+fn decode(upload: &CodeUpload) -> Result<(Option<CodeFormat>, Bytes), ApiError> {
+    let content = match (&upload.text, &upload.base64) {
+        (Some(text), None) => Bytes::copy_from_slice(text.as_bytes()),
+        (None, Some(base64)) => STANDARD
+            .decode(base64)
+            .map_err(|error| ApiError::invalid(format!("code.base64 is not base64: {error}")))?
+            .into(),
+        _ => return Err(ApiError::invalid("code needs exactly one of 'text' and 'base64'")),
+    };
+    Ok((Some(upload.format), content))
+}
+
+/// What is absent gets its default; only the parts of the strategy keep what they were, unless the runtime or the contract changes.
+fn put_of(Upload { request, code }: Upload, defaults: &FunctionLimits) -> Result<PutFunction, ApiError> {
+    let code = match code {
+        None => None,
+        Some((format, content)) => {
+            if content.is_empty() {
+                return Err(ApiError::invalid("the code is empty"));
+            }
+            let kind = request.kind.ok_or_else(|| {
+                ApiError::invalid("'kind' is missing")
+                    .hint("say which runtime the code is for, for example nodejs, python, java or native")
+            })?;
+            Some(PutCode { kind, content, format, main: request.main.filter(|main| !main.trim().is_empty()) })
+        }
+    };
+    let mut annotations = Annotations::default();
+    for (key, value) in request.annotations {
+        annotations.set(key, value);
+    }
+    let limits = request.limits.apply(defaults.clone());
+    Ok(PutFunction {
+        overwrite: true,
+        code,
+        strategy: StrategyWish {
+            contract: request.contract,
+            isolation: request.isolation,
+            start: request.start,
+            reuse: request.reuse,
+        },
+        network: Some(request.network.unwrap_or_default()),
+        limits: LimitsWish {
+            timeout: Some(limits.timeout),
+            memory: Some(limits.memory),
+            logs: Some(limits.logs),
+            concurrency: Some(limits.concurrency.get()),
+            instances: limits.instances.map(|count| count.get()),
+            cpu_millis: Some(limits.cpu_millis),
+            processes: Some(limits.processes),
+            tmp: Some(limits.tmp),
+        },
+        parameters: Some(Parameters(request.parameters.into_iter().map(Parameter::from).collect())),
+        annotations,
+        prepare: PrepareWhen::Now,
+        ..PutFunction::default()
+    })
+}
+
+async fn carry_out(
+    native: &Native,
+    tenant: &Tenant,
+    path: FunctionPath,
+    put: PutFunction,
+    progress: &(dyn Fn(&str) + Send + Sync),
+) -> Result<DeployResult, ApiError> {
+    let deployed = native.controller.put_function(&tenant.caller, path, put, progress).await?;
+    Ok(DeployResult {
+        function: FunctionResource::from(&*deployed.function),
+        created: deployed.created,
+        steps: deployed.steps,
+        prepare_us: u64::try_from(deployed.took.as_micros()).unwrap_or(u64::MAX),
+    })
+}
+
+fn wants_progress(headers: &HeaderMap) -> bool {
+    headers
+        .get(header::ACCEPT)
+        .and_then(|value| value.to_str().ok())
+        .is_some_and(|accept| accept.contains("application/x-ndjson"))
+}
+
+/// The deploy goes on to its end also when the client goes away.
+fn with_progress(native: Arc<Native>, tenant: Tenant, path: FunctionPath, put: PutFunction) -> Response {
+    let (sender, body) = written();
+    let line = |line: &ProgressLine| {
+        let mut text = serde_json::to_vec(line).unwrap_or_default();
+        text.push(b'\n');
+        Bytes::from(text)
+    };
+    tokio::spawn(async move {
+        // A client that reads slowly misses steps, never the result.
+        let progress = |step: &str| drop(sender.try_send(line(&ProgressLine::Progress(step.to_owned()))));
+        let last = match carry_out(&native, &tenant, path, put, &progress).await {
+            Ok(result) => ProgressLine::Result(Box::new(result)),
+            Err(error) => ProgressLine::Error(error.into_detail()),
+        };
+        let _ = sender.send(line(&last)).await;
+    });
+    ([(header::CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"))], body).into_response()
+}

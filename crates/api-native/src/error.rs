@@ -1,0 +1,215 @@
+//! Refusals: status, code, cause, next step.
+
+use axum::{
+    Json,
+    extract::{
+        FromRequest, FromRequestParts, Query, Request,
+        rejection::{JsonRejection, QueryRejection},
+    },
+    http::{HeaderValue, StatusCode, Uri, header, request::Parts},
+    response::{IntoResponse, Response},
+};
+use flint_controller::{ControllerError, ErrorKind};
+use serde::de::DeserializeOwned;
+
+use crate::resource::{ErrorBody, ErrorDetail};
+
+/// A refusal.
+#[derive(Debug)]
+pub(crate) struct ApiError {
+    status: StatusCode,
+    body: ErrorBody,
+    /// How many seconds to wait before trying again.
+    retry_after: Option<u32>,
+}
+
+impl ApiError {
+    pub(crate) fn new(status: StatusCode, code: &str, message: impl Into<String>) -> Self {
+        Self { status, body: ErrorBody::new(code, message), retry_after: None }
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.body = self.body.hint(hint);
+        self
+    }
+
+    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "invalid", message)
+    }
+
+    pub(crate) fn no_key() -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "unauthenticated", "the request has no key")
+            .hint("send `Authorization: Bearer uuid:secret`; with the command line use --auth, FLINT_AUTH or ~/.config/flint/auth")
+    }
+
+    pub(crate) fn bad_key() -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "unauthenticated", "the key is malformed, unknown, or its namespace is blocked")
+            .hint("a key is a UUID, a colon and 64 letters and digits; the guest key works only while the server listens on loopback")
+    }
+
+    pub(crate) fn wrong_scope(message: &str, hint: &str) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "forbidden", message).hint(hint)
+    }
+
+    /// Nothing of that name: the controller's own words do not say what was looked for.
+    pub(crate) fn no_function(error: ControllerError, namespace: &str, name: &str) -> Self {
+        match error {
+            ControllerError::NotFound | ControllerError::NoSuch(_) => Self::new(
+                StatusCode::NOT_FOUND,
+                "not_found",
+                format!("there is no function '{name}' in namespace '{namespace}'"),
+            )
+            .hint("`flint list` shows what is there; `flint deploy FILE --name NAME` creates one"),
+            other => other.into(),
+        }
+    }
+
+    /// The same for a record.
+    pub(crate) fn no_activation(error: ControllerError, id: &str) -> Self {
+        match error {
+            ControllerError::NotFound | ControllerError::NoSuch(_) => Self::new(
+                StatusCode::NOT_FOUND,
+                "not_found",
+                format!("there is no record of activation {id}"),
+            )
+            .hint("`flint activations` shows what is recorded; a call that still runs has no record yet"),
+            other => other.into(),
+        }
+    }
+
+    /// The same for a namespace.
+    pub(crate) fn no_namespace(error: ControllerError, name: &str) -> Self {
+        match error {
+            ControllerError::NoSuch(what) if what != name => Self::new(
+                StatusCode::NOT_FOUND,
+                "not_found",
+                format!("there is no key '{what}' in namespace '{name}'"),
+            )
+            .hint("`flint namespace keys NAME` lists them"),
+            ControllerError::NotFound | ControllerError::NoSuch(_) => {
+                Self::new(StatusCode::NOT_FOUND, "not_found", format!("there is no namespace '{name}'"))
+                    .hint("`flint namespace list` shows what is there")
+            }
+            ControllerError::Exists => {
+                Self::new(StatusCode::CONFLICT, "exists", format!("there is a namespace '{name}' already"))
+                    .hint("`flint namespace keys NAME --add` makes a further key for it")
+            }
+            other => other.into(),
+        }
+    }
+
+    /// What went wrong, for an answer that has begun already.
+    pub(crate) fn into_detail(self) -> ErrorDetail {
+        self.body.error
+    }
+}
+
+impl From<ControllerError> for ApiError {
+    fn from(error: ControllerError) -> Self {
+        let kind = error.kind();
+        if let Some(detail) = error.detail() {
+            tracing::error!(%detail, "a request failed");
+        }
+        let (status, code) = match kind {
+            ErrorKind::Invalid => (StatusCode::BAD_REQUEST, "invalid"),
+            ErrorKind::Unauthenticated => return Self::bad_key(),
+            ErrorKind::Forbidden => (StatusCode::FORBIDDEN, "forbidden"),
+            ErrorKind::NotFound => (StatusCode::NOT_FOUND, "not_found"),
+            ErrorKind::Conflict => (StatusCode::CONFLICT, "conflict"),
+            ErrorKind::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "too_large"),
+            ErrorKind::Throttled => (StatusCode::TOO_MANY_REQUESTS, "throttled"),
+            ErrorKind::Internal => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
+            ErrorKind::NotImplemented => (StatusCode::NOT_IMPLEMENTED, "not_implemented"),
+            ErrorKind::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
+        };
+        let refusal = Self::new(status, code, error.cause().unwrap_or_else(|| error.to_string()));
+        let mut refusal = match hint(&error) {
+            Some(hint) => refusal.hint(hint),
+            None => refusal,
+        };
+        refusal.retry_after = match kind {
+            ErrorKind::Unavailable | ErrorKind::Throttled => Some(1),
+            _ => None,
+        };
+        refusal
+    }
+}
+
+/// What to do next, where the cause alone does not say it.
+fn hint(error: &ControllerError) -> Option<&'static str> {
+    Some(match error {
+        ControllerError::UnknownKind { .. } | ControllerError::NotOnThisHost { .. } => {
+            "`flint doctor` shows what this host can run, and how to get what is missing"
+        }
+        ControllerError::NoCode => "send `code`: a new function needs some",
+        ControllerError::Race => "repeat the request",
+        ControllerError::Limit(_) => {
+            "the server's bounds are configuration keys limits.*; `flint config limits` shows them"
+        }
+        ControllerError::TooLarge { .. } => {
+            "the server's bounds are limits.max_code, limits.max_parameters, limits.max_payload and limits.max_body"
+        }
+        ControllerError::Rate { .. } => {
+            "wait for the next minute; the operator raises it by limits.invocations_per_minute, or with `flint namespace limits`"
+        }
+        ControllerError::Concurrency { .. } => {
+            "wait for calls to end; the operator raises it by limits.concurrent_invocations, or with `flint namespace limits`"
+        }
+        ControllerError::KindForbidden(_) => {
+            "the operator changes that with `flint namespace limits NAME --allowed-kinds …`"
+        }
+        ControllerError::Store(_) | ControllerError::Internal(_) => "the server's log has the cause",
+        _ => return None,
+    })
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let mut response = (self.status, Json(self.body)).into_response();
+        let headers = response.headers_mut();
+        if self.status == StatusCode::UNAUTHORIZED {
+            headers.insert(
+                header::WWW_AUTHENTICATE,
+                HeaderValue::from_static("Bearer realm=\"flint\", Basic realm=\"flint\""),
+            );
+        }
+        if let Some(seconds) = self.retry_after {
+            headers.insert(header::RETRY_AFTER, seconds.into());
+        }
+        response
+    }
+}
+
+/// An unknown path below `/v1`.
+pub(crate) async fn no_route(uri: Uri) -> ApiError {
+    ApiError::new(StatusCode::NOT_FOUND, "not_found", format!("the API has no {}", uri.path()))
+        .hint("GET /v1/openapi.json describes it")
+}
+
+/// A JSON body, refused in the words of this API.
+pub(crate) struct Body<T>(pub(crate) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
+        let refused = |rejection: JsonRejection| {
+            let status = rejection.status();
+            let code = if status == StatusCode::PAYLOAD_TOO_LARGE { "too_large" } else { "invalid" };
+            ApiError::new(status, code, rejection.body_text())
+        };
+        Json::from_request(request, state).await.map(|Json(body)| Self(body)).map_err(refused)
+    }
+}
+
+/// A query, refused in the words of this API.
+pub(crate) struct Asked<T>(pub(crate) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Asked<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let refused = |rejection: QueryRejection| ApiError::invalid(rejection.body_text());
+        Query::from_request_parts(parts, state).await.map(|Query(query)| Self(query)).map_err(refused)
+    }
+}

@@ -1,0 +1,138 @@
+//! Why a function runs the way it does.
+
+use std::sync::Arc;
+
+use axum::{
+    Json,
+    extract::{Path, State},
+};
+use flint_executor::Executor;
+use flint_model::{Function, Isolation, Network, Reuse, Start, Strategy};
+
+use crate::{
+    Native,
+    auth::Tenant,
+    error::ApiError,
+    functions::path_of,
+    resource::{AbilityState, FunctionExplanation, FunctionResource, StrategyVerdict},
+};
+
+/// Why a function runs the way it does, and what the host lacks for it.
+#[utoipa::path(get, path = "/v1/explain/{name}", tag = "functions",
+    params(("name" = String, Path, description = "`name`, or `package%2Fname`")),
+    responses((status = 200, body = FunctionExplanation), (status = 404, body = crate::resource::ErrorBody)))]
+pub(crate) async fn explain(
+    State(native): State<Arc<Native>>,
+    tenant: Tenant,
+    Path(name): Path<String>,
+) -> Result<Json<FunctionExplanation>, ApiError> {
+    let path = path_of(&tenant.caller, &name)?;
+    let function = native.controller.function(&tenant.caller, &path).await;
+    let function =
+        function.map_err(|error| ApiError::no_function(error, path.namespace.as_str(), &path.local()))?;
+    let kinds = native.controller.kinds();
+    let runtime = kinds.iter().find(|runtime| runtime.kind == function.kind);
+    let mut reasons = reasons(&function);
+    let mut lacking = Vec::new();
+    match runtime.map(|runtime| &runtime.state) {
+        Some(Ok(found)) => reasons.push(format!("its runtime {} is {found}", function.kind)),
+        Some(Err(missing)) => lacking.push(format!("the runtime {}: {missing}", function.kind)),
+        None => {}
+    }
+    let missing = native.config.abilities.iter().filter(|ability| ability.state == AbilityState::Missing);
+    lacking
+        .extend(missing.map(|ability| format!("{}: {}; {}", ability.name, ability.detail, ability.remedy)));
+    Ok(Json(FunctionExplanation {
+        strategy: function.strategy.into(),
+        function: FunctionResource::from(&*function),
+        reasons,
+        considered: considered(&function, &native.config.executors),
+        lacking,
+    }))
+}
+
+/// Ways to run a function, with what each is good for: `docs/architecture.md`, strategies.
+const WAYS: &[(Isolation, Start, Reuse, &str)] = &[
+    (
+        Isolation::Process,
+        Start::Spawn,
+        Reuse::Warm,
+        "a process that stays: quick for all calls but the first of an instance",
+    ),
+    (
+        Isolation::Process,
+        Start::Spawn,
+        Reuse::Never,
+        "a fresh process a call: nothing is shared, each call pays the start",
+    ),
+    (
+        Isolation::Process,
+        Start::Fork,
+        Reuse::Never,
+        "a fork of a warmed-up snapshot a call: nothing is shared, the start is short",
+    ),
+    (
+        Isolation::Wasm,
+        Start::Instantiate,
+        Reuse::Never,
+        "an instance of a compiled module a call: for compiled languages",
+    ),
+    (Isolation::Gvisor, Start::Spawn, Reuse::Warm, "a user-space kernel around each instance"),
+    (Isolation::Microvm, Start::Restore, Reuse::Never, "a virtual machine resumed from a snapshot a call"),
+];
+
+/// The ways to run this function, and which of them this server has.
+fn considered(function: &Function, executors: &[Arc<dyn Executor>]) -> Vec<StrategyVerdict> {
+    let own = function.strategy;
+    let verdict = |(isolation, start, reuse, what): &(Isolation, Start, Reuse, &str)| {
+        let strategy =
+            Strategy { isolation: *isolation, start: *start, reuse: *reuse, concurrency: own.concurrency };
+        let executor = executors.iter().find(|executor| executor.handles(&strategy, function.contract));
+        let picked = strategy == own;
+        let why = match (picked, executor) {
+            (true, _) => format!("picked: {what}"),
+            (false, Some(_)) => {
+                format!("possible with --isolation {isolation} --start {start} --reuse {reuse}: {what}")
+            }
+            (false, None) => {
+                format!("no executor of this server runs it with contract {}: {what}", function.contract)
+            }
+        };
+        StrategyVerdict {
+            strategy: strategy.to_string(),
+            executor: executor.map(|executor| executor.name().to_owned()),
+            picked,
+            why,
+        }
+    };
+    WAYS.iter().map(verdict).collect()
+}
+
+/// What the parts of a strategy mean for this function.
+fn reasons(function: &Function) -> Vec<String> {
+    let strategy = &function.strategy;
+    let start = match strategy.start {
+        Start::Spawn => "a new instance is a fresh process: works for every runtime",
+        Start::Fork => "a new instance is a fork of a live, warmed-up snapshot",
+        Start::Restore => "a new instance is resumed from a stored snapshot",
+        Start::Instantiate => "a new instance is made from a compiled module",
+    };
+    let reuse = match strategy.reuse {
+        Reuse::Warm => {
+            "an instance stays for further calls of this function: only the first call of an instance is cold"
+        }
+        Reuse::Never => "an instance serves one call and is gone: no call sees what another has left behind",
+    };
+    let network = match function.network {
+        Network::None => "it may connect to nothing but itself; `--network egress` gives it the outside",
+        Network::Egress => {
+            "it may connect to public addresses by NAT, not to this host or to other functions"
+        }
+    };
+    vec![
+        format!("contract {}: that is how its code takes a call", function.contract),
+        format!("isolation {}, start {}: {start}", strategy.isolation, strategy.start),
+        format!("reuse {}: {reuse}", strategy.reuse),
+        format!("network {}: {network}", function.network),
+    ]
+}

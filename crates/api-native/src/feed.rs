@@ -1,0 +1,69 @@
+//! News of activations that ended, for those who follow logs.
+
+use std::sync::Arc;
+
+use flint_model::Activation;
+use tokio::sync::broadcast;
+use tokio_util::sync::CancellationToken;
+
+/// Records that a slow follower may lag behind before it misses some.
+const BACKLOG: usize = 1024;
+
+/// Tells followers of every activation that ends. Costs nothing while nobody follows.
+#[derive(Clone, Debug)]
+pub struct ActivationFeed {
+    sender: broadcast::Sender<Arc<Activation>>,
+    closed: CancellationToken,
+}
+
+impl Default for ActivationFeed {
+    fn default() -> Self {
+        Self { sender: broadcast::Sender::new(BACKLOG), closed: CancellationToken::new() }
+    }
+}
+
+impl ActivationFeed {
+    /// Tells those who follow.
+    pub fn publish(&self, record: &Activation) {
+        if self.sender.receiver_count() > 0 {
+            // Fails only when the last follower has just gone.
+            let _ = self.sender.send(Arc::new(record.clone()));
+        }
+    }
+
+    /// Ends every follower's stream: the server is stopping.
+    pub fn close(&self) {
+        self.closed.cancel();
+    }
+
+    pub(crate) fn follow(&self) -> Follower {
+        Follower { records: self.sender.subscribe(), closed: self.closed.clone() }
+    }
+}
+
+/// One who follows.
+pub(crate) struct Follower {
+    records: broadcast::Receiver<Arc<Activation>>,
+    closed: CancellationToken,
+}
+
+/// What a follower hears.
+pub(crate) enum News {
+    Ended(Arc<Activation>),
+    /// So many were missed, because they came faster than they were read.
+    Missed(u64),
+}
+
+impl Follower {
+    /// The next news; `None` when the server is stopping. Cancellation-safe.
+    pub(crate) async fn next(&mut self) -> Option<News> {
+        tokio::select! {
+            () = self.closed.cancelled() => None,
+            record = self.records.recv() => match record {
+                Ok(record) => Some(News::Ended(record)),
+                Err(broadcast::error::RecvError::Lagged(count)) => Some(News::Missed(count)),
+                Err(broadcast::error::RecvError::Closed) => None,
+            },
+        }
+    }
+}

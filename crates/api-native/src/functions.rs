@@ -1,0 +1,130 @@
+//! Functions: list, read, delete.
+
+use std::sync::Arc;
+
+use axum::{
+    Json,
+    extract::{Path, State},
+    http::{HeaderName, HeaderValue, header},
+    response::{IntoResponse, Response},
+};
+use flint_controller::Caller;
+use flint_model::{CodeFormat, FunctionPath};
+use flint_store::Page;
+use serde::Deserialize;
+
+use crate::{
+    Native,
+    auth::Tenant,
+    error::{ApiError, Asked},
+    resource::{FunctionList, FunctionResource},
+};
+
+/// The most items on a page.
+pub(crate) const MOST: usize = 1000;
+
+/// Which part of a list.
+#[derive(Debug, Deserialize)]
+#[serde(default)]
+pub(crate) struct PageQuery {
+    pub(crate) limit: usize,
+    pub(crate) skip: usize,
+}
+
+impl Default for PageQuery {
+    fn default() -> Self {
+        Self { limit: 100, skip: 0 }
+    }
+}
+
+impl PageQuery {
+    pub(crate) fn page(&self) -> Page {
+        Page { skip: self.skip, limit: self.limit.min(MOST) }
+    }
+}
+
+/// `name` or `package/name` in the caller's namespace; with a leading slash, `/namespace/[package/]name`.
+pub(crate) fn path_of(caller: &Caller, name: &str) -> Result<FunctionPath, ApiError> {
+    let full = match name.starts_with('/') {
+        true => name.to_owned(),
+        false => format!("{}/{name}", caller.namespace.name),
+    };
+    full.parse().map_err(|error| {
+        ApiError::invalid(format!("'{name}' cannot be the name of a function: {error}"))
+            .hint("letters, digits, _ @ . & - and inner spaces are allowed, up to 256 characters")
+    })
+}
+
+/// The functions of the namespace.
+#[utoipa::path(get, path = "/v1/functions", tag = "functions",
+    params(("limit" = Option<usize>, Query, description = "At most so many, up to 1000"), ("skip" = Option<usize>, Query, description = "After so many")),
+    responses((status = 200, body = FunctionList), (status = 401, body = crate::resource::ErrorBody)))]
+pub(crate) async fn list(
+    State(native): State<Arc<Native>>,
+    tenant: Tenant,
+    Asked(query): Asked<PageQuery>,
+) -> Result<Json<FunctionList>, ApiError> {
+    let namespace = &tenant.caller.namespace.name;
+    let functions = native.controller.functions(&tenant.caller, namespace, None, query.page()).await?;
+    let total = native.controller.count_functions(&tenant.caller, namespace, None).await?;
+    Ok(Json(FunctionList { functions: functions.iter().map(FunctionResource::from).collect(), total }))
+}
+
+/// One function.
+#[utoipa::path(get, path = "/v1/functions/{name}", tag = "functions",
+    params(("name" = String, Path, description = "`name`, or `package%2Fname`")),
+    responses((status = 200, body = FunctionResource), (status = 404, body = crate::resource::ErrorBody)))]
+pub(crate) async fn get(
+    State(native): State<Arc<Native>>,
+    tenant: Tenant,
+    Path(name): Path<String>,
+) -> Result<Json<FunctionResource>, ApiError> {
+    let path = path_of(&tenant.caller, &name)?;
+    let function = native.controller.function(&tenant.caller, &path).await;
+    let function =
+        function.map_err(|error| ApiError::no_function(error, path.namespace.as_str(), &path.local()))?;
+    Ok(Json(FunctionResource::from(&*function)))
+}
+
+/// A function's code as it was deployed; header `X-Flint-Code-Format` says what it is.
+#[utoipa::path(get, path = "/v1/functions/{name}/code", tag = "functions",
+    params(("name" = String, Path, description = "`name`, or `package%2Fname`")),
+    responses((status = 200, content_type = "application/octet-stream", description = "The code"), (status = 404, body = crate::resource::ErrorBody)))]
+pub(crate) async fn code(
+    State(native): State<Arc<Native>>,
+    tenant: Tenant,
+    Path(name): Path<String>,
+) -> Result<Response, ApiError> {
+    let path = path_of(&tenant.caller, &name)?;
+    let missing = |error| ApiError::no_function(error, path.namespace.as_str(), &path.local());
+    let function = native.controller.function(&tenant.caller, &path).await.map_err(missing)?;
+    let code = native.controller.code(&function).await?;
+    let (media, word) = match function.code.format {
+        CodeFormat::Source => ("text/plain; charset=utf-8", "source"),
+        CodeFormat::Zip => ("application/zip", "zip"),
+        CodeFormat::TarGz => ("application/gzip", "targz"),
+        CodeFormat::Jar => ("application/java-archive", "jar"),
+        CodeFormat::Executable => ("application/octet-stream", "executable"),
+    };
+    let headers = [
+        (header::CONTENT_TYPE, HeaderValue::from_static(media)),
+        (HeaderName::from_static("x-flint-code-format"), HeaderValue::from_static(word)),
+    ];
+    Ok((headers, code).into_response())
+}
+
+/// Deletes a function and gives what it was.
+#[utoipa::path(delete, path = "/v1/functions/{name}", tag = "functions",
+    params(("name" = String, Path, description = "`name`, or `package%2Fname`")),
+    responses((status = 200, body = FunctionResource), (status = 404, body = crate::resource::ErrorBody)))]
+pub(crate) async fn delete(
+    State(native): State<Arc<Native>>,
+    tenant: Tenant,
+    Path(name): Path<String>,
+) -> Result<Json<FunctionResource>, ApiError> {
+    let path = path_of(&tenant.caller, &name)?;
+    let deleted = native.controller.delete_function(&tenant.caller, &path).await;
+    let deleted =
+        deleted.map_err(|error| ApiError::no_function(error, path.namespace.as_str(), &path.local()))?;
+    Ok(Json(FunctionResource::from(&*deleted)))
+}

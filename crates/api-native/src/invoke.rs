@@ -1,0 +1,221 @@
+//! Calls. Small JSON arguments take a short way: no stream, no HTTP head, parameters merged. Anything else is handed on as
+//! the HTTP request that it is.
+
+use std::{sync::Arc, time::Instant};
+
+use axum::{
+    extract::{Path, Request, State},
+    http::{HeaderMap, HeaderName, HeaderValue, header, request::Parts},
+    response::Response,
+};
+use flint_controller::{Accepts, Answer, Invocation, Mode};
+use flint_executor::{Body, CallHead};
+use flint_model::ActivationId;
+
+use crate::{
+    Native,
+    answer::{Accepted, accepted, finished, http_answer, record},
+    arguments::{CallQuery, merged},
+    auth::Tenant,
+    body::{collect, incoming},
+    error::ApiError,
+    functions::path_of,
+    resource::ErrorBody,
+};
+
+/// Calls a function. A JSON body is its arguments; a query adds to them. A body of any other type, or a path after `invoke`,
+/// reaches the function as the HTTP request it is. The answer is the function's own: header `X-Flint-Status` says how it ended,
+/// `X-Flint-Activation-Id` under which record.
+#[utoipa::path(post, path = "/v1/functions/{name}/invoke", tag = "functions",
+    params(
+        ("name" = String, Path, description = "`name`, or `package%2Fname`"),
+        ("async" = Option<bool>, Query, description = "Answer 202 as soon as the call is durable"),
+        ("record" = Option<bool>, Query, description = "Answer with the activation record instead of the function's answer"),
+        ("wait_ms" = Option<u64>, Query, description = "Wait no longer than this; then 202, and the call goes on by itself"),
+    ),
+    request_body(content = Object, content_type = "application/json"),
+    responses(
+        (status = 200, description = "The function's answer, or with `record=true` an ActivationResource"),
+        (status = 202, body = Accepted, description = "Accepted; it goes on by itself"),
+        (status = 422, description = "The function answered with an error of its own: `{\"error\": …}`"),
+        (status = 429, body = ErrorBody, description = "A limit of the namespace"),
+        (status = 500, description = "Flint could not run it"),
+        (status = 502, description = "The function is broken: it does not load, crashed, or exceeded a limit"),
+        (status = 503, body = ErrorBody, description = "No capacity now"),
+    ))]
+pub(crate) async fn invoke(
+    State(native): State<Arc<Native>>,
+    tenant: Tenant,
+    Path(name): Path<String>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    call(&native, &tenant, &name, None, request).await
+}
+
+/// The same with a path that the function sees.
+pub(crate) async fn invoke_path(
+    State(native): State<Arc<Native>>,
+    tenant: Tenant,
+    Path((name, rest)): Path<(String, String)>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    call(&native, &tenant, &name, Some(rest), request).await
+}
+
+async fn call(
+    native: &Arc<Native>,
+    tenant: &Tenant,
+    name: &str,
+    rest: Option<String>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let arrived = Instant::now();
+    let path = path_of(&tenant.caller, name)?;
+    let (parts, body) = request.into_parts();
+    let query = CallQuery::parse(parts.uri.query())?;
+    let bounds = &native.controller.config().limits.bounds;
+    let plain = rest.is_none() && takes_arguments(&parts);
+    let (head, body) = match plain {
+        true => {
+            let body = collect(body, bounds.max_payload.as_u64()).await?;
+            (None, Body::Full(merged(&query.rest, body)?))
+        }
+        false => (Some(head(&parts, rest, &query.rest)), incoming(body, bounds.max_body.as_u64()).await?),
+    };
+    let wait = query.wait.map_or(bounds.max_blocking_wait, |wait| wait.min(bounds.max_blocking_wait));
+    let invocation = Invocation {
+        path: path.clone(),
+        body,
+        head,
+        mode: if query.asynchronous { Mode::NonBlocking } else { Mode::Blocking { wait } },
+        accepts: Accepts::Http,
+        transaction: transaction(&parts.headers),
+        arrived,
+        api_key: Some(Arc::clone(&tenant.key)),
+    };
+    let answer = native.controller.invoke(&tenant.caller, invocation).await;
+    let answer =
+        answer.map_err(|error| ApiError::no_function(error, path.namespace.as_str(), &path.local()))?;
+    match answer {
+        Answer::Accepted(id) => Ok(accepted(id)),
+        answer if query.record => record(native, tenant, &path, answer).await,
+        Answer::Finished(activation) => Ok(finished(*activation)),
+        Answer::Http(answer) => Ok(http_answer(answer)),
+    }
+}
+
+/// Whether the body is arguments: JSON, or nothing at all.
+fn takes_arguments(parts: &Parts) -> bool {
+    match parts.headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes) {
+        Some(media) => {
+            let essence = media.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+            essence.eq_ignore_ascii_case(b"application/json")
+        }
+        None => {
+            !parts.headers.contains_key(header::TRANSFER_ENCODING)
+                && parts.headers.get(header::CONTENT_LENGTH).is_none_or(|length| length == "0")
+        }
+    }
+}
+
+/// The request as the function sees it: without what belongs to the connection or to Flint.
+fn head(parts: &Parts, rest: Option<String>, query: &str) -> Box<CallHead> {
+    const NOT_THE_FUNCTIONS: &[HeaderName] = &[
+        header::AUTHORIZATION,
+        header::CONNECTION,
+        header::HOST,
+        header::PROXY_AUTHENTICATE,
+        header::PROXY_AUTHORIZATION,
+        header::TE,
+        header::TRAILER,
+        header::TRANSFER_ENCODING,
+        header::UPGRADE,
+        header::EXPECT,
+    ];
+    let named_by_connection = |name: &HeaderName| {
+        let listed = parts.headers.get_all(header::CONNECTION).iter().filter_map(|value| value.to_str().ok());
+        listed
+            .flat_map(|list| list.split(','))
+            .any(|listed| listed.trim().eq_ignore_ascii_case(name.as_str()))
+    };
+    let mut headers = HeaderMap::with_capacity(parts.headers.len());
+    for (name, value) in &parts.headers {
+        if !NOT_THE_FUNCTIONS.contains(name) && name != "keep-alive" && !named_by_connection(name) {
+            headers.append(name.clone(), value.clone());
+        }
+    }
+    Box::new(CallHead {
+        method: parts.method.clone(),
+        path: format!("/{}", rest.unwrap_or_default()),
+        query: query.to_owned(),
+        headers,
+    })
+}
+
+/// The caller's own transaction id, if it is one, or a new one.
+fn transaction(headers: &HeaderMap) -> Arc<str> {
+    let own = headers.get("x-request-id").and_then(|value| value.to_str().ok());
+    match own.filter(|id| {
+        (1..=64).contains(&id.len())
+            && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
+    }) {
+        Some(id) => id.into(),
+        None => ActivationId::generate().to_string().into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::Method;
+
+    use super::*;
+
+    fn parts(headers: &[(&str, &str)]) -> Parts {
+        let mut request = axum::http::Request::builder().method(Method::POST).uri("/v1/functions/f/invoke");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        request.body(()).unwrap().into_parts().0
+    }
+
+    #[test]
+    fn json_and_nothing_are_arguments() {
+        for headers in [
+            &[][..],
+            &[("content-length", "0")],
+            &[("content-type", "Application/JSON; charset=utf-8"), ("content-length", "2")],
+        ] {
+            assert!(takes_arguments(&parts(headers)), "{headers:?}");
+        }
+        for headers in [
+            &[("content-length", "3")][..],
+            &[("transfer-encoding", "chunked")],
+            &[("content-type", "image/png")],
+        ] {
+            assert!(!takes_arguments(&parts(headers)), "{headers:?}");
+        }
+    }
+
+    #[test]
+    fn the_function_does_not_see_credentials_or_the_connections_headers() {
+        let parts = parts(&[
+            ("authorization", "Bearer x"),
+            ("connection", "x-hop, close"),
+            ("x-hop", "1"),
+            ("host", "h"),
+            ("x-mine", "2"),
+            ("cookie", "c"),
+        ]);
+        let head = head(&parts, Some("a/b".into()), "q=1");
+        assert_eq!((head.path.as_str(), head.query.as_str()), ("/a/b", "q=1"));
+        let names: Vec<_> = head.headers.keys().map(HeaderName::as_str).collect();
+        assert_eq!(names, ["x-mine", "cookie"]);
+    }
+
+    #[test]
+    fn a_transaction_id_from_outside_is_taken_only_when_it_is_harmless() {
+        assert_eq!(&*transaction(&parts(&[("x-request-id", "abc-1")]).headers), "abc-1");
+        assert_eq!(transaction(&parts(&[("x-request-id", "a b\tc")]).headers).len(), 32);
+        assert_eq!(transaction(&parts(&[]).headers).len(), 32);
+    }
+}

@@ -1,0 +1,100 @@
+//! Flint's own REST API: a thin translation between HTTP and the controller, described by `docs/openapi.json`.
+//!
+//! Authentication is by key, `Authorization: Bearer uuid:secret` or Basic. Two scopes: a namespace's key opens its
+//! functions and activations; the operator's key ([`NativeConfig::operator`]) opens namespaces, backups and what the host can do.
+#![forbid(unsafe_code)]
+
+mod activations;
+mod answer;
+mod arguments;
+mod auth;
+mod body;
+mod deploy;
+mod error;
+mod explain;
+mod feed;
+mod functions;
+mod invoke;
+mod logs;
+mod namespaces;
+mod openapi;
+pub mod resource;
+mod server;
+
+use std::{path::PathBuf, sync::Arc, time::Instant};
+
+use async_trait::async_trait;
+use axum::{
+    Router,
+    routing::{any, delete, get, post},
+};
+use flint_controller::Controller;
+use flint_executor::Executor;
+use flint_model::ApiKey;
+
+pub use feed::ActivationFeed;
+pub use openapi::document;
+use resource::AbilityResource;
+
+/// What the API needs beside the controller.
+pub struct NativeConfig {
+    /// The key that opens namespaces, backups and the host's abilities; `None` = nobody may.
+    pub operator: Option<ApiKey>,
+    /// Metrics without a key: for a server that only its own machine reaches.
+    pub open_metrics: bool,
+    /// Tells of every activation that ends.
+    pub feed: ActivationFeed,
+    /// What the host offers, found when the server started.
+    pub abilities: Vec<AbilityResource>,
+    /// What runs functions here, to explain why one runs the way it does.
+    pub executors: Vec<Arc<dyn Executor>>,
+    /// What only the composition root can do; `None` where it does not apply.
+    pub maintenance: Option<Arc<dyn Maintenance>>,
+}
+
+/// Operations on the server's data as a whole.
+#[async_trait]
+pub trait Maintenance: Send + Sync {
+    /// Copies all data into the directory `to` on the server's machine; gives how many files and bytes, or what is in the way.
+    async fn backup(&self, to: PathBuf) -> Result<(usize, u64), String>;
+}
+
+/// What every handler shares.
+pub(crate) struct Native {
+    pub(crate) controller: Arc<Controller>,
+    pub(crate) config: NativeConfig,
+    pub(crate) started: Instant,
+}
+
+/// The API's routes. No middleware: what a call passes is in its handler.
+pub fn router(controller: Arc<Controller>, config: NativeConfig) -> Router {
+    let native = Arc::new(Native { controller, config, started: Instant::now() });
+    Router::new()
+        .route("/v1/functions", get(functions::list))
+        .route("/v1/functions/{name}", get(functions::get).put(deploy::deploy).delete(functions::delete))
+        .route("/v1/functions/{name}/code", get(functions::code))
+        .route("/v1/functions/{name}/logs", get(logs::of_function))
+        .route("/v1/functions/{name}/invoke", any(invoke::invoke))
+        .route("/v1/functions/{name}/invoke/{*path}", any(invoke::invoke_path))
+        .route("/v1/activations", get(activations::list))
+        .route("/v1/activations/{id}", get(activations::get))
+        .route("/v1/activations/{id}/logs", get(activations::logs))
+        .route("/v1/logs", get(logs::of_all))
+        .route("/v1/explain/{name}", get(explain::explain))
+        .route("/v1/namespaces", get(namespaces::list).post(namespaces::create))
+        .route(
+            "/v1/namespaces/{namespace}",
+            get(namespaces::get).patch(namespaces::patch).delete(namespaces::delete),
+        )
+        .route("/v1/namespaces/{namespace}/keys", post(namespaces::create_key))
+        .route("/v1/namespaces/{namespace}/keys/{id}", delete(namespaces::delete_key))
+        .route("/v1/backup", post(server::backup))
+        .route("/v1/doctor", get(server::doctor))
+        .route("/v1/openapi.json", get(openapi::serve))
+        .route("/health", get(server::health))
+        .route("/ready", get(server::ready))
+        .route("/metrics", get(server::metrics))
+        .route("/v1", any(error::no_route))
+        .route("/v1/{*rest}", any(error::no_route))
+        .with_state(native)
+}

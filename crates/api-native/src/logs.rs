@@ -1,0 +1,122 @@
+//! Logs of a function, of the past and as calls end.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    Json,
+    extract::{Path, State},
+    http::{HeaderValue, header},
+    response::{IntoResponse, Response},
+};
+use bytes::Bytes;
+use flint_model::{Activation, NamespaceName};
+use flint_store::{ActivationQuery, Page};
+use serde::Deserialize;
+
+use crate::{
+    Native,
+    auth::Tenant,
+    body::written,
+    error::{ApiError, Asked},
+    feed::{Follower, News},
+    functions::{MOST, path_of},
+    resource::{ActivationList, ActivationResource},
+};
+
+/// Silence after which a comment shows that the stream is alive.
+const ALIVE_EVERY: Duration = Duration::from_secs(15);
+
+/// Which logs.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct LogsQuery {
+    follow: bool,
+    limit: Option<usize>,
+}
+
+/// What a function's latest activations logged; with `follow=true` server-sent events, one record each as calls end.
+#[utoipa::path(get, path = "/v1/functions/{name}/logs", tag = "activations",
+    params(
+        ("name" = String, Path, description = "`name`, or `package%2Fname`"),
+        ("follow" = Option<bool>, Query, description = "Server-sent events: `data: ` and an ActivationResource, for each call that ends from now on"),
+        ("limit" = Option<usize>, Query, description = "Of at most so many activations"),
+    ),
+    responses((status = 200, body = ActivationList), (status = 404, body = crate::resource::ErrorBody)))]
+pub(crate) async fn of_function(
+    State(native): State<Arc<Native>>,
+    tenant: Tenant,
+    Path(name): Path<String>,
+    Asked(query): Asked<LogsQuery>,
+) -> Result<Response, ApiError> {
+    let path = path_of(&tenant.caller, &name)?;
+    let found = native.controller.function(&tenant.caller, &path).await;
+    found.map_err(|error| ApiError::no_function(error, path.namespace.as_str(), &path.local()))?;
+    logs(&native, &tenant, Some(path.local()), &query).await
+}
+
+/// The same of all functions of the namespace.
+#[utoipa::path(get, path = "/v1/logs", tag = "activations",
+    params(("follow" = Option<bool>, Query, description = "Server-sent events, as calls end"), ("limit" = Option<usize>, Query, description = "Of at most so many activations")),
+    responses((status = 200, body = ActivationList)))]
+pub(crate) async fn of_all(
+    State(native): State<Arc<Native>>,
+    tenant: Tenant,
+    Asked(query): Asked<LogsQuery>,
+) -> Result<Response, ApiError> {
+    logs(&native, &tenant, None, &query).await
+}
+
+async fn logs(
+    native: &Native,
+    tenant: &Tenant,
+    function: Option<String>,
+    query: &LogsQuery,
+) -> Result<Response, ApiError> {
+    let namespace = tenant.caller.namespace.name.clone();
+    if query.follow {
+        return Ok(follow(native.config.feed.follow(), namespace, function));
+    }
+    let which = ActivationQuery { name: function, ..ActivationQuery::default() };
+    let page = Page { skip: 0, limit: query.limit.unwrap_or(10).min(MOST) };
+    let records = native.controller.activations(&tenant.caller, &namespace, &which, page, true).await?;
+    Ok(Json(ActivationList { activations: records.into_iter().map(ActivationResource::from).collect() })
+        .into_response())
+}
+
+/// A task writes the events until the reader goes away or the server stops.
+fn follow(mut follower: Follower, namespace: NamespaceName, function: Option<String>) -> Response {
+    let (sender, body) = written();
+    tokio::spawn(async move {
+        // Tells the client that the stream stands.
+        let mut event = Some(Bytes::from_static(b": following\n\n"));
+        loop {
+            if let Some(event) = event.take()
+                && sender.send(event).await.is_err()
+            {
+                return;
+            }
+            event = match tokio::time::timeout(ALIVE_EVERY, follower.next()).await {
+                Ok(Some(News::Ended(record))) => {
+                    is_wanted(&record, &namespace, function.as_deref()).then(|| event_of(&record))
+                }
+                Ok(Some(News::Missed(count))) => Some(format!("event: missed\ndata: {count}\n\n").into()),
+                Ok(None) => return,
+                Err(_) => Some(Bytes::from_static(b": alive\n\n")),
+            };
+        }
+    });
+    let headers = [
+        (header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
+        (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
+    ];
+    (headers, body).into_response()
+}
+
+fn is_wanted(record: &Activation, namespace: &NamespaceName, function: Option<&str>) -> bool {
+    record.namespace == *namespace && function.is_none_or(|name| record.path.local() == name)
+}
+
+fn event_of(record: &Activation) -> Bytes {
+    let json = serde_json::to_string(&ActivationResource::from(record.clone())).unwrap_or_default();
+    format!("data: {json}\n\n").into()
+}

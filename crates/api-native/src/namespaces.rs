@@ -1,0 +1,177 @@
+//! Namespaces and their keys: for the operator.
+
+use std::sync::Arc;
+
+use axum::{
+    Json,
+    extract::{Path, State},
+    http::StatusCode,
+};
+use flint_controller::ControllerError;
+use flint_model::{KeyId, Namespace, NamespaceName};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::{
+    Native,
+    auth::Operator,
+    error::{ApiError, Body},
+    resource::{KeyCreated, KeyResource, NamespaceCreate, NamespacePatch, NamespaceResource},
+};
+
+/// Every namespace.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub(crate) struct NamespaceList {
+    namespaces: Vec<NamespaceResource>,
+}
+
+/// A key to make.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct KeyCreate {
+    /// On whose behalf it calls; absent = the namespace's name.
+    subject: Option<String>,
+}
+
+fn parse(name: &str) -> Result<NamespaceName, ApiError> {
+    NamespaceName::parse(name).map_err(|error| {
+        ApiError::invalid(format!("'{name}' cannot be the name of a namespace: {error}"))
+            .hint("letters, digits, _ @ . & - and inner spaces are allowed, up to 256 characters")
+    })
+}
+
+async fn with_keys(native: &Native, namespace: &Namespace) -> Result<NamespaceResource, ApiError> {
+    let keys = native
+        .controller
+        .keys(&namespace.name)
+        .await
+        .map_err(|error| ApiError::no_namespace(error, namespace.name.as_str()))?;
+    let keys = keys.iter().map(|key| KeyResource {
+        id: key.id.to_string(),
+        subject: key.subject.clone(),
+        created: key.created.as_millis(),
+    });
+    Ok(NamespaceResource { keys: keys.collect(), ..NamespaceResource::from(namespace) })
+}
+
+/// Every namespace.
+#[utoipa::path(get, path = "/v1/namespaces", tag = "operator", responses((status = 200, body = NamespaceList), (status = 403, body = crate::resource::ErrorBody)))]
+pub(crate) async fn list(
+    State(native): State<Arc<Native>>,
+    _: Operator,
+) -> Result<Json<NamespaceList>, ApiError> {
+    let mut namespaces = Vec::new();
+    for namespace in native.controller.namespaces().await? {
+        namespaces.push(with_keys(&native, &namespace).await?);
+    }
+    Ok(Json(NamespaceList { namespaces }))
+}
+
+/// Creates a namespace with a first key, which is shown this once.
+#[utoipa::path(post, path = "/v1/namespaces", tag = "operator", request_body = NamespaceCreate,
+    responses((status = 201, body = KeyCreated), (status = 409, body = crate::resource::ErrorBody)))]
+pub(crate) async fn create(
+    State(native): State<Arc<Native>>,
+    _: Operator,
+    Body(asked): Body<NamespaceCreate>,
+) -> Result<(StatusCode, Json<KeyCreated>), ApiError> {
+    let name = parse(&asked.name)?;
+    let refused = |error: ControllerError| ApiError::no_namespace(error, &asked.name);
+    let (namespace, key) =
+        native.controller.create_namespace(name.clone(), asked.limits.clone()).await.map_err(refused)?;
+    let key = match asked.subject.clone().filter(|subject| *subject != namespace.name.as_str()) {
+        None => key,
+        Some(subject) => {
+            // The first key calls on behalf of the namespace itself: replace it by one that does not.
+            let other = native.controller.create_key(&name, Some(subject)).await.map_err(refused)?;
+            native.controller.delete_key(&name, key.id).await.map_err(refused)?;
+            other
+        }
+    };
+    let subject = asked.subject.unwrap_or_else(|| name.to_string());
+    Ok((StatusCode::CREATED, Json(KeyCreated { namespace: name.to_string(), subject, key: key.expose() })))
+}
+
+/// One namespace.
+#[utoipa::path(get, path = "/v1/namespaces/{namespace}", tag = "operator", params(("namespace" = String, Path)),
+    responses((status = 200, body = NamespaceResource), (status = 404, body = crate::resource::ErrorBody)))]
+pub(crate) async fn get(
+    State(native): State<Arc<Native>>,
+    _: Operator,
+    Path(name): Path<String>,
+) -> Result<Json<NamespaceResource>, ApiError> {
+    let namespace = native
+        .controller
+        .namespace(&parse(&name)?)
+        .await
+        .map_err(|error| ApiError::no_namespace(error, &name))?;
+    Ok(Json(with_keys(&native, &namespace).await?))
+}
+
+/// Changes a namespace's limits, or blocks its keys.
+#[utoipa::path(patch, path = "/v1/namespaces/{namespace}", tag = "operator", params(("namespace" = String, Path)), request_body = NamespacePatch,
+    responses((status = 200, body = NamespaceResource), (status = 404, body = crate::resource::ErrorBody)))]
+pub(crate) async fn patch(
+    State(native): State<Arc<Native>>,
+    _: Operator,
+    Path(name): Path<String>,
+    Body(patch): Body<NamespacePatch>,
+) -> Result<Json<NamespaceResource>, ApiError> {
+    let parsed = parse(&name)?;
+    let refused = |error: ControllerError| ApiError::no_namespace(error, &name);
+    let mut namespace = native.controller.namespace(&parsed).await.map_err(refused)?;
+    if let Some(limits) = patch.limits {
+        namespace = native.controller.set_limits(&parsed, limits).await.map_err(refused)?;
+    }
+    if let Some(blocked) = patch.blocked {
+        namespace = native.controller.set_blocked(&parsed, blocked).await.map_err(refused)?;
+    }
+    Ok(Json(with_keys(&native, &namespace).await?))
+}
+
+/// Deletes a namespace with its keys and functions.
+#[utoipa::path(delete, path = "/v1/namespaces/{namespace}", tag = "operator", params(("namespace" = String, Path)),
+    responses((status = 204), (status = 404, body = crate::resource::ErrorBody)))]
+pub(crate) async fn delete(
+    State(native): State<Arc<Native>>,
+    _: Operator,
+    Path(name): Path<String>,
+) -> Result<StatusCode, ApiError> {
+    native
+        .controller
+        .delete_namespace(&parse(&name)?)
+        .await
+        .map_err(|error| ApiError::no_namespace(error, &name))?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Makes a further key, which is shown this once.
+#[utoipa::path(post, path = "/v1/namespaces/{namespace}/keys", tag = "operator", params(("namespace" = String, Path)), request_body = KeyCreate,
+    responses((status = 201, body = KeyCreated), (status = 404, body = crate::resource::ErrorBody)))]
+pub(crate) async fn create_key(
+    State(native): State<Arc<Native>>,
+    _: Operator,
+    Path(name): Path<String>,
+    Body(asked): Body<KeyCreate>,
+) -> Result<(StatusCode, Json<KeyCreated>), ApiError> {
+    let key = native.controller.create_key(&parse(&name)?, asked.subject.clone()).await;
+    let key = key.map_err(|error| ApiError::no_namespace(error, &name))?;
+    let subject = asked.subject.unwrap_or_else(|| name.clone());
+    Ok((StatusCode::CREATED, Json(KeyCreated { namespace: name, subject, key: key.expose() })))
+}
+
+/// Removes a key.
+#[utoipa::path(delete, path = "/v1/namespaces/{namespace}/keys/{id}", tag = "operator",
+    params(("namespace" = String, Path), ("id" = String, Path, description = "The key's UUID")),
+    responses((status = 204), (status = 404, body = crate::resource::ErrorBody)))]
+pub(crate) async fn delete_key(
+    State(native): State<Arc<Native>>,
+    _: Operator,
+    Path((name, id)): Path<(String, String)>,
+) -> Result<StatusCode, ApiError> {
+    let uuid =
+        id.parse().map_err(|_| ApiError::invalid(format!("'{id}' is not the id of a key: it is a UUID")))?;
+    let deleted = native.controller.delete_key(&parse(&name)?, KeyId(uuid)).await;
+    deleted.map_err(|error| ApiError::no_namespace(error, &name))?;
+    Ok(StatusCode::NO_CONTENT)
+}

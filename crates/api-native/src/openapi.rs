@@ -1,0 +1,75 @@
+//! The API's description.
+
+use axum::{Json, http::header, response::IntoResponse};
+use utoipa::{
+    Modify, OpenApi,
+    openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme},
+};
+
+use crate::{activations, deploy, explain, functions, invoke, logs, namespaces, resource, server};
+
+#[derive(OpenApi)]
+#[openapi(
+    info(title = "Flint", description = "Flint's own REST API. Flint also speaks the OpenWhisk API under /api/v1.", license(name = "Apache-2.0", identifier = "Apache-2.0")),
+    modifiers(&Security),
+    security(("bearer" = []), ("basic" = [])),
+    tags(
+        (name = "functions", description = "Deploying and calling; a namespace's key"),
+        (name = "activations", description = "What ran; a namespace's key"),
+        (name = "operator", description = "Namespaces and data; the operator's key"),
+        (name = "server", description = "The server itself"),
+    ),
+    paths(
+        functions::list, functions::get, functions::code, functions::delete, deploy::deploy, invoke::invoke, explain::explain,
+        activations::list, activations::get, activations::logs, logs::of_function, logs::of_all,
+        namespaces::list, namespaces::create, namespaces::get, namespaces::patch, namespaces::delete,
+        namespaces::create_key, namespaces::delete_key, server::backup,
+        server::health, server::ready, server::metrics, server::doctor, serve,
+    ),
+    components(schemas(resource::ErrorBody, resource::ProgressLine))
+)]
+struct Api;
+
+struct Security;
+
+impl Modify for Security {
+    fn modify(&self, openapi: &mut utoipa::openapi::OpenApi) {
+        let components = openapi.components.get_or_insert_default();
+        let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).bearer_format("uuid:secret").build();
+        components.add_security_scheme("bearer", SecurityScheme::Http(bearer));
+        let basic = HttpBuilder::new().scheme(HttpAuthScheme::Basic).build();
+        components.add_security_scheme("basic", SecurityScheme::Http(basic));
+    }
+}
+
+/// The description as indented JSON, as `docs/openapi.json` has it.
+pub fn document() -> String {
+    let mut text = Api::openapi().to_pretty_json().unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+/// This description.
+#[utoipa::path(get, path = "/v1/openapi.json", tag = "server", security(()), responses((status = 200, body = Object)))]
+pub(crate) async fn serve() -> impl IntoResponse {
+    ([(header::CACHE_CONTROL, "max-age=3600")], Json(Api::openapi()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `FLINT_WRITE_OPENAPI=1 cargo test -p flint-api-native openapi` writes the file anew.
+    #[test]
+    fn the_checked_in_description_is_up_to_date() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/openapi.json");
+        if std::env::var_os("FLINT_WRITE_OPENAPI").is_some() {
+            std::fs::write(path, document()).unwrap();
+        }
+        let checked_in = std::fs::read_to_string(path).unwrap_or_default();
+        assert!(
+            checked_in == document(),
+            "docs/openapi.json is out of date: run FLINT_WRITE_OPENAPI=1 cargo test -p flint-api-native openapi"
+        );
+    }
+}

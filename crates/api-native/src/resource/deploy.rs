@@ -1,0 +1,122 @@
+//! Deploying a function.
+
+use flint_model::{CodeFormat, Contract, Isolation, Network, Parameter, Reuse, Start};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+use super::{FunctionResource, LimitsPatch};
+
+/// What a function is to be. What is absent gets its default; only absent `code` (with `kind` and `main`) and absent parts of the strategy keep
+/// what is there.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct DeployRequest {
+    /// The runtime, `family:version`, or `family:default` for the newest that this host has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(example = "nodejs:default")]
+    pub kind: Option<String>,
+    /// The entry point, in the way of its language.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(example = "main")]
+    pub main: Option<String>,
+    /// The code; absent = keep the deployed one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<CodeUpload>,
+    /// How the code receives a call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, example = "handler")]
+    pub contract: Option<Contract>,
+    /// The isolation to use; absent = the cheapest that this host offers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, example = "process")]
+    pub isolation: Option<Isolation>,
+    /// How a new instance comes to be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, example = "spawn")]
+    pub start: Option<Start>,
+    /// What becomes of an instance after a call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, example = "warm")]
+    pub reuse: Option<Reuse>,
+    /// What it may connect to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, example = "none")]
+    pub network: Option<Network>,
+    /// What it may use.
+    #[serde(skip_serializing_if = "LimitsPatch::is_empty")]
+    pub limits: LimitsPatch,
+    /// Default arguments.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub parameters: Vec<ParameterResource>,
+    /// Annotations.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub annotations: Map<String, Value>,
+}
+
+/// Code on its way to the server: `text` for source, `base64` for anything else.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CodeUpload {
+    /// What it is: `source`, `zip`, `targz`, `jar` or `executable`.
+    #[schema(value_type = String, example = "source")]
+    pub format: CodeFormat,
+    /// Source as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = "exports.main = ({ name }) => ({ hello: name })")]
+    pub text: Option<String>,
+    /// Bytes in base64.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base64: Option<String>,
+}
+
+/// A default argument.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ParameterResource {
+    /// Its name.
+    pub key: String,
+    /// Its value, any JSON.
+    #[serde(default)]
+    pub value: Value,
+    /// Goes to the environment when the code is loaded, instead of to each call.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub init: bool,
+}
+
+/// What a deploy made.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct DeployResult {
+    /// The function.
+    pub function: FunctionResource,
+    /// It was not there before.
+    pub created: bool,
+    /// What was done to make it ready.
+    pub steps: Vec<String>,
+    /// How long that took, in µs.
+    pub prepare_us: u64,
+}
+
+/// One line of the answer to a deploy with `Accept: application/x-ndjson`. The last line is a `result` or an `error`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ProgressLine {
+    /// What is being done.
+    Progress(String),
+    /// It is done.
+    Result(Box<DeployResult>),
+    /// It was refused.
+    Error(super::ErrorDetail),
+}
+
+impl From<&Parameter> for ParameterResource {
+    fn from(parameter: &Parameter) -> Self {
+        Self { key: parameter.key.clone(), value: parameter.value.clone(), init: parameter.init }
+    }
+}
+
+impl From<ParameterResource> for Parameter {
+    fn from(parameter: ParameterResource) -> Self {
+        Self { key: parameter.key, value: parameter.value, init: parameter.init }
+    }
+}

@@ -1,0 +1,125 @@
+//! A deployed function.
+
+use flint_model::{CodeFormat, Contract, Function, Isolation, Network, Reuse, Start, Strategy};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+use super::{LimitsResource, ParameterResource};
+
+/// A deployed function.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct FunctionResource {
+    /// Its name, `name` or `package/name`.
+    #[schema(example = "resize")]
+    pub name: String,
+    /// Its owner.
+    #[schema(example = "guest")]
+    pub namespace: String,
+    /// The version that every deploy raises.
+    #[schema(example = "0.0.1")]
+    pub version: String,
+    /// Counts every write.
+    pub revision: u64,
+    /// Its runtime.
+    #[schema(example = "nodejs:20")]
+    pub kind: String,
+    /// Its entry point; absent = the runtime's default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub main: Option<String>,
+    /// How its code receives a call.
+    #[schema(value_type = String, example = "handler")]
+    pub contract: Contract,
+    /// How it is run.
+    pub strategy: StrategyResource,
+    /// What it may connect to.
+    #[schema(value_type = String, example = "none")]
+    pub network: Network,
+    /// What it may use.
+    pub limits: LimitsResource,
+    /// Its default arguments.
+    pub parameters: Vec<ParameterResource>,
+    /// What is known about it.
+    pub annotations: Map<String, Value>,
+    /// Its code.
+    pub code: CodeResource,
+    /// When this version was deployed, in milliseconds since 1970.
+    pub updated: u64,
+}
+
+/// How a function is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct StrategyResource {
+    /// What separates an instance from everything else.
+    #[schema(value_type = String, example = "process")]
+    pub isolation: Isolation,
+    /// How a new instance comes to be.
+    #[schema(value_type = String, example = "spawn")]
+    pub start: Start,
+    /// What becomes of an instance after a call.
+    #[schema(value_type = String, example = "warm")]
+    pub reuse: Reuse,
+    /// Calls at once in one instance.
+    pub concurrency: u32,
+}
+
+/// A function's code.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct CodeResource {
+    /// What it is.
+    #[schema(value_type = String, example = "zip")]
+    pub format: CodeFormat,
+    /// Its size in bytes.
+    pub size: u64,
+    /// Its BLAKE3 hash.
+    pub digest: String,
+}
+
+/// Functions of a namespace, the latest deploy first.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct FunctionList {
+    /// A page of them.
+    pub functions: Vec<FunctionResource>,
+    /// How many there are in all.
+    pub total: usize,
+}
+
+impl From<Strategy> for StrategyResource {
+    fn from(strategy: Strategy) -> Self {
+        Self {
+            isolation: strategy.isolation,
+            start: strategy.start,
+            reuse: strategy.reuse,
+            concurrency: strategy.concurrency.get(),
+        }
+    }
+}
+
+impl From<&Function> for FunctionResource {
+    fn from(function: &Function) -> Self {
+        Self {
+            name: function.path.local(),
+            namespace: function.path.namespace.to_string(),
+            version: function.version.to_string(),
+            revision: function.revision,
+            kind: function.kind.to_string(),
+            main: function.main.clone(),
+            contract: function.contract,
+            strategy: function.strategy.into(),
+            network: function.network,
+            limits: (&function.limits).into(),
+            parameters: function.parameters.0.iter().map(ParameterResource::from).collect(),
+            annotations: function
+                .annotations
+                .iter()
+                .map(|(key, value)| (key.to_owned(), value.clone()))
+                .collect(),
+            code: CodeResource {
+                format: function.code.format,
+                size: function.code.size.as_u64(),
+                digest: function.code.digest.to_string(),
+            },
+            updated: function.updated.as_millis(),
+        }
+    }
+}

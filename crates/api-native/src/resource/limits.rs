@@ -1,0 +1,129 @@
+//! What a function may use, in units that people write.
+
+use std::{num::NonZeroU32, time::Duration};
+
+use flint_model::{ByteSize, FunctionLimits};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// What a function may use.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LimitsResource {
+    /// How long loading the code, and each call, may take, in milliseconds.
+    #[schema(example = 60_000)]
+    pub timeout_ms: u64,
+    /// Memory of one instance, `/tmp` included, in MiB.
+    #[schema(example = 256)]
+    pub memory_mb: u64,
+    /// How much one activation may log, in MiB.
+    #[schema(example = 10)]
+    pub logs_mb: u64,
+    /// Calls at once in one instance.
+    #[schema(example = 1)]
+    pub concurrency: u32,
+    /// Instances at once; absent = as many as memory allows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instances: Option<u32>,
+    /// CPU time per second, in thousandths of a core.
+    #[schema(example = 1000)]
+    pub cpu_millis: u32,
+    /// Processes and threads at once.
+    #[schema(example = 1024)]
+    pub processes: u32,
+    /// Size of `/tmp`, in MiB.
+    #[schema(example = 64)]
+    pub tmp_mb: u64,
+}
+
+/// Limits to set; what is absent gets the default.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct LimitsPatch {
+    /// How long loading the code, and each call, may take, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+    /// Memory of one instance, `/tmp` included, in MiB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_mb: Option<u64>,
+    /// How much one activation may log, in MiB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub logs_mb: Option<u64>,
+    /// Calls at once in one instance.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<u32>)]
+    pub concurrency: Option<NonZeroU32>,
+    /// Instances at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<u32>)]
+    pub instances: Option<NonZeroU32>,
+    /// CPU time per second, in thousandths of a core.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_millis: Option<u32>,
+    /// Processes and threads at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub processes: Option<u32>,
+    /// Size of `/tmp`, in MiB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tmp_mb: Option<u64>,
+}
+
+impl From<&FunctionLimits> for LimitsResource {
+    fn from(limits: &FunctionLimits) -> Self {
+        Self {
+            timeout_ms: limits.timeout.as_millis() as u64,
+            memory_mb: limits.memory.as_mib(),
+            logs_mb: limits.logs.as_mib(),
+            concurrency: limits.concurrency.get(),
+            instances: limits.instances.map(NonZeroU32::get),
+            cpu_millis: limits.cpu_millis,
+            processes: limits.processes,
+            tmp_mb: limits.tmp.as_mib(),
+        }
+    }
+}
+
+impl LimitsPatch {
+    /// Whether nothing is set.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// `base` with what is set here.
+    pub fn apply(&self, base: FunctionLimits) -> FunctionLimits {
+        let mib = |asked: Option<u64>, or: ByteSize| asked.map_or(or, mebibytes);
+        FunctionLimits {
+            timeout: self.timeout_ms.map_or(base.timeout, Duration::from_millis),
+            memory: mib(self.memory_mb, base.memory),
+            logs: mib(self.logs_mb, base.logs),
+            concurrency: self.concurrency.unwrap_or(base.concurrency),
+            instances: self.instances.or(base.instances),
+            cpu_millis: self.cpu_millis.unwrap_or(base.cpu_millis),
+            processes: self.processes.unwrap_or(base.processes),
+            tmp: mib(self.tmp_mb, base.tmp),
+        }
+    }
+}
+
+/// Mebibytes from outside may be any number.
+fn mebibytes(mib: u64) -> ByteSize {
+    ByteSize::bytes(mib.saturating_mul(1 << 20))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_patch_changes_what_it_names() {
+        let patch: LimitsPatch = serde_json::from_str(r#"{"memory_mb":512,"timeout_ms":1500}"#).unwrap();
+        let limits = patch.apply(FunctionLimits::default());
+        assert_eq!((limits.memory, limits.timeout), (ByteSize::mib(512), Duration::from_millis(1500)));
+        assert_eq!(limits.logs, FunctionLimits::default().logs);
+        assert!(
+            serde_json::from_str::<LimitsPatch>(r#"{"memory":512}"#).is_err(),
+            "a typing error is not silently ignored"
+        );
+        let huge: LimitsPatch = serde_json::from_str(r#"{"memory_mb":18446744073709551615}"#).unwrap();
+        assert_eq!(huge.apply(FunctionLimits::default()).memory, ByteSize::bytes(u64::MAX));
+    }
+}

@@ -1,0 +1,19 @@
+//! What the API speaks: every request and answer as a type, shared with clients written in Rust (the `flint` command line).
+
+mod activation;
+mod deploy;
+mod error;
+mod explain;
+mod function;
+mod limits;
+mod namespace;
+mod server;
+
+pub use activation::{ActivationList, ActivationResource, AttemptResource, StatusWord, UsageResource};
+pub use deploy::{CodeUpload, DeployRequest, DeployResult, ParameterResource, ProgressLine};
+pub use error::{ErrorBody, ErrorDetail};
+pub use explain::{FunctionExplanation, StrategyVerdict};
+pub use function::{CodeResource, FunctionList, FunctionResource, StrategyResource};
+pub use limits::{LimitsPatch, LimitsResource};
+pub use namespace::{KeyCreated, KeyResource, NamespaceCreate, NamespacePatch, NamespaceResource};
+pub use server::{AbilityResource, AbilityState, DoctorReport, Health, RuntimeResource};

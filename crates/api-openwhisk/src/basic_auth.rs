@@ -1,0 +1,41 @@
+//! HTTP Basic: from a header to a key.
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use http::{HeaderMap, header::AUTHORIZATION};
+
+/// Why a request has no key.
+#[derive(Clone, Copy, Debug, thiserror::Error, PartialEq, Eq)]
+pub(crate) enum NoKey {
+    #[error("The resource requires authentication, which was not supplied with the request")]
+    Missing,
+    #[error("The supplied authentication is invalid")]
+    Malformed,
+}
+
+/// The key, `uuid:secret`, that a request came with.
+pub(crate) fn key_of(headers: &HeaderMap) -> Result<String, NoKey> {
+    let header = headers.get(AUTHORIZATION).ok_or(NoKey::Missing)?;
+    let header = header.to_str().map_err(|_| NoKey::Malformed)?;
+    let (scheme, encoded) = header.trim().split_once(' ').ok_or(NoKey::Malformed)?;
+    if !scheme.eq_ignore_ascii_case("basic") {
+        return Err(NoKey::Malformed);
+    }
+    let decoded = STANDARD.decode(encoded.trim()).map_err(|_| NoKey::Malformed)?;
+    String::from_utf8(decoded).map_err(|_| NoKey::Malformed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_read_from_a_basic_header() {
+        let key = |value: &str| key_of(&HeaderMap::from_iter([(AUTHORIZATION, value.parse().unwrap())]));
+        assert_eq!(key("Basic YTpi"), Ok("a:b".to_owned()));
+        assert_eq!(key("basic  YTpi "), Ok("a:b".to_owned()));
+        for bad in ["", "Basic", "Bearer YTpi", "Basic %%", "Basic //8="] {
+            assert_eq!(key(bad), Err(NoKey::Malformed), "{bad}");
+        }
+        assert_eq!(key_of(&HeaderMap::new()), Err(NoKey::Missing));
+    }
+}

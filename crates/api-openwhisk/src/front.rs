@@ -1,0 +1,118 @@
+//! From a request to its answer.
+
+use std::{sync::Arc, time::Instant};
+
+use axum::{Router, body::Body, extract::State, response::Response};
+use flint_controller::Controller;
+use http::StatusCode;
+
+use crate::{
+    actions, activations, basic_auth, info, invoke, later,
+    parse::{Method, Query, Route, RouteError, route},
+    refusal::Refusal,
+    reply::{self, Reply},
+    request::{Request, Uploads},
+    transaction,
+};
+
+/// What the API says about itself.
+#[derive(Clone, Debug)]
+pub struct FrontConfig {
+    /// When this binary was built, as clients print it.
+    pub build: String,
+    /// Which build it is: a commit, or a version.
+    pub build_number: String,
+}
+
+impl Default for FrontConfig {
+    fn default() -> Self {
+        let version = env!("CARGO_PKG_VERSION").to_owned();
+        Self { build: version.clone(), build_number: version }
+    }
+}
+
+/// Largest code uploads read and taken apart at once; further ones wait with their bodies unread.
+const UPLOADS: usize = 4;
+
+struct Front {
+    controller: Arc<Controller>,
+    config: FrontConfig,
+    uploads: Uploads,
+}
+
+/// The API. It answers every path, those that it does not know with its own 404, so it belongs behind other fronts.
+pub fn router(controller: Arc<Controller>, config: FrontConfig) -> Router {
+    Router::new().fallback(handle).with_state(Arc::new(Front {
+        controller,
+        config,
+        uploads: Uploads::new(UPLOADS),
+    }))
+}
+
+async fn handle(State(front): State<Arc<Front>>, request: http::Request<Body>) -> Response {
+    let arrived = Instant::now();
+    let transaction = transaction::of(request.headers());
+    let response = match answer(&front, request, Arc::clone(&transaction), arrived).await {
+        Ok(reply) => reply.into_response(&transaction),
+        Err(refusal) => {
+            tracing::debug!(%transaction, status = refusal.status.as_u16(), error = refusal.text, "refused");
+            reply::refused(&refusal, &transaction)
+        }
+    };
+    front.controller.metrics().http_request("openwhisk", response.status().as_u16());
+    response
+}
+
+async fn answer(
+    front: &Front,
+    request: http::Request<Body>,
+    transaction: Arc<str>,
+    arrived: Instant,
+) -> Result<Reply, Refusal> {
+    let (parts, body) = request.into_parts();
+    let controller = &front.controller;
+    let route = match route(Method::from(&parts.method), parts.uri.path()) {
+        Ok(Route::Root) => return info::root(controller),
+        Ok(Route::Ping) => return Ok(Reply::text("pong")),
+        Ok(Route::Invokers) => return info::invokers(),
+        Ok(Route::HealthyInvokers) => return Ok(Reply::raw_json(StatusCode::OK, "1")),
+        Ok(Route::InvokersReady) => return info::ready(controller).await,
+        Ok(Route::InFlight) => return Reply::json(StatusCode::OK, &controller.calls_in_flight()),
+        Ok(Route::Api) => return info::api(&front.config),
+        Ok(Route::Preflight) => return Ok(Reply::empty()),
+        Ok(Route::Web) => return later::web(),
+        Err(error @ RouteError::Unknown) => return Err(error.into()),
+        // Who may not come in is not told what could be done inside.
+        other => other,
+    };
+    let key = basic_auth::key_of(&parts.headers)?;
+    let caller = controller.authenticate(&key).await?;
+    let request = Request {
+        controller,
+        uploads: &front.uploads,
+        caller,
+        key,
+        transaction,
+        arrived,
+        query: Query::parse(parts.uri.query().unwrap_or_default()),
+        headers: &parts.headers,
+    };
+    match route? {
+        Route::ActionInvoke(name) => invoke::invoke(&request, name, body).await,
+        Route::ActionGet(name) => actions::get(&request, name).await,
+        Route::ActionPut(name) => actions::put(&request, name, body).await,
+        Route::ActionDelete(name) => actions::delete(&request, name).await,
+        Route::ActionList(namespace, package) => actions::list(&request, namespace, package).await,
+        Route::ActivationList(namespace) => activations::list(&request, namespace).await,
+        Route::Activation(namespace, id) => activations::get(&request, namespace, id).await,
+        Route::ActivationResult(namespace, id) => activations::result(&request, namespace, id).await,
+        Route::ActivationLogs(namespace, id) => activations::logs(&request, namespace, id).await,
+        Route::Namespaces => info::namespaces(&request),
+        Route::Limits(namespace) => info::limits(&request, namespace),
+        Route::LaterList(namespace, collection) => later::list(&request, namespace, collection),
+        Route::LaterRead(namespace, collection, name) => later::read(&request, namespace, collection, name),
+        Route::LaterWrite(collection) => later::write(collection),
+        // Answered above.
+        _ => Err(RouteError::Unknown.into()),
+    }
+}

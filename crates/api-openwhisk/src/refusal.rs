@@ -1,0 +1,104 @@
+//! Errors, as the API shows them: `{"error": …, "code": …}`.
+
+use flint_controller::{ControllerError, ErrorKind};
+use flint_model::{ActivationIdError, NameError};
+use http::StatusCode;
+
+use crate::{
+    basic_auth::NoKey,
+    parse::{QueryError, RouteError},
+};
+
+/// A request that is not answered with what it asks for.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    pub(crate) status: StatusCode,
+    pub(crate) text: String,
+    /// What is behind a standard text.
+    pub(crate) cause: Option<String>,
+}
+
+impl Refusal {
+    pub(crate) fn new(status: StatusCode, text: impl Into<String>) -> Self {
+        Self { status, text: text.into(), cause: None }
+    }
+
+    pub(crate) fn bad_request(text: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, text)
+    }
+
+    /// A body that cannot be read.
+    pub(crate) fn malformed(detail: impl std::fmt::Display) -> Self {
+        Self::bad_request(format!("The request content was malformed:\n{detail}"))
+    }
+
+    /// A body that the HTTP layer does not take.
+    pub(crate) fn body_too_large() -> Self {
+        let text = "The request is larger than the server is willing or able to process.";
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, text)
+    }
+
+    pub(crate) fn not_in_this_version(what: &'static str) -> Self {
+        ControllerError::NotInThisVersion(what).into()
+    }
+}
+
+impl From<ControllerError> for Refusal {
+    fn from(error: ControllerError) -> Self {
+        let status = match error.kind() {
+            ErrorKind::Invalid => StatusCode::BAD_REQUEST,
+            ErrorKind::Unauthenticated => StatusCode::UNAUTHORIZED,
+            ErrorKind::Forbidden => StatusCode::FORBIDDEN,
+            ErrorKind::NotFound => StatusCode::NOT_FOUND,
+            ErrorKind::Conflict => StatusCode::CONFLICT,
+            ErrorKind::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            ErrorKind::Throttled => StatusCode::TOO_MANY_REQUESTS,
+            ErrorKind::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+            ErrorKind::NotImplemented => StatusCode::NOT_IMPLEMENTED,
+            ErrorKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        if let Some(detail) = error.detail() {
+            tracing::error!(detail, "a request failed");
+        }
+        let cause = error.cause();
+        match error {
+            ControllerError::UnknownKind { .. } | ControllerError::MainRequired(_) => Self::malformed(error),
+            error => Self { status, text: error.to_string(), cause },
+        }
+    }
+}
+
+impl From<NoKey> for Refusal {
+    fn from(error: NoKey) -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, error.to_string())
+    }
+}
+
+impl From<RouteError> for Refusal {
+    fn from(error: RouteError) -> Self {
+        let status = match error {
+            RouteError::Unknown => StatusCode::NOT_FOUND,
+            RouteError::Method(_) => StatusCode::METHOD_NOT_ALLOWED,
+            RouteError::BelowLimits => StatusCode::BAD_REQUEST,
+        };
+        Self::new(status, error.to_string())
+    }
+}
+
+impl From<QueryError> for Refusal {
+    fn from(error: QueryError) -> Self {
+        Self::bad_request(error.to_string())
+    }
+}
+
+impl From<NameError> for Refusal {
+    fn from(error: NameError) -> Self {
+        Self::bad_request(error.to_string())
+    }
+}
+
+impl From<ActivationIdError> for Refusal {
+    fn from(error: ActivationIdError) -> Self {
+        Self::bad_request(error.to_string())
+    }
+}

@@ -1,0 +1,111 @@
+//! Answers: a status, a JSON body, and the headers that every answer of the API carries.
+
+use axum::{body::Body, response::Response};
+use bytes::Bytes;
+use flint_model::ActivationId;
+use http::{
+    HeaderName, HeaderValue, StatusCode,
+    header::{
+        ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN, ALLOW,
+        CONTENT_TYPE, WWW_AUTHENTICATE,
+    },
+};
+use serde::Serialize;
+
+use crate::{refusal::Refusal, transaction};
+
+const ACTIVATION: HeaderName = HeaderName::from_static("x-openwhisk-activation-id");
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=UTF-8");
+const REALM: HeaderValue = HeaderValue::from_static("Basic realm=\"OpenWhisk secure realm\"");
+const ALLOWED_HEADERS: HeaderValue =
+    HeaderValue::from_static("Authorization, Origin, X-Requested-With, Content-Type, Accept, User-Agent");
+const ALLOWED_METHODS: HeaderValue = HeaderValue::from_static("GET, DELETE, POST, PUT, HEAD");
+const ANYBODY: HeaderValue = HeaderValue::from_static("*");
+
+/// An answer on its way out.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    status: StatusCode,
+    content_type: Option<HeaderValue>,
+    body: Bytes,
+    activation: Option<ActivationId>,
+}
+
+impl Reply {
+    /// A JSON body that is ready.
+    pub(crate) fn raw_json(status: StatusCode, body: impl Into<Bytes>) -> Self {
+        Self { status, content_type: Some(JSON), body: body.into(), activation: None }
+    }
+
+    /// A JSON body.
+    pub(crate) fn json(status: StatusCode, body: &impl Serialize) -> Result<Self, Refusal> {
+        let body = serde_json::to_vec(body).map_err(|error| {
+            tracing::error!(%error, "an answer could not be written");
+            let text = "There was an internal server error.";
+            Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, text)
+        })?;
+        Ok(Self::raw_json(status, body))
+    }
+
+    /// A text body.
+    pub(crate) fn text(body: &'static str) -> Self {
+        Self { content_type: Some(TEXT), ..Self::raw_json(StatusCode::OK, body) }
+    }
+
+    /// No body.
+    pub(crate) fn empty() -> Self {
+        Self { content_type: None, ..Self::raw_json(StatusCode::OK, Bytes::new()) }
+    }
+
+    /// The answer names an activation.
+    pub(crate) fn of_activation(self, id: ActivationId) -> Self {
+        Self { activation: Some(id), ..self }
+    }
+
+    /// With the headers of every answer.
+    pub(crate) fn into_response(self, transaction: &str) -> Response {
+        let mut response = Response::new(Body::from(self.body));
+        *response.status_mut() = self.status;
+        let headers = response.headers_mut();
+        headers.reserve(8);
+        if let Some(content_type) = self.content_type {
+            headers.insert(CONTENT_TYPE, content_type);
+        }
+        if let Some(value) = self.activation.and_then(|id| HeaderValue::from_str(&id.to_string()).ok()) {
+            headers.insert(ACTIVATION, value);
+        }
+        if let Ok(value) = HeaderValue::from_str(transaction) {
+            headers.insert(transaction::HEADER, value);
+        }
+        headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, ANYBODY);
+        headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, ALLOWED_HEADERS);
+        headers.insert(ACCESS_CONTROL_ALLOW_METHODS, ALLOWED_METHODS);
+        response
+    }
+}
+
+/// `{"error": …, "code": …}`, and beside it a `cause` where the text is one of the API's standard ones.
+pub(crate) fn refused(refusal: &Refusal, transaction: &str) -> Response {
+    #[derive(Serialize)]
+    struct Body<'a> {
+        error: &'a str,
+        code: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cause: Option<&'a str>,
+    }
+    let Refusal { status, text, cause } = refusal;
+    let body = serde_json::to_vec(&Body { error: text, code: transaction, cause: cause.as_deref() });
+    let mut response = Reply::raw_json(*status, body.unwrap_or_default()).into_response(transaction);
+    match *status {
+        StatusCode::UNAUTHORIZED => {
+            response.headers_mut().insert(WWW_AUTHENTICATE, REALM);
+        }
+        StatusCode::METHOD_NOT_ALLOWED => {
+            let methods = text.rsplit_once(": ").and_then(|(_, methods)| HeaderValue::from_str(methods).ok());
+            response.headers_mut().extend(methods.map(|methods| (ALLOW, methods)));
+        }
+        _ => {}
+    }
+    response
+}

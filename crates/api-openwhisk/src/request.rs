@@ -1,0 +1,154 @@
+//! What a request brings: its caller, its names, its body.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use axum::body::Body;
+use bytes::Bytes;
+use flint_controller::{Caller, Controller};
+use flint_model::{EntityName, FunctionPath, NameError, NamespaceName};
+use http::{
+    HeaderMap,
+    header::{CONTENT_LENGTH, CONTENT_TYPE},
+};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+use crate::{
+    parse::{Name, Query, percent_decode},
+    refusal::Refusal,
+};
+
+/// How long a body may take to arrive: who stops in the middle must not hold its room for ever.
+const READ_WITHIN: Duration = Duration::from_secs(120);
+
+/// How much of a body that is too large is read before it is refused.
+const DISCARDED: u64 = 64 * 1024 * 1024;
+
+/// How long that may take.
+const DISCARDED_WITHIN: Duration = Duration::from_secs(10);
+
+/// Room for the bodies of code uploads: each is in memory several times while it is decoded and stored.
+pub(crate) struct Uploads(Semaphore);
+
+impl Uploads {
+    /// Small ones need no room.
+    const SMALL: u64 = 1024 * 1024;
+
+    /// For so many large ones at once.
+    pub(crate) fn new(count: usize) -> Self {
+        Self(Semaphore::new(count))
+    }
+
+    /// Waits for room for a body; to be held until its code is stored.
+    pub(crate) async fn room(&self, headers: &HeaderMap) -> Option<SemaphorePermit<'_>> {
+        match content_length(headers).is_some_and(|length| length <= Self::SMALL) {
+            true => None,
+            false => self.0.acquire().await.ok(),
+        }
+    }
+}
+
+/// A request whose caller is known.
+pub(crate) struct Request<'a> {
+    pub(crate) controller: &'a Arc<Controller>,
+    pub(crate) uploads: &'a Uploads,
+    pub(crate) caller: Caller,
+    /// The key it came with.
+    pub(crate) key: String,
+    pub(crate) transaction: Arc<str>,
+    pub(crate) arrived: Instant,
+    pub(crate) query: Query<'a>,
+    pub(crate) headers: &'a HeaderMap,
+}
+
+impl Request<'_> {
+    /// The namespace that a path names; `_` is the caller's own.
+    pub(crate) fn namespace(&self, segment: &str) -> Result<NamespaceName, Refusal> {
+        if segment == "_" {
+            return Ok(self.caller.namespace.name.clone());
+        }
+        let name = percent_decode(segment).ok_or(NameError::NamespaceCharacters)?;
+        Ok(NamespaceName::parse(&name)?)
+    }
+
+    /// The function that a path names.
+    pub(crate) fn function(&self, name: Name<'_>) -> Result<FunctionPath, Refusal> {
+        Ok(FunctionPath {
+            namespace: self.namespace(name.namespace)?,
+            package: name.package.map(entity_name).transpose()?,
+            name: entity_name(name.name)?,
+        })
+    }
+}
+
+/// A name as it stands in a path.
+pub(crate) fn entity_name(segment: &str) -> Result<EntityName, Refusal> {
+    let name = percent_decode(segment).ok_or(NameError::EntityCharacters)?;
+    Ok(EntityName::parse(&name)?)
+}
+
+/// The length that a request says its body has.
+pub(crate) fn content_length(headers: &HeaderMap) -> Option<u64> {
+    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+/// A body of at most `limit` bytes that is JSON as far as its content type says; empty bodies have none.
+pub(crate) async fn json_body(
+    headers: &HeaderMap,
+    mut body: Body,
+    limit: u64,
+    too_large: impl Fn(u64) -> Refusal,
+) -> Result<Bytes, Refusal> {
+    if let Some(length) = content_length(headers).filter(|length| *length > limit) {
+        discard(body).await;
+        return Err(too_large(length));
+    }
+    let most = usize::try_from(limit).unwrap_or(usize::MAX);
+    let reading = tokio::time::timeout(READ_WITHIN, Limited::new(&mut body, most).collect());
+    let collected = reading.await.map_err(|_| {
+        let text = format!("The request's body did not arrive within {} seconds.", READ_WITHIN.as_secs());
+        Refusal::new(http::StatusCode::REQUEST_TIMEOUT, text)
+    })?;
+    let body = match collected {
+        Ok(collected) => collected.to_bytes(),
+        Err(error) if error.is::<LengthLimitError>() => {
+            discard(body).await;
+            return Err(too_large(limit + 1));
+        }
+        Err(error) => return Err(Refusal::malformed(error)),
+    };
+    match body.is_empty() || is_json(headers) {
+        true => Ok(body),
+        false => Err(Refusal::new(
+            http::StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "The request's Content-Type is not supported. Expected:\napplication/json",
+        )),
+    }
+}
+
+/// Reads what is left of a body and forgets it: a client that is still writing would not see the refusal. Within bounds; who
+/// sends more than that has the connection closed.
+async fn discard(body: Body) {
+    let reading = async {
+        let (mut body, mut left) = (body, DISCARDED);
+        while let Some(Ok(frame)) = body.frame().await {
+            let length = frame.data_ref().map_or(0, |data| data.len() as u64);
+            match left.checked_sub(length) {
+                Some(rest) => left = rest,
+                None => return,
+            }
+        }
+    };
+    // Late or not, the refusal is next.
+    let _ = tokio::time::timeout(DISCARDED_WITHIN, reading).await;
+}
+
+/// Without a content type, JSON is meant.
+fn is_json(headers: &HeaderMap) -> bool {
+    let Some(value) = headers.get(CONTENT_TYPE) else { return true };
+    let essence = value.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+    essence.eq_ignore_ascii_case(b"application/json")
+}

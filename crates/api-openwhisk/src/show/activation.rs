@@ -1,0 +1,141 @@
+//! Activation records.
+
+use flint_model::{Activation, ActivationId, LogLine, NamespaceName, Response, Status, Version};
+use serde::{Serialize, Serializer, ser::SerializeSeq};
+use serde_json::{Value, json, value::RawValue};
+
+use super::log_line;
+
+/// A record with everything.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Record<'a> {
+    #[serde(flatten)]
+    common: Common<'a>,
+    subject: &'a str,
+    response: ResponseBody<'a>,
+    #[serde(serialize_with = "log_lines")]
+    logs: &'a [LogLine],
+}
+
+/// A record as lists show it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Summary<'a> {
+    #[serde(flatten)]
+    common: Common<'a>,
+    status_code: u8,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Common<'a> {
+    namespace: &'a NamespaceName,
+    name: &'a str,
+    version: Version,
+    publish: bool,
+    #[serde(serialize_with = "annotations")]
+    annotations: &'a Activation,
+    activation_id: ActivationId,
+    start: u64,
+    end: u64,
+    duration: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cause: Option<ActivationId>,
+}
+
+/// `response`.
+#[derive(Serialize)]
+pub(crate) struct ResponseBody<'a> {
+    status: &'static str,
+    success: bool,
+    result: ResultOf<'a>,
+    size: u64,
+}
+
+/// The result; `{}` where the answer was not JSON and went to its caller only.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum ResultOf<'a> {
+    Json(&'a RawValue),
+    Elsewhere {},
+}
+
+impl<'a> ResponseBody<'a> {
+    pub(crate) fn of(response: &'a Response) -> Self {
+        Self {
+            status: response.status.as_str(),
+            success: response.status == Status::Success,
+            result: response.result.as_deref().map_or(ResultOf::Elsewhere {}, ResultOf::Json),
+            size: response.size.as_u64(),
+        }
+    }
+}
+
+impl<'a> Record<'a> {
+    pub(crate) fn of(record: &'a Activation) -> Self {
+        Self {
+            common: Common::of(record),
+            subject: &record.subject,
+            response: ResponseBody::of(&record.response),
+            logs: &record.logs,
+        }
+    }
+}
+
+impl<'a> Summary<'a> {
+    pub(crate) fn of(record: &'a Activation) -> Self {
+        Self { common: Common::of(record), status_code: record.response.status.code() }
+    }
+}
+
+impl<'a> Common<'a> {
+    fn of(record: &'a Activation) -> Self {
+        Self {
+            namespace: &record.namespace,
+            name: record.name.as_str(),
+            version: record.version,
+            publish: false,
+            annotations: record,
+            activation_id: record.id,
+            start: record.start.as_millis(),
+            end: record.end.as_millis(),
+            duration: record.duration_us / 1000,
+            cause: record.cause,
+        }
+    }
+}
+
+/// What the record says of the call, then what only this API knows of.
+fn annotations<S: Serializer>(record: &Activation, serializer: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Pair<'a, T: Serialize> {
+        key: &'a str,
+        value: T,
+    }
+    let mut list = serializer.serialize_seq(None)?;
+    list.serialize_element(&Pair { key: "path", value: &record.path })?;
+    let kind = record.kind.as_ref().map_or("unknown", |kind| kind.as_str());
+    list.serialize_element(&Pair { key: "kind", value: kind })?;
+    list.serialize_element(&Pair { key: "timeout", value: record.timed_out })?;
+    list.serialize_element(&Pair { key: "waitTime", value: record.wait_us / 1000 })?;
+    if let Some(init_us) = record.init_us {
+        list.serialize_element(&Pair { key: "initTime", value: init_us / 1000 })?;
+    }
+    if !record.attempts.is_empty() {
+        let ended_by: Vec<Value> = record
+            .attempts
+            .iter()
+            .map(|attempt| json!({"start": attempt.start.as_millis(), "endedBy": attempt.ended_by}))
+            .collect();
+        list.serialize_element(&Pair { key: "attempts", value: ended_by })?;
+    }
+    for (key, value) in record.annotations.iter() {
+        list.serialize_element(&Pair { key, value })?;
+    }
+    list.end()
+}
+
+fn log_lines<S: Serializer>(lines: &[LogLine], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(lines.iter().map(log_line))
+}

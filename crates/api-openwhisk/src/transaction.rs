@@ -1,0 +1,56 @@
+//! Transaction ids: one a request, in every answer.
+
+use std::{
+    hash::{BuildHasher, RandomState},
+    sync::{
+        Arc, LazyLock,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use http::{HeaderMap, HeaderName};
+
+/// The header that carries it.
+pub(crate) const HEADER: HeaderName = HeaderName::from_static("x-request-id");
+
+/// The longest id of a caller's own that is passed on.
+const LONGEST: usize = 128;
+
+/// The caller's own id where it is one, a new one of 32 hex digits otherwise. `sid_` marks the system's own ids.
+pub(crate) fn of(headers: &HeaderMap) -> Arc<str> {
+    let own = headers.get(HEADER).and_then(|value| value.to_str().ok());
+    let fits = |id: &&str| {
+        !id.is_empty()
+            && id.len() <= LONGEST
+            && !id.starts_with("sid_")
+            && id
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b':'))
+    };
+    own.filter(fits).map_or_else(generate, Arc::from)
+}
+
+/// Distinct within and very likely across servers. It names a request in logs and is no secret, so a counter behind a keyed
+/// hash is enough.
+fn generate() -> Arc<str> {
+    static KEYS: LazyLock<(RandomState, RandomState)> = LazyLock::new(Default::default);
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    format!("{:016x}{:016x}", KEYS.0.hash_one(number), KEYS.1.hash_one(number)).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_callers_id_is_passed_on_when_it_is_one() {
+        let of = |id: &str| of(&HeaderMap::from_iter([(HEADER, id.parse().unwrap())])).to_string();
+        assert_eq!(of("abc-1"), "abc-1");
+        for id in ["", "sid_1", "a b", "\"", &"x".repeat(129)] {
+            let new = of(id);
+            assert!(new.len() == 32 && new.bytes().all(|byte| byte.is_ascii_hexdigit()), "{id}: {new}");
+        }
+        assert_ne!(super::of(&HeaderMap::new()), super::of(&HeaderMap::new()));
+    }
+}

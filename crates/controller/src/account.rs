@@ -1,0 +1,180 @@
+//! What a namespace has used: the counters behind its throttles. Lock-free; a decision costs two atomic operations.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU32, AtomicU64, Ordering},
+    },
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use flint_model::NamespaceName;
+
+use crate::ControllerError;
+
+/// The counters of one namespace.
+#[derive(Debug, Default)]
+pub(crate) struct Account {
+    /// Calls in this minute.
+    calls: Window,
+    /// Calls admitted and not over, asynchronous ones that wait included.
+    in_flight: AtomicU32,
+}
+
+/// A count within one wall-clock minute: the minute in the upper half, the count in the lower.
+#[derive(Debug, Default)]
+struct Window(AtomicU64);
+
+impl Window {
+    /// Counts one more in `minute` and gives how many there are now.
+    fn count(&self, minute: u32) -> u32 {
+        let next = |old: u64| {
+            let count = if (old >> 32) as u32 == minute { (old as u32).saturating_add(1) } else { 1 };
+            u64::from(minute) << 32 | u64::from(count)
+        };
+        let old = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |old| Some(next(old)));
+        next(old.unwrap_or_else(|old| old)) as u32
+    }
+}
+
+/// The wall-clock minute.
+fn this_minute() -> u32 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| (since.as_secs() / 60) as u32)
+}
+
+impl Account {
+    /// Admits a call, or says which limit it would exceed: first the rate, where the refused call counts as well, then
+    /// concurrency. 0 = nothing is admitted.
+    pub(crate) fn admit(
+        self: &Arc<Self>,
+        per_minute: u32,
+        concurrent: u32,
+    ) -> Result<InFlight, ControllerError> {
+        self.admit_in(this_minute(), per_minute, concurrent)
+    }
+
+    fn admit_in(
+        self: &Arc<Self>,
+        minute: u32,
+        per_minute: u32,
+        concurrent: u32,
+    ) -> Result<InFlight, ControllerError> {
+        let count = self.calls.count(minute);
+        if count > per_minute {
+            return Err(ControllerError::Rate { count, allowed: per_minute });
+        }
+        let one_more = |now: u32| (now < concurrent).then_some(now + 1);
+        match self.in_flight.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more) {
+            Ok(_) => Ok(InFlight { account: Arc::clone(self) }),
+            Err(count) => Err(ControllerError::Concurrency { count, allowed: concurrent }),
+        }
+    }
+
+    /// Counts calls that were admitted by an earlier life and are still to run; see [`Self::adopt`].
+    pub(crate) fn inherit(&self, calls: u32) {
+        self.in_flight.fetch_add(calls, Ordering::AcqRel);
+    }
+
+    /// Takes charge of a call that is counted already.
+    pub(crate) fn adopt(self: &Arc<Self>) -> InFlight {
+        InFlight { account: Arc::clone(self) }
+    }
+
+    /// Calls admitted and not over.
+    pub(crate) fn in_flight(&self) -> u32 {
+        self.in_flight.load(Ordering::Acquire)
+    }
+}
+
+/// An admitted call. Dropping it ends its place.
+#[derive(Debug)]
+pub(crate) struct InFlight {
+    account: Arc<Account>,
+}
+
+impl InFlight {
+    /// The call waits in the durable queue now: it stays counted, and is adopted when it comes back.
+    pub(crate) fn leave_counted(self) {
+        // The account must still be released, so that only the decrement is skipped.
+        self.account.in_flight.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        let one_less = |now: u32| Some(now.saturating_sub(1));
+        let _ = self.account.in_flight.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_less);
+    }
+}
+
+/// All accounts, for the life of the server: a namespace keeps its counters when its keys change.
+#[derive(Debug, Default)]
+pub(crate) struct Accounts(Mutex<HashMap<NamespaceName, Arc<Account>>>);
+
+impl Accounts {
+    /// The account of a namespace.
+    pub(crate) fn of(&self, namespace: &NamespaceName) -> Arc<Account> {
+        let mut accounts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match accounts.get(namespace) {
+            Some(account) => Arc::clone(account),
+            None => Arc::clone(accounts.entry(namespace.clone()).or_default()),
+        }
+    }
+
+    /// Calls of all namespaces that are admitted and not over.
+    pub(crate) fn in_flight(&self) -> u64 {
+        let accounts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        accounts.values().map(|account| u64::from(account.in_flight())).sum()
+    }
+
+    /// Forgets a namespace that was deleted. Calls of its that still run keep their counters.
+    pub(crate) fn forget(&self, namespace: &NamespaceName) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(namespace);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text<T: std::fmt::Debug>(result: Result<T, ControllerError>) -> String {
+        result.unwrap_err().to_string()
+    }
+
+    #[test]
+    fn the_rate_is_by_minute_and_refused_calls_count() {
+        let account = Arc::new(Account::default());
+        for _ in 0..2 {
+            account.admit_in(7, 2, 9).unwrap();
+        }
+        assert_eq!(
+            text(account.admit_in(7, 2, 9)),
+            "Too many requests in the last minute (count: 3, allowed: 2)."
+        );
+        assert_eq!(
+            text(account.admit_in(7, 2, 9)),
+            "Too many requests in the last minute (count: 4, allowed: 2)."
+        );
+        assert!(account.admit_in(8, 2, 9).is_ok());
+        assert_eq!(
+            text(account.admit_in(9, 0, 9)),
+            "Too many requests in the last minute (count: 1, allowed: 0)."
+        );
+    }
+
+    #[test]
+    fn concurrency_counts_what_is_in_flight() {
+        let account = Arc::new(Account::default());
+        let first = account.admit_in(1, 9, 1).unwrap();
+        assert_eq!(
+            text(account.admit_in(1, 9, 1)),
+            "Too many concurrent requests in flight (count: 1, allowed: 1)."
+        );
+        drop(first);
+        account.admit_in(1, 9, 1).unwrap().leave_counted();
+        assert_eq!(account.in_flight(), 1);
+        drop(account.adopt());
+        assert_eq!(account.in_flight(), 0);
+    }
+}

@@ -1,0 +1,122 @@
+//! What the controller knows about accepted calls.
+
+use std::{
+    collections::HashSet,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Instant,
+};
+
+use flint_model::{ActivationId, Attempt};
+use flint_store::QueuedCall;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
+use uuid::Uuid;
+
+use super::waiting::Waiting;
+use crate::{AsyncConfig, account::InFlight};
+
+/// Arguments of held calls may use so much memory together, in KiB.
+const MEMORY_KIB: usize = 64 * 1024;
+
+/// Finished calls between the calls' tasks and the task that completes them.
+const FINISHED: usize = 1024;
+
+/// Accepted calls, as far as this server has to do with them.
+pub(crate) struct AcceptedCalls {
+    /// This server's life, as the queue knows it.
+    pub(super) owner: String,
+    /// Room for calls in memory, waiting or running.
+    pub(super) places: Arc<Semaphore>,
+    /// Room for their arguments.
+    memory: Arc<Semaphore>,
+    /// Room for calls that run.
+    pub(super) running: Arc<Semaphore>,
+    waiting: Mutex<Waiting<Held>>,
+    /// Every call that is leased to this server.
+    leased: Mutex<HashSet<ActivationId>>,
+    /// Calls known to be in the durable queue alone.
+    left: AtomicUsize,
+    /// Told when calls may be leased.
+    pub(super) hungry: Notify,
+    pub(super) finished: mpsc::Sender<ActivationId>,
+    pub(super) finishing: Mutex<Option<mpsc::Receiver<ActivationId>>>,
+}
+
+/// An accepted call in memory.
+pub(super) struct Held {
+    pub(super) call: QueuedCall,
+    /// The attempt that begins when it runs, from 1.
+    pub(super) attempt: u32,
+    pub(super) earlier: Vec<Attempt>,
+    pub(super) arrived: Instant,
+    pub(super) api_key: Option<Arc<str>>,
+    /// Whether its record is kept, when that is known already.
+    pub(super) recorded: Option<bool>,
+    /// Its place among its namespace's calls.
+    pub(super) in_flight: InFlight,
+    pub(super) room: Room,
+}
+
+/// The memory that a held call may use.
+pub(super) struct Room {
+    _place: OwnedSemaphorePermit,
+    _memory: OwnedSemaphorePermit,
+}
+
+impl AcceptedCalls {
+    pub(crate) fn new(config: &AsyncConfig) -> Self {
+        let (finished, finishing) = mpsc::channel(FINISHED);
+        let running = config.running.max(1);
+        Self {
+            owner: Uuid::now_v7().simple().to_string(),
+            places: Arc::new(Semaphore::new(running + config.waiting)),
+            memory: Arc::new(Semaphore::new(MEMORY_KIB)),
+            running: Arc::new(Semaphore::new(running)),
+            waiting: Mutex::default(),
+            leased: Mutex::default(),
+            left: AtomicUsize::new(0),
+            hungry: Notify::new(),
+            finished,
+            finishing: Mutex::new(Some(finishing)),
+        }
+    }
+
+    /// Room for a call with arguments of this size; `None` when memory is full.
+    pub(super) fn room(&self, arguments: usize) -> Option<Room> {
+        // At least 1, at most all of it, so that the largest call fits when nothing else is there.
+        let kib = (arguments / 1024 + 1).min(MEMORY_KIB) as u32;
+        let place = Arc::clone(&self.places).try_acquire_owned().ok()?;
+        let memory = Arc::clone(&self.memory).try_acquire_many_owned(kib).ok()?;
+        Some(Room { _place: place, _memory: memory })
+    }
+
+    pub(super) fn waiting(&self) -> MutexGuard<'_, Waiting<Held>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn leased(&self) -> MutexGuard<'_, HashSet<ActivationId>> {
+        self.leased.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One more call is in the durable queue alone.
+    pub(super) fn leave_one(&self) {
+        self.left.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// As many as were found there at the start.
+    pub(super) fn leave(&self, calls: usize) {
+        self.left.fetch_add(calls, Ordering::AcqRel);
+    }
+
+    /// One less: it was leased.
+    pub(super) fn fetch_one(&self) {
+        let one_less = |left: usize| Some(left.saturating_sub(1));
+        let _ = self.left.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_less);
+    }
+
+    pub(super) fn left(&self) -> usize {
+        self.left.load(Ordering::Acquire)
+    }
+}

@@ -1,0 +1,63 @@
+//! Calls that wait in memory, one line a namespace, taken from the lines in turn.
+
+use std::collections::{HashMap, VecDeque};
+
+use flint_model::NamespaceName;
+
+/// Lines of waiting items.
+#[derive(Debug)]
+pub(super) struct Waiting<T> {
+    lines: HashMap<NamespaceName, VecDeque<T>>,
+    /// Namespaces with a line, the next one first.
+    turns: VecDeque<NamespaceName>,
+}
+
+impl<T> Default for Waiting<T> {
+    fn default() -> Self {
+        Self { lines: HashMap::new(), turns: VecDeque::new() }
+    }
+}
+
+impl<T> Waiting<T> {
+    /// Puts an item at the end of its namespace's line.
+    pub(super) fn push(&mut self, namespace: NamespaceName, item: T) {
+        match self.lines.get_mut(&namespace) {
+            Some(line) => line.push_back(item),
+            None => {
+                self.lines.insert(namespace.clone(), VecDeque::from([item]));
+                self.turns.push_back(namespace);
+            }
+        }
+    }
+
+    /// The first item of the namespace whose turn it is.
+    pub(super) fn pop(&mut self) -> Option<T> {
+        let namespace = self.turns.pop_front()?;
+        let line = self.lines.get_mut(&namespace)?;
+        let item = line.pop_front();
+        if line.is_empty() {
+            self.lines.remove(&namespace);
+        } else {
+            self.turns.push_back(namespace);
+        }
+        item
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn namespaces_take_turns() {
+        let mut waiting = Waiting::default();
+        let name = |text: &str| NamespaceName::parse(text).unwrap();
+        for item in ["a1", "a2", "a3", "b1", "c1"] {
+            waiting.push(name(&item[..1]), item);
+        }
+        let order: Vec<_> = std::iter::from_fn(|| waiting.pop()).collect();
+        assert_eq!(order, ["a1", "b1", "c1", "a2", "a3"]);
+        waiting.push(name("b"), "b2");
+        assert_eq!((waiting.pop(), waiting.pop()), (Some("b2"), None));
+    }
+}

@@ -1,0 +1,201 @@
+//! An admitted call, and one attempt at it.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use flint_executor::{Body, BodyError, BodyReceiver, Call, CallEnd, CallHead, Fault, Reply, ReplyHead};
+use flint_invoker::{Before, Job, Outcome, Ran, Refusal, StreamEnd};
+use flint_model::{ActivationId, ByteSize, NamespaceName, Timestamp};
+use http::{HeaderMap, StatusCode};
+use tokio::sync::oneshot;
+
+use crate::{
+    Accepts, Controller,
+    callable::Callable,
+    outcome::{Phase, Verdict},
+    record::Draft,
+};
+
+/// How much of an answer that is too long is shown.
+const BEGINNING: usize = 1024 * 1024;
+
+/// A call that may run.
+#[derive(Clone)]
+pub(crate) struct Admitted {
+    pub(crate) id: ActivationId,
+    pub(crate) callable: Arc<Callable>,
+    /// On whose account.
+    pub(crate) namespace: NamespaceName,
+    pub(crate) subject: Arc<str>,
+    pub(crate) transaction: Arc<str>,
+    pub(crate) arrived: Instant,
+    pub(crate) api_key: Option<Arc<str>>,
+    pub(crate) accepts: Accepts,
+    /// Its record is kept.
+    pub(crate) recorded: bool,
+}
+
+/// What came of one attempt.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it is moved once a call, and a box would cost every call an allocation"
+)]
+pub(crate) enum Attempted {
+    /// It never reached an instance, and may another time.
+    Refused(Refusal),
+    /// It is over.
+    Over { draft: Draft, verdict: Verdict, end: CallEnd },
+    /// It is answering with a stream that the caller can take.
+    Streaming {
+        draft: Draft,
+        head: (StatusCode, HeaderMap),
+        body: BodyReceiver,
+        end: oneshot::Receiver<StreamEnd>,
+    },
+}
+
+impl Controller {
+    /// Runs a call once.
+    pub(crate) async fn attempt(
+        &self,
+        call: &Admitted,
+        body: Body,
+        head: Option<Box<CallHead>>,
+        before: Option<Before>,
+    ) -> Attempted {
+        let admitted_us = call.arrived.elapsed().as_micros() as u64;
+        let ran = self.scheduler.run(Job { before, ..self.job(call, body, head) }).await;
+        let Ran { mut timeline, start, init, instance, outcome } = ran;
+        timeline.queued.get_or_insert(admitted_us);
+        let limits = &call.callable.function.limits;
+        let draft =
+            Draft { timeline, start, init, cold_or_warm: instance.map(|_| init.is_some()), took: None };
+        match outcome {
+            Outcome::Refused(refusal @ (Refusal::TooLarge { .. } | Refusal::Unavailable { .. })) => {
+                let verdict = Verdict::not_provisioned(&refusal.to_string());
+                Attempted::Over {
+                    draft: Draft { took: Some(Duration::ZERO), ..draft },
+                    verdict,
+                    end: CallEnd::default(),
+                }
+            }
+            Outcome::Refused(refusal) => Attempted::Refused(refusal),
+            Outcome::NotStarted(failure) => {
+                let verdict = Verdict::of_fault(&failure.fault, Phase::Initialisation, limits.timeout);
+                let end = CallEnd { logs: failure.logs, ..CallEnd::default() };
+                let draft = Draft { init: Some(failure.took), took: Some(failure.took), ..draft };
+                Attempted::Over { draft, verdict, end }
+            }
+            Outcome::Ended { result, end } => {
+                let verdict = match result {
+                    Ok(reply) => Verdict::of_reply(reply, call.accepts == Accepts::Http),
+                    Err(fault) => Verdict::of_fault(&fault, Phase::Run, limits.timeout),
+                };
+                Attempted::Over { draft, verdict, end }
+            }
+            Outcome::Streaming { head, body, end } if call.accepts == Accepts::Http => {
+                Attempted::Streaming { draft, head: http_head(head), body, end }
+            }
+            Outcome::Streaming { head, body, end } => {
+                self.collect_stream(draft, head, body, end, limits.timeout).await
+            }
+        }
+    }
+
+    fn job(&self, call: &Admitted, body: Body, head: Option<Box<CallHead>>) -> Job {
+        let function = &call.callable.function;
+        let limits = &function.limits;
+        let variable = |name: &str, value: String| (name.to_owned(), value);
+        Job {
+            function: Arc::clone(function),
+            namespace: call.namespace.clone(),
+            environment: vec![
+                variable("__OW_API_HOST", self.config.api_host.clone()),
+                variable("__OW_NAMESPACE", call.namespace.to_string()),
+                variable("__OW_ACTION_NAME", format!("/{}", function.path)),
+                variable("__OW_ACTION_VERSION", function.version.to_string()),
+            ],
+            arrived: call.arrived,
+            before: None,
+            call: Call {
+                activation: call.id,
+                transaction: Arc::clone(&call.transaction),
+                deadline: Instant::now() + limits.timeout,
+                deadline_at: Timestamp::from_millis(
+                    Timestamp::now().as_millis() + limits.timeout.as_millis() as u64,
+                ),
+                head,
+                body,
+                api_key: call.api_key.clone(),
+                max_result: self.config.limits.bounds.max_result,
+                max_logs: limits.logs,
+            },
+        }
+    }
+
+    /// A streamed answer for a caller that wants JSON: all of it, within the limit of a result.
+    async fn collect_stream(
+        &self,
+        draft: Draft,
+        head: ReplyHead,
+        body: BodyReceiver,
+        end: oneshot::Receiver<StreamEnd>,
+        time_limit: Duration,
+    ) -> Attempted {
+        let collected = collect(body, self.config.limits.bounds.max_result).await;
+        let (end, draft) = ended(end, draft).await;
+        let verdict = match (collected, &end.fault) {
+            (_, Some(fault)) => Verdict::of_fault(fault, Phase::Run, time_limit),
+            (Ok(body), None) => Verdict::of_reply(Reply { head, body }, false),
+            (Err(fault), None) => Verdict::of_fault(&fault, Phase::Run, time_limit),
+        };
+        Attempted::Over { draft, verdict, end }
+    }
+}
+
+/// Waits for the end of a streamed answer, which completes the timeline.
+pub(crate) async fn ended(end: oneshot::Receiver<StreamEnd>, draft: Draft) -> (CallEnd, Draft) {
+    match end.await {
+        Ok(StreamEnd { end, timeline }) => {
+            let queued = draft.timeline.queued;
+            let mut draft = Draft { timeline, ..draft };
+            draft.timeline.queued = draft.timeline.queued.or(queued);
+            (end, draft)
+        }
+        Err(_) => {
+            let cause = "the invoker dropped a streamed call before its end".to_owned();
+            (CallEnd { fault: Some(Fault::Platform { cause }), ..CallEnd::default() }, draft)
+        }
+    }
+}
+
+fn http_head(head: ReplyHead) -> (StatusCode, HeaderMap) {
+    match head {
+        ReplyHead::Http { status, headers } => (status, headers),
+        ReplyHead::Json => {
+            let json = http::HeaderValue::from_static("application/json");
+            (StatusCode::OK, HeaderMap::from_iter([(http::header::CONTENT_TYPE, json)]))
+        }
+    }
+}
+
+/// A whole body of at most `limit` bytes.
+async fn collect(mut pieces: BodyReceiver, limit: ByteSize) -> Result<Bytes, Fault> {
+    let mut whole = Vec::new();
+    while let Some(piece) = pieces.recv().await {
+        match piece {
+            Ok(piece) => whole.extend_from_slice(&piece),
+            Err(BodyError::TooLarge(_)) => break,
+            Err(BodyError::Broken(_)) => return Err(Fault::Exited { end: None }),
+        }
+        if whole.len() as u64 > limit.as_u64() {
+            let size = whole.len() as u64;
+            whole.truncate(BEGINNING.min(limit.as_u64() as usize));
+            return Err(Fault::ResultTooLarge { size, allowed: limit.as_u64(), beginning: whole.into() });
+        }
+    }
+    Ok(whole.into())
+}

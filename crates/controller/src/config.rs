@@ -1,0 +1,145 @@
+//! What an operator may set about use cases.
+
+use std::time::Duration;
+
+use flint_invoker::units;
+use flint_model::{FunctionLimits, LimitBounds};
+use flint_telemetry::MetricsConfig;
+use serde::{Deserialize, Serialize, de::Error};
+use serde_json::{Map, Value};
+
+/// The controller's configuration.
+#[derive(Clone, Debug)]
+pub struct ControllerConfig {
+    /// Keys `limits.*`.
+    pub limits: LimitsConfig,
+    /// What a function gets that asks for nothing.
+    pub defaults: FunctionLimits,
+    /// Keys `async.*`.
+    pub asynchronous: AsyncConfig,
+    /// Whether the well-known guest key works: only while Flint listens on loopback.
+    pub guest: bool,
+    /// Where functions reach Flint, as `http://HOST:PORT`.
+    pub api_host: String,
+    /// How long a checked key is remembered.
+    pub credential_ttl: Duration,
+    /// How often unreferenced code and prepared artefacts are removed.
+    pub collect_every: Duration,
+    /// Keys `metrics.*`.
+    pub metrics: MetricsConfig,
+}
+
+impl Default for ControllerConfig {
+    fn default() -> Self {
+        Self {
+            limits: LimitsConfig::default(),
+            defaults: FunctionLimits::default(),
+            asynchronous: AsyncConfig::default(),
+            guest: false,
+            api_host: "http://127.0.0.1:3233".to_owned(),
+            credential_ttl: Duration::from_secs(30),
+            collect_every: Duration::from_secs(600),
+            metrics: MetricsConfig::default(),
+        }
+    }
+}
+
+/// Keys `limits.*`: what a namespace may do that has no limits of its own (0 = nothing is admitted), and, beside them, the
+/// keys of [`LimitBounds`].
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LimitsConfig {
+    /// Calls per wall-clock minute.
+    pub invocations_per_minute: u32,
+    /// Calls queued or running at once.
+    pub concurrent_invocations: u32,
+    /// Trigger firings per wall-clock minute.
+    pub fires_per_minute: u32,
+    /// What functions may ask for, and what passes through the API.
+    #[serde(flatten)]
+    pub bounds: LimitBounds,
+}
+
+impl Default for LimitsConfig {
+    /// Room for the applications of one machine's owner. OpenWhisk's own 60, 30 and 60 are for a service that strangers share.
+    fn default() -> Self {
+        Self {
+            invocations_per_minute: 60_000,
+            concurrent_invocations: 1_000,
+            fires_per_minute: 60_000,
+            bounds: LimitBounds::default(),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for LimitsConfig {
+    // Written out because serde's `flatten` cannot name unknown keys.
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut keys = Map::<String, Value>::deserialize(deserializer)?;
+        let default = Self::default();
+        let mut number = |key: &str, default: u32| match keys.remove(key) {
+            None => Ok(default),
+            Some(value) => serde_json::from_value(value.clone())
+                .map_err(|_| D::Error::custom(format!("{key} = {value} is not a number of 0 or more"))),
+        };
+        Ok(Self {
+            invocations_per_minute: number("invocations_per_minute", default.invocations_per_minute)?,
+            concurrent_invocations: number("concurrent_invocations", default.concurrent_invocations)?,
+            fires_per_minute: number("fires_per_minute", default.fires_per_minute)?,
+            bounds: serde_json::from_value(Value::Object(keys)).map_err(D::Error::custom)?,
+        })
+    }
+}
+
+/// Keys `async.*`: how accepted calls are run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct AsyncConfig {
+    /// How often a call is attempted in all when Flint or the host fails. An error of the function's own is an answer
+    /// and is not repeated.
+    pub max_attempts: u32,
+    /// How many accepted calls run at once.
+    pub running: usize,
+    /// How many accepted calls wait in memory; the rest wait in the durable queue.
+    pub waiting: usize,
+    /// How long a server that stops answering keeps its calls from others.
+    #[serde(with = "units::duration")]
+    pub lease: Duration,
+    /// How long after a failed attempt the next one comes; doubled for each further one.
+    #[serde(with = "units::duration")]
+    pub retry_delay: Duration,
+}
+
+impl Default for AsyncConfig {
+    fn default() -> Self {
+        Self {
+            max_attempts: 3,
+            running: 256,
+            waiting: 4096,
+            lease: Duration::from_secs(60),
+            retry_delay: Duration::from_secs(1),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use flint_model::ByteSize;
+
+    use super::*;
+
+    #[test]
+    fn limits_are_one_flat_section_and_unknown_keys_are_named() {
+        let text = r#"{"invocations_per_minute":7,"max_payload":2048}"#;
+        let limits: LimitsConfig = serde_json::from_str(text).unwrap();
+        assert_eq!((limits.invocations_per_minute, limits.fires_per_minute), (7, 60_000));
+        assert_eq!(limits.bounds.max_payload, ByteSize::kib(2));
+        let shown = serde_json::to_value(&limits).unwrap();
+        assert_eq!(shown["concurrent_invocations"], 1_000);
+        assert_eq!(serde_json::from_value::<LimitsConfig>(shown).unwrap(), limits);
+        let error = serde_json::from_str::<LimitsConfig>(r#"{"calls":7}"#).unwrap_err().to_string();
+        assert!(error.contains("`calls`"), "{error}");
+        let error =
+            serde_json::from_str::<LimitsConfig>(r#"{"fires_per_minute":-1}"#).unwrap_err().to_string();
+        assert!(error.contains("fires_per_minute = -1 is not a number"), "{error}");
+    }
+}

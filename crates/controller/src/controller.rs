@@ -1,0 +1,136 @@
+//! The use cases' common state, and the server's life.
+
+use std::{sync::Arc, time::Duration};
+
+use flint_invoker::Invoker;
+use flint_scheduler::Scheduler;
+use flint_store::{ActivationLog, Blobs, Catalog, Queue};
+use flint_telemetry::Metrics;
+use tokio::{runtime::Handle, sync::RwLock, sync::Semaphore, time::timeout};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use crate::{
+    Caller, ControllerConfig, ControllerError, account::Accounts, asynchronous::AcceptedCalls,
+    callable::Callable, credentials::Credentials, detached::Detached, function_cache::FunctionCache,
+};
+
+/// Functions prepared at once behind deploys that were answered.
+const PREPARED_BEHIND: usize = 2;
+
+/// How long calls have for writing their records once the scheduler has answered them.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
+/// The four stores.
+#[derive(Clone)]
+pub struct Stores {
+    /// Entities.
+    pub catalog: Arc<dyn Catalog>,
+    /// Activation records.
+    pub activations: Arc<dyn ActivationLog>,
+    /// Accepted asynchronous calls.
+    pub queue: Arc<dyn Queue>,
+    /// Function code.
+    pub blobs: Arc<dyn Blobs>,
+}
+
+/// The use cases.
+pub struct Controller {
+    pub(crate) config: ControllerConfig,
+    pub(crate) stores: Stores,
+    pub(crate) scheduler: Arc<Scheduler>,
+    pub(crate) invoker: Arc<Invoker>,
+    pub(crate) metrics: Metrics,
+    pub(crate) credentials: Credentials,
+    pub(crate) accounts: Accounts,
+    pub(crate) functions: FunctionCache<Callable>,
+    pub(crate) accepted: AcceptedCalls,
+    /// Held for reading while a deploy is between storing code and the entity that refers to it, for writing while
+    /// unreferenced code is removed.
+    pub(crate) deploys: RwLock<()>,
+    pub(crate) preparing: Semaphore,
+    /// Every call, and every write.
+    pub(crate) calls: TaskTracker,
+    /// Every other task of the controller.
+    pub(crate) tasks: TaskTracker,
+    pub(crate) runtime: Handle,
+    /// Cancelled when no further call is admitted.
+    pub(crate) stopping: CancellationToken,
+    /// Cancelled when no call runs any more.
+    pub(crate) stopped: CancellationToken,
+}
+
+impl Controller {
+    /// Must be called within a Tokio runtime, and [`Self::start`] before the first request.
+    pub fn new(
+        config: ControllerConfig,
+        stores: Stores,
+        scheduler: Arc<Scheduler>,
+        invoker: Arc<Invoker>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            metrics: Metrics::new(config.metrics),
+            credentials: Credentials::new(config.credential_ttl),
+            accounts: Accounts::default(),
+            functions: FunctionCache::default(),
+            accepted: AcceptedCalls::new(&config.asynchronous),
+            deploys: RwLock::default(),
+            preparing: Semaphore::new(PREPARED_BEHIND),
+            calls: TaskTracker::new(),
+            tasks: TaskTracker::new(),
+            runtime: Handle::current(),
+            stopping: CancellationToken::new(),
+            stopped: CancellationToken::new(),
+            config,
+            stores,
+            scheduler,
+            invoker,
+        })
+    }
+
+    /// Brings guest and its key into being (or removes the key), takes over the asynchronous calls that an earlier life
+    /// left, begins maintenance.
+    pub async fn start(self: &Arc<Self>) -> Result<(), ControllerError> {
+        self.bring_guest().await?;
+        self.take_over().await?;
+        self.tasks.spawn(Arc::clone(self).feed());
+        self.tasks.spawn(Arc::clone(self).complete());
+        self.tasks.spawn(Arc::clone(self).extend_leases());
+        self.tasks.spawn(Arc::clone(self).collect_periodically());
+        Ok(())
+    }
+
+    /// Admits no further call, waits for those that run (at most `within`), stops instances and writes all records.
+    pub async fn shutdown(&self, within: Duration) {
+        self.stopping.cancel();
+        self.scheduler.drain(within).await;
+        // The scheduler has answered all of them: what is left is to write their records.
+        for (tasks, what) in [(&self.calls, "calls"), (&self.tasks, "tasks")] {
+            tasks.close();
+            if timeout(LAST_WORDS, tasks.wait()).await.is_err() {
+                tracing::warn!(left = tasks.len(), what, "did not end in time");
+            }
+            self.stopped.cancel();
+        }
+        if let Err(error) = self.stores.activations.flush().await {
+            tracing::error!(%error, "the last activation records are not written");
+        }
+    }
+
+    /// Work that goes on to its end when its caller goes away, and that a shutdown waits for.
+    pub(crate) fn detached<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Detached<T> {
+        Detached::new(work, &self.calls, &self.runtime)
+    }
+
+    /// What it was made with.
+    pub fn config(&self) -> &ControllerConfig {
+        &self.config
+    }
+
+    /// Checks a key, `uuid:secret`.
+    pub async fn authenticate(&self, key: &str) -> Result<Caller, ControllerError> {
+        self.credentials.check(key, &*self.stores.catalog, &self.config.limits, &self.accounts).await
+    }
+}

@@ -1,0 +1,167 @@
+//! Who is calling: keys are checked against the catalog and remembered for a short while.
+
+use std::{
+    ops::Deref,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use flint_model::{ApiKey, Identity, Namespace, SecretHash};
+use flint_store::Catalog;
+use moka::sync::Cache;
+use sha2::{Digest, Sha256};
+use uuid::Uuid;
+
+use crate::{
+    ControllerError, EffectiveLimits, LimitsConfig,
+    account::{Account, Accounts},
+};
+
+/// How many keys are remembered at once.
+const REMEMBERED: u64 = 10_000;
+
+/// Somebody whose key was checked. Cheap to clone; derefs to the [`Identity`].
+#[derive(Clone, Debug)]
+pub struct Caller(Arc<Session>);
+
+#[derive(Debug)]
+struct Session {
+    identity: Identity,
+    limits: EffectiveLimits,
+    account: Arc<Account>,
+}
+
+impl Caller {
+    pub(crate) fn new(identity: Identity, config: &LimitsConfig, accounts: &Accounts) -> Self {
+        let limits = EffectiveLimits::of(&identity.namespace, config);
+        let account = accounts.of(&identity.namespace.name);
+        Self(Arc::new(Session { identity, limits, account }))
+    }
+
+    /// What holds for the caller's namespace.
+    pub fn limits(&self) -> &EffectiveLimits {
+        &self.0.limits
+    }
+
+    pub(crate) fn account(&self) -> &Arc<Account> {
+        &self.0.account
+    }
+}
+
+impl Deref for Caller {
+    type Target = Identity;
+
+    fn deref(&self) -> &Identity {
+        &self.0.identity
+    }
+}
+
+/// Callers by a salted hash of their key; the key itself is never kept.
+pub(crate) struct Credentials {
+    salt: [u8; 16],
+    callers: Cache<[u8; 32], Caller>,
+    /// Counts invalidations.
+    epoch: AtomicU64,
+}
+
+impl Credentials {
+    /// Remembers callers for this long.
+    pub(crate) fn new(ttl: Duration) -> Self {
+        let salt = Uuid::new_v4().into_bytes();
+        let callers = Cache::builder().max_capacity(REMEMBERED).time_to_live(ttl).build();
+        Self { salt, callers, epoch: AtomicU64::new(0) }
+    }
+
+    /// Checks a key, `uuid:secret`.
+    pub(crate) async fn check(
+        &self,
+        key: &str,
+        catalog: &dyn Catalog,
+        config: &LimitsConfig,
+        accounts: &Accounts,
+    ) -> Result<Caller, ControllerError> {
+        let name: [u8; 32] = Sha256::new().chain_update(self.salt).chain_update(key).finalize().into();
+        if let Some(caller) = self.callers.get(&name) {
+            return Ok(caller);
+        }
+        let began = self.epoch.load(Ordering::Acquire);
+        let identity = identify(key, catalog).await?;
+        let caller = Caller::new(identity, config, accounts);
+        self.callers.insert(name, caller.clone());
+        // Somebody wrote a key or a namespace meanwhile: this caller may be of before.
+        if self.epoch.load(Ordering::Acquire) != began {
+            self.callers.invalidate(&name);
+        }
+        Ok(caller)
+    }
+
+    /// To be called after a key or a namespace was written, before the write is acknowledged.
+    pub(crate) fn forget_all(&self) {
+        self.epoch.fetch_add(1, Ordering::AcqRel);
+        self.callers.invalidate_all();
+    }
+}
+
+/// The owner of a key.
+async fn identify(key: &str, catalog: &dyn Catalog) -> Result<Identity, ControllerError> {
+    let key = ApiKey::parse(key).ok_or(ControllerError::BadKey)?;
+    let record = catalog.key(key.id).await?.ok_or(ControllerError::BadKey)?;
+    if !same(&hash_secret(&key.secret), &record.secret) {
+        return Err(ControllerError::BadKey);
+    }
+    let namespace = catalog.namespace(&record.namespace).await?.ok_or(ControllerError::BadKey)?;
+    if namespace.blocked {
+        return Err(ControllerError::BadKey);
+    }
+    Ok(Identity { namespace: Arc::<Namespace>::new(namespace), subject: record.subject.into(), key: key.id })
+}
+
+/// What the store keeps of a secret.
+pub(crate) fn hash_secret(secret: &str) -> SecretHash {
+    SecretHash(Sha256::digest(secret).into())
+}
+
+/// Compares without stopping at the first difference, so that the time taken says nothing about it.
+fn same(left: &SecretHash, right: &SecretHash) -> bool {
+    left.0.iter().zip(&right.0).fold(0, |different, (l, r)| different | (l ^ r)) == 0
+}
+
+/// A new secret: 64 letters and digits from the system's generator.
+pub(crate) fn new_secret() -> Result<String, ControllerError> {
+    const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    let mut secret = String::with_capacity(ApiKey::SECRET_LENGTH);
+    let mut bytes = [0; 128];
+    loop {
+        random(&mut bytes)?;
+        // Bytes of 248 and more are left out: they would make some characters likelier than others.
+        for byte in bytes.iter().filter(|byte| **byte < 248) {
+            secret.push(char::from(ALPHABET[usize::from(*byte) % ALPHABET.len()]));
+            if secret.len() == ApiKey::SECRET_LENGTH {
+                return Ok(secret);
+            }
+        }
+    }
+}
+
+fn random(bytes: &mut [u8]) -> Result<(), ControllerError> {
+    getrandom::fill(bytes)
+        .map_err(|error| ControllerError::Internal(format!("the system gives no random bytes: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_well_formed_and_differ() {
+        let (one, two) = (new_secret().unwrap(), new_secret().unwrap());
+        assert_ne!(one, two);
+        assert!(ApiKey::parse(&format!("23bc46b1-71f6-4ed5-8c54-816aa4f8c502:{one}")).is_some());
+        assert!(
+            same(&hash_secret(&one), &hash_secret(&one)) && !same(&hash_secret(&one), &hash_secret(&two))
+        );
+    }
+}

@@ -1,0 +1,212 @@
+//! Deploys.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use flint_executor::{FunctionSource, PrepareError, Progress, RuntimeKind};
+use flint_model::{Code, Contract, Digest, Function, FunctionPath, Kind, Strategy, Timestamp, Version};
+use flint_store::{Expected, StoreError};
+
+use crate::{
+    Caller, Controller, ControllerError, Deployed, PrepareWhen, PutCode, PutFunction, functions::own, kinds,
+    merge,
+};
+
+impl Controller {
+    /// Creates or overwrites a function. `progress` is told what a long preparation is doing.
+    pub async fn put_function(
+        self: &Arc<Self>,
+        caller: &Caller,
+        path: FunctionPath,
+        put: PutFunction,
+        progress: Progress<'_>,
+    ) -> Result<Deployed, ControllerError> {
+        own(caller, &path.namespace, || path.to_string())?;
+        if let Some(package) = &path.package {
+            // No package exists in this version.
+            return Err(ControllerError::NoSuch(format!("{}/{package}", path.namespace)));
+        }
+        let old = self.stores.catalog.function(&path).await?;
+        if old.is_some() && !put.overwrite {
+            return Err(ControllerError::Exists);
+        }
+        let (prepare, created) = (put.prepare, old.is_none());
+        let Draft { mut function, new_code } = self.draft(caller, path, put, old.as_ref())?;
+
+        let deploying = self.deploys.read().await;
+        let content = match &new_code {
+            Some(content) => {
+                function.code.digest = self.stores.blobs.put(content.clone()).await?;
+                content.clone()
+            }
+            None => self.code(&function).await?,
+        };
+        let mut deployed =
+            Deployed { function: Arc::new(function), created, steps: Vec::new(), took: Duration::ZERO };
+        if prepare == PrepareWhen::Now {
+            let source = FunctionSource { function: Arc::clone(&deployed.function), code: content.clone() };
+            let prepared = self.invoker.prepare(source, progress).await?;
+            (deployed.steps, deployed.took) = (prepared.steps.clone(), prepared.took);
+        }
+        let revision =
+            self.commit(Arc::clone(&deployed.function), old.as_ref().map(|old| old.revision)).await?;
+        drop(deploying);
+
+        Arc::make_mut(&mut deployed.function).revision = revision;
+        let path = &deployed.function.path;
+        tracing::info!(function = %path, version = %deployed.function.version, kind = %deployed.function.kind, "deployed");
+        // Where it was prepared before, this is a no-op, or tells the invoker the revision.
+        self.prepare_behind(FunctionSource { function: Arc::clone(&deployed.function), code: content });
+        Ok(deployed)
+    }
+
+    /// Writes the function, and makes calls meet it. Goes on when the deploy's client goes away: a write that is committed and not
+    /// seen by calls would leave them with the old function.
+    async fn commit(
+        self: &Arc<Self>,
+        function: Arc<Function>,
+        old: Option<u64>,
+    ) -> Result<u64, ControllerError> {
+        let controller = Arc::clone(self);
+        let writing = async move {
+            let expected = old.map_or(Expected::Absent, Expected::Revision);
+            let path = &function.path;
+            let revision = match controller.stores.catalog.put_function(&function, expected).await {
+                Err(StoreError::Conflict) if old.is_none() => return Err(ControllerError::Exists),
+                other => other?,
+            };
+            controller.functions.remove(path);
+            controller.invoker.forget(path, revision - 1);
+            Ok(revision)
+        };
+        self.detached(writing).await
+    }
+
+    /// The function that a deploy asks for, with everything checked that can be checked without its code being looked at.
+    fn draft(
+        &self,
+        caller: &Caller,
+        path: FunctionPath,
+        put: PutFunction,
+        old: Option<&Function>,
+    ) -> Result<Draft, ControllerError> {
+        let bounds = &self.config.limits.bounds;
+        let kinds = self.invoker.kinds();
+        if let Some(code) = &put.code {
+            merge::check_size("exec", code.content.len() as u64, bounds.max_code)?;
+        }
+        let (kind, code, main) = match (&put.code, old) {
+            (Some(code), _) => {
+                let kind = self.usable_kind(caller, code, &kinds)?;
+                let format = code.format.unwrap_or_else(|| merge::recognise(&code.content, &kind));
+                let size = flint_model::ByteSize::bytes(code.content.len() as u64);
+                // The blob store says the digest.
+                (kind, Code { digest: Digest::from_bytes([0; 32]), size, format }, code.main.clone())
+            }
+            (None, Some(old)) => (old.kind.clone(), old.code.clone(), old.main.clone()),
+            (None, None) => return Err(ControllerError::NoCode),
+        };
+        let limits = merge::limits(old.map_or(&self.config.defaults, |old| &old.limits), &put.limits)?;
+        bounds.check(&limits)?;
+        merge::check_own_limits(&limits, caller.limits().concurrent_invocations)?;
+        let (contract, strategy) = merge::strategy(old, &put.strategy, &kind, &limits);
+        self.check_strategy(&strategy, contract)?;
+        let annotations = merge::annotations(
+            old.map(|old| &old.annotations),
+            &put.remove_annotations,
+            put.annotations,
+            &kind,
+        );
+        merge::check_size("annotations", merge::size_of_annotations(&annotations), bounds.max_parameters)?;
+        let parameters = put.parameters.or_else(|| old.map(|old| old.parameters.clone())).unwrap_or_default();
+        merge::check_size("parameters", merge::size_of_parameters(&parameters), bounds.max_parameters)?;
+        let version = put.version.unwrap_or_else(|| old.map_or(Version::FIRST, |old| old.version.bump()));
+        let function = Function {
+            path,
+            version,
+            // The store chooses it; a right guess spares preparing twice.
+            revision: old.map_or(1, |old| old.revision + 1),
+            kind,
+            code,
+            main,
+            contract,
+            strategy,
+            network: put.network.or(old.map(|old| old.network)).unwrap_or_default(),
+            limits,
+            parameters,
+            annotations,
+            publish: put.publish.or(old.map(|old| old.publish)).unwrap_or_default(),
+            updated: Timestamp::now(),
+        };
+        Ok(Draft { function, new_code: put.code.map(|code| code.content) })
+    }
+
+    /// The runtime that is meant, if this host has it and the namespace may use it.
+    fn usable_kind(
+        &self,
+        caller: &Caller,
+        code: &PutCode,
+        kinds: &[RuntimeKind],
+    ) -> Result<Kind, ControllerError> {
+        let runtime = kinds::resolve(&code.kind, kinds)?;
+        let name = runtime.kind.as_str();
+        if let Some(allowed) = &caller.limits().allowed_kinds
+            && !allowed.iter().any(|kind| kind == name)
+        {
+            return Err(ControllerError::KindForbidden(name.to_owned()));
+        }
+        if let Err(missing) = &runtime.state {
+            let what = format!("the runtime {name}");
+            return Err(ControllerError::NotOnThisHost { what, missing: missing.clone() });
+        }
+        Ok(runtime.kind.clone())
+    }
+
+    /// A strategy that nothing here can run is refused, never weakened.
+    fn check_strategy(&self, strategy: &Strategy, contract: Contract) -> Result<(), ControllerError> {
+        if self.invoker.executor_of(strategy, contract).is_some() {
+            return Ok(());
+        }
+        let missing = format!(
+            "no executor of this server runs isolation {}, start {}, reuse {}, concurrency {} with the contract {contract}; \
+             see `flint doctor` for what this host can run",
+            strategy.isolation, strategy.start, strategy.reuse, strategy.concurrency
+        );
+        Err(ControllerError::NotOnThisHost { what: format!("the strategy {strategy}"), missing })
+    }
+
+    /// Makes a function ready to start without anybody waiting. Broken code is found again by its first call.
+    fn prepare_behind(self: &Arc<Self>, source: FunctionSource) {
+        let controller = Arc::clone(self);
+        self.tasks.spawn(async move {
+            let prepared = async {
+                let Ok(_place) = controller.preparing.acquire().await else { return };
+                let path = source.function.path.clone();
+                if let Err(error) = controller.invoker.prepare(source, &|_| {}).await {
+                    tracing::info!(function = %path, %error, "could not be made ready ahead of its first call");
+                }
+            };
+            tokio::select! {
+                () = controller.stopping.cancelled() => {}
+                () = prepared => {}
+            }
+        });
+    }
+}
+
+struct Draft {
+    function: Function,
+    new_code: Option<Bytes>,
+}
+
+impl From<PrepareError> for ControllerError {
+    fn from(error: PrepareError) -> Self {
+        match error {
+            PrepareError::Unavailable { what, reason } => Self::NotOnThisHost { what, missing: reason },
+            PrepareError::Code(text) => Self::Code(text),
+            PrepareError::Failed { operation, detail } => {
+                Self::Internal(format!("{operation} failed: {detail}"))
+            }
+        }
+    }
+}

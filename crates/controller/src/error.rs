@@ -1,0 +1,216 @@
+//! Why a use case was refused, in the words of the OpenWhisk API where it has any.
+
+use flint_invoker::Refusal;
+use flint_model::{LimitError, NameError};
+use flint_store::StoreError;
+
+/// What sort of refusal it is; a front gives each its status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ErrorKind {
+    /// 400: the request cannot be right.
+    Invalid,
+    /// 401: nobody known.
+    Unauthenticated,
+    /// 403: somebody known who may not.
+    Forbidden,
+    /// 404: nothing there.
+    NotFound,
+    /// 409: it is there already, or somebody else was quicker.
+    Conflict,
+    /// 413: too large.
+    TooLarge,
+    /// 429: too many.
+    Throttled,
+    /// 500: Flint's fault.
+    Internal,
+    /// 501: this version does not do it.
+    NotImplemented,
+    /// 503: not now.
+    Unavailable,
+}
+
+/// Why a use case was refused.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ControllerError {
+    /// The key is malformed, unknown, or its namespace is blocked.
+    #[error("The supplied authentication is invalid")]
+    BadKey,
+    /// A known caller, a foreign namespace.
+    #[error("The supplied authentication is not authorized to access '{0}'.")]
+    Forbidden(String),
+    /// The namespace may not have functions of this kind.
+    #[error("The supplied authentication is not authorized to access actions of kind '{0}'.")]
+    KindForbidden(String),
+    /// Nothing there.
+    #[error("The requested resource does not exist.")]
+    NotFound,
+    /// Nothing of that name there.
+    #[error("The requested resource '{0}' does not exist.")]
+    NoSuch(String),
+    /// It is there already.
+    #[error("resource already exists")]
+    Exists,
+    /// Somebody else wrote at the same time.
+    #[error("Concurrent modification to resource detected.")]
+    Race,
+    /// A function is created without code.
+    #[error("exec undefined")]
+    NoCode,
+    /// The runtime is not one that Flint has.
+    #[error("The specified runtime '{asked}' is not supported by this platform. Valid values are: {}.", quoted(.valid))]
+    UnknownKind {
+        /// What was asked for.
+        asked: String,
+        /// What there is.
+        valid: Vec<String>,
+    },
+    /// The runtime or strategy is known, this host cannot run it.
+    #[error("{what} is not available on this host: {missing}")]
+    NotOnThisHost {
+        /// The runtime or strategy.
+        what: String,
+        /// What is missing and how to get it.
+        missing: String,
+    },
+    /// The runtime needs to be told the entry point, where the front's API asks for that.
+    #[error("'main' must be a string defined in 'exec' for '{0}' actions")]
+    MainRequired(String),
+    /// The code is not what its kind asks for.
+    #[error("{0}")]
+    Code(String),
+    /// A name with illegal characters, or a path with too many segments.
+    #[error(transparent)]
+    Name(#[from] NameError),
+    /// A limit outside what the operator allows.
+    #[error(transparent)]
+    Limit(#[from] LimitError),
+    /// Anything else that is wrong with the request.
+    #[error("{0}")]
+    Invalid(String),
+    /// The arguments are not a JSON object.
+    #[error("The request content was malformed:\n{0}")]
+    Malformed(String),
+    /// A call sets a parameter that is final.
+    #[error("Request defines parameters that are not allowed (e.g., reserved properties).")]
+    ReservedParameters,
+    /// Larger than allowed.
+    #[error("{what} larger than allowed: {size} > {allowed} bytes.")]
+    TooLarge {
+        /// `exec`, `parameters`, `annotations`, `Request`.
+        what: &'static str,
+        /// Its size.
+        size: u64,
+        /// The most there may be.
+        allowed: u64,
+    },
+    /// Too many calls in this minute.
+    #[error("Too many requests in the last minute (count: {count}, allowed: {allowed}).")]
+    Rate {
+        /// How many there were, this one included.
+        count: u32,
+        /// How many there may be.
+        allowed: u32,
+    },
+    /// Too many calls at once.
+    #[error("Too many concurrent requests in flight (count: {count}, allowed: {allowed}).")]
+    Concurrency {
+        /// How many there are.
+        count: u32,
+        /// How many there may be.
+        allowed: u32,
+    },
+    /// A part of the API that a later version brings.
+    #[error("{0} are not available in this version of Flint.")]
+    NotInThisVersion(&'static str),
+    /// The call was not given to an instance.
+    #[error("The server is currently unavailable (because it is overloaded or down for maintenance).")]
+    Refused(#[source] Refusal),
+    /// The server is stopping.
+    #[error("The server is currently unavailable (because it is overloaded or down for maintenance).")]
+    ShuttingDown,
+    /// The store failed.
+    #[error("There was an internal server error.")]
+    Store(#[source] StoreError),
+    /// Something else of Flint's failed.
+    #[error("There was an internal server error.")]
+    Internal(String),
+}
+
+impl ControllerError {
+    /// What sort of refusal it is.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::BadKey => ErrorKind::Unauthenticated,
+            Self::Forbidden(_) | Self::KindForbidden(_) => ErrorKind::Forbidden,
+            Self::NotFound | Self::NoSuch(_) => ErrorKind::NotFound,
+            Self::Exists | Self::Race => ErrorKind::Conflict,
+            Self::NoCode
+            | Self::UnknownKind { .. }
+            | Self::NotOnThisHost { .. }
+            | Self::MainRequired(_)
+            | Self::Code(_)
+            | Self::Name(_)
+            | Self::Limit(_)
+            | Self::Invalid(_)
+            | Self::Malformed(_)
+            | Self::ReservedParameters => ErrorKind::Invalid,
+            Self::TooLarge { .. } => ErrorKind::TooLarge,
+            Self::Rate { .. } | Self::Concurrency { .. } => ErrorKind::Throttled,
+            Self::NotInThisVersion(_) => ErrorKind::NotImplemented,
+            Self::Refused(_) | Self::ShuttingDown => ErrorKind::Unavailable,
+            Self::Store(StoreError::Full { .. }) => ErrorKind::Unavailable,
+            Self::Store(_) | Self::Internal(_) => ErrorKind::Internal,
+        }
+    }
+
+    /// What is behind a text that has to be the API's standard one: which queue is full, which disk. `None` when the
+    /// text says it all.
+    pub fn cause(&self) -> Option<String> {
+        match self {
+            Self::Refused(refusal) => Some(refusal.to_string()),
+            Self::ShuttingDown => Some(Refusal::ShuttingDown.to_string()),
+            Self::Store(error @ StoreError::Full { .. }) => Some(error.to_string()),
+            _ => None,
+        }
+    }
+
+    /// What only the operator is to see, in the server's log.
+    pub fn detail(&self) -> Option<String> {
+        match self {
+            Self::Store(error) => Some(error.to_string()),
+            Self::Internal(detail) => Some(detail.clone()),
+            _ => None,
+        }
+    }
+}
+
+impl From<StoreError> for ControllerError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Conflict => Self::Race,
+            other => Self::Store(other),
+        }
+    }
+}
+
+fn quoted(kinds: &[String]) -> String {
+    kinds.iter().map(|kind| format!("'{kind}'")).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_those_of_the_api_and_causes_stand_beside_them() {
+        let error =
+            ControllerError::UnknownKind { asked: "x".into(), valid: vec!["a:1".into(), "b:2".into()] };
+        let text =
+            "The specified runtime 'x' is not supported by this platform. Valid values are: 'a:1', 'b:2'.";
+        assert_eq!(error.to_string(), text);
+        let error = ControllerError::from(StoreError::Full { what: "the catalog".into() });
+        assert_eq!(error.kind(), ErrorKind::Unavailable);
+        assert!(error.cause().is_some_and(|cause| cause.starts_with("no space left")));
+    }
+}

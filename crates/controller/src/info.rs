@@ -1,0 +1,125 @@
+//! What the server says about itself.
+
+use flint_executor::{Capability, RuntimeKind};
+use flint_invoker::InvokerStats;
+use flint_model::Namespace;
+use flint_scheduler::SchedulerStats;
+use flint_telemetry::{InstanceState, LogSamples, Metrics, Samples};
+
+use crate::{Controller, ControllerError, LimitsConfig, kinds};
+
+/// What holds for one namespace.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EffectiveLimits {
+    /// Calls per wall-clock minute.
+    pub invocations_per_minute: u32,
+    /// Calls queued or running at once.
+    pub concurrent_invocations: u32,
+    /// Trigger firings per wall-clock minute.
+    pub fires_per_minute: u32,
+    /// Kinds of functions it may have; `None` = all.
+    pub allowed_kinds: Option<Vec<String>>,
+    /// Whether activation records are kept.
+    pub store_activations: bool,
+}
+
+impl EffectiveLimits {
+    /// The namespace's own limits where it has them, the server's elsewhere.
+    pub(crate) fn of(namespace: &Namespace, config: &LimitsConfig) -> Self {
+        let own = &namespace.limits;
+        Self {
+            invocations_per_minute: own.invocations_per_minute.unwrap_or(config.invocations_per_minute),
+            concurrent_invocations: own.concurrent_invocations.unwrap_or(config.concurrent_invocations),
+            fires_per_minute: own.fires_per_minute.unwrap_or(config.fires_per_minute),
+            allowed_kinds: own.allowed_kinds.clone(),
+            store_activations: own.store_activations.unwrap_or(true),
+        }
+    }
+}
+
+/// What runs now.
+#[derive(Clone, Debug)]
+pub struct HostState {
+    /// The pool.
+    pub pool: InvokerStats,
+    /// The queues.
+    pub queues: SchedulerStats,
+}
+
+impl Controller {
+    /// The runtimes, available or not.
+    pub fn kinds(&self) -> Vec<RuntimeKind> {
+        self.invoker.kinds()
+    }
+
+    /// The runtime that a text means: its full name, its family, or the beginning of its version.
+    pub fn resolve_kind(&self, text: &str) -> Result<RuntimeKind, ControllerError> {
+        kinds::resolve(text, &self.invoker.kinds()).cloned()
+    }
+
+    /// What the host offers and what it lacks.
+    pub fn capabilities(&self) -> Vec<Capability> {
+        self.invoker.capabilities()
+    }
+
+    /// What holds for a namespace.
+    pub fn effective_limits(&self, namespace: &Namespace) -> EffectiveLimits {
+        EffectiveLimits::of(namespace, &self.config.limits)
+    }
+
+    /// What runs now.
+    pub fn host_state(&self) -> HostState {
+        HostState { pool: self.invoker.stats(), queues: self.scheduler.stats() }
+    }
+
+    /// Calls admitted and not over.
+    pub fn calls_in_flight(&self) -> u64 {
+        self.accounts.in_flight()
+    }
+
+    /// The metrics, for fronts to count in.
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// All metrics as OpenMetrics text.
+    pub async fn render_metrics(&self) -> String {
+        let HostState { pool, queues } = self.host_state();
+        let log = self.stores.activations.stats();
+        let count = |count: usize| count as u64;
+        self.metrics.render(&Samples {
+            in_flight: self.accounts.in_flight(),
+            // A store that does not answer is seen elsewhere; the other metrics must still come.
+            queue_depth: self.stores.queue.depth(None).await.map_or(0, count),
+            waiting: count(queues.waiting),
+            instances: vec![
+                (InstanceState::Starting, count(pool.instances.starting)),
+                (InstanceState::Busy, count(pool.instances.busy)),
+                (InstanceState::Idle, count(pool.instances.idle)),
+                (InstanceState::Paused, count(pool.instances.paused)),
+                (InstanceState::Prewarmed, count(pool.prewarmed)),
+            ],
+            memory_committed: pool.memory_charged.as_u64(),
+            memory_prewarmed: pool.memory_prewarmed.as_u64(),
+            memory_budget: pool.memory_budget.as_u64(),
+            log: LogSamples {
+                appended: log.appended,
+                shed_logs: log.shed_logs,
+                shed_records: log.shed_records,
+                pending: log.pending,
+                expired: log.expired,
+            },
+        })
+    }
+
+    /// Whether calls are admitted and the stores answer; the text says what is wrong.
+    pub async fn ready(&self) -> Result<(), String> {
+        if self.stopping.is_cancelled() {
+            return Err("the server is shutting down".to_owned());
+        }
+        let failed = |what: &str, error: &dyn std::fmt::Display| format!("{what} does not answer: {error}");
+        self.stores.catalog.namespaces().await.map_err(|error| failed("the catalog", &error))?;
+        self.stores.queue.depth(None).await.map_err(|error| failed("the queue", &error))?;
+        Ok(())
+    }
+}

@@ -1,0 +1,159 @@
+//! Calls: admission, and the way of a blocking one.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use flint_executor::{Body, BodyError, CallHead};
+use flint_model::ActivationId;
+use flint_telemetry::ThrottledBy;
+use http::header::CONTENT_TYPE;
+
+use crate::{
+    Answer, Caller, Controller, ControllerError, HttpAnswer, Invocation, Mode,
+    account::InFlight,
+    call::{Admitted, Attempted, ended},
+    callable::Callable,
+    outcome::{Phase, Verdict},
+    record::{of_attempt, without_logs},
+};
+
+impl Controller {
+    /// Calls a function. The call goes on to its end also when this future is dropped.
+    pub async fn invoke(
+        self: &Arc<Self>,
+        caller: &Caller,
+        invocation: Invocation,
+    ) -> Result<Answer, ControllerError> {
+        let place = self.admit(caller)?;
+        let Invocation { path, body, head, mode, accepts, transaction, arrived, api_key } = invocation;
+        let callable = self.callable(caller, &path).await?;
+        let body = self.arguments(&callable, body, head.as_deref()).await?;
+        let call = Admitted {
+            id: ActivationId::generate(),
+            api_key: api_key.filter(|_| callable.wants_key),
+            callable,
+            namespace: caller.namespace.name.clone(),
+            subject: Arc::clone(&caller.subject),
+            transaction,
+            arrived,
+            accepts,
+            recorded: caller.limits().store_activations,
+        };
+        let id = call.id;
+        match (mode, head) {
+            (Mode::Blocking { wait }, head) => {
+                let wait = wait.min(self.config.limits.bounds.max_blocking_wait);
+                let serving = Arc::clone(self).serve(call, body, head, place);
+                let mut serving = self.detached(serving);
+                tokio::time::timeout(wait, &mut serving).await.unwrap_or(Ok(Answer::Accepted(id)))
+            }
+            (Mode::NonBlocking, None) => {
+                let Body::Full(arguments) = body else {
+                    return Err(ControllerError::Internal("arguments are whole by now".into()));
+                };
+                let accepting = Arc::clone(self).accept(call, arguments, place);
+                self.detached(accepting).await
+            }
+            (Mode::NonBlocking, Some(_)) => Err(ControllerError::Invalid(
+                "an asynchronous call takes a JSON object: send application/json, or make a blocking call"
+                    .into(),
+            )),
+        }
+    }
+
+    /// Whether one more call of this caller may run: decided before anything else is done for it.
+    fn admit(&self, caller: &Caller) -> Result<InFlight, ControllerError> {
+        if self.stopping.is_cancelled() {
+            return Err(ControllerError::ShuttingDown);
+        }
+        let limits = caller.limits();
+        let admitted = caller.account().admit(limits.invocations_per_minute, limits.concurrent_invocations);
+        admitted.inspect_err(|error| {
+            let by = match error {
+                ControllerError::Rate { .. } => ThrottledBy::Rate,
+                _ => ThrottledBy::Concurrency,
+            };
+            self.metrics.throttled(caller.namespace.name.as_str(), by);
+        })
+    }
+
+    /// The body that the function gets. A JSON object is merged over the function's defaults; anything else that came as
+    /// HTTP is handed on as it is.
+    async fn arguments(
+        &self,
+        callable: &Callable,
+        body: Body,
+        head: Option<&CallHead>,
+    ) -> Result<Body, ControllerError> {
+        let bounds = &self.config.limits.bounds;
+        let Some(head) = head else {
+            let size = if let Body::Full(body) = &body { body.len() as u64 } else { 0 };
+            let allowed = bounds.max_payload.as_u64();
+            let body = body.collect(allowed).await.map_err(|error| match error {
+                BodyError::TooLarge(_) => {
+                    ControllerError::TooLarge { what: "Request", size: size.max(allowed + 1), allowed }
+                }
+                BodyError::Broken(why) => ControllerError::Malformed(why),
+            })?;
+            return callable.defaults.merge(body).map(Body::Full);
+        };
+        match body {
+            Body::Full(body) if !callable.defaults.is_empty() && is_json_object(head, &body) => {
+                callable.defaults.merge(body).map(Body::Full)
+            }
+            body => Ok(body),
+        }
+    }
+
+    /// A blocking call from its admission to its answer.
+    async fn serve(
+        self: Arc<Self>,
+        call: Admitted,
+        body: Body,
+        head: Option<Box<CallHead>>,
+        place: InFlight,
+    ) -> Result<Answer, ControllerError> {
+        match self.attempt(&call, body, head, None).await {
+            Attempted::Refused(refusal) => Err(ControllerError::Refused(refusal)),
+            Attempted::Over { draft, mut verdict, end } => {
+                let http = verdict.http.take();
+                let mut record = of_attempt(&call, &draft, verdict, end, Vec::new());
+                let answer = match http {
+                    Some((status, headers, body)) => Answer::Http(HttpAnswer {
+                        activation: call.id,
+                        status,
+                        headers,
+                        body: Body::Full(body),
+                    }),
+                    None => Answer::Finished(Box::new(without_logs(&mut record))),
+                };
+                self.conclude(&call, &draft, record);
+                drop(place);
+                Ok(answer)
+            }
+            Attempted::Streaming { draft, head: (status, headers), body, end } => {
+                let verdict = Verdict::of_http_head(status, &headers);
+                let answer = HttpAnswer { activation: call.id, status, headers, body: Body::Stream(body) };
+                let controller = Arc::clone(&self);
+                self.calls.spawn(async move {
+                    let (end, draft) = ended(end, draft).await;
+                    let time_limit = call.callable.function.limits.timeout;
+                    let verdict = match &end.fault {
+                        Some(fault) => Verdict::of_fault(fault, Phase::Run, time_limit),
+                        None => verdict,
+                    };
+                    let record = of_attempt(&call, &draft, verdict, end, Vec::new());
+                    controller.conclude(&call, &draft, record);
+                    drop(place);
+                });
+                Ok(Answer::Http(answer))
+            }
+        }
+    }
+}
+
+fn is_json_object(head: &CallHead, body: &Bytes) -> bool {
+    let json =
+        head.headers.get(CONTENT_TYPE).is_none_or(|value| value.as_bytes().starts_with(b"application/json"));
+    json && body.trim_ascii_start().starts_with(b"{")
+}

@@ -1,0 +1,42 @@
+//! Use cases without a wire protocol: who may do what ([`Controller::authenticate`]), functions ([`Controller::put_function`]),
+//! calls ([`Controller::invoke`]) and their records. Fronts translate to and from it and have no logic of their own.
+//!
+//! The way of a call, in one sitting: `invoke.rs` (admission) → `call.rs` (one attempt) → `outcome.rs` (what it means) →
+//! `record.rs` (what is written down). Accepted calls go through `asynchronous/`.
+
+#![forbid(unsafe_code)]
+
+mod account;
+mod arguments;
+mod asynchronous;
+mod call;
+mod callable;
+mod config;
+mod controller;
+mod credentials;
+mod deploy;
+mod detached;
+mod error;
+mod function_cache;
+mod functions;
+mod info;
+mod invocation;
+mod invoke;
+mod json_body;
+mod kinds;
+mod maintenance;
+mod merge;
+mod namespaces;
+mod outcome;
+mod put;
+mod record;
+mod records;
+
+pub use config::{AsyncConfig, ControllerConfig, LimitsConfig};
+pub use controller::{Controller, Stores};
+pub use credentials::Caller;
+pub use error::{ControllerError, ErrorKind};
+pub use info::{EffectiveLimits, HostState};
+pub use invocation::{Accepts, Answer, HttpAnswer, Invocation, Mode};
+pub use namespaces::GUEST_KEY;
+pub use put::{Deployed, LimitsWish, PrepareWhen, PutCode, PutFunction, StrategyWish};

@@ -1,0 +1,226 @@
+//! What a deploy makes of the function that was there: pure rules, no store.
+
+use std::{num::NonZeroU32, time::Duration};
+
+use flint_model::{
+    Annotations, ByteSize, CodeFormat, Contract, Function, FunctionLimits, Isolation, Kind, Parameters,
+    Reuse, Start, Strategy,
+};
+
+use crate::{ControllerError, LimitsWish, StrategyWish};
+
+/// The old limits with what was asked for in their place.
+pub(crate) fn limits(old: &FunctionLimits, wish: &LimitsWish) -> Result<FunctionLimits, ControllerError> {
+    let at_least_one = |what: &str, count: u32| {
+        NonZeroU32::new(count)
+            .ok_or_else(|| ControllerError::Invalid(format!("{what} 0 below allowed threshold of 1")))
+    };
+    let concurrency = wish.concurrency.map(|count| at_least_one("concurrency", count)).transpose()?;
+    let instances = wish.instances.map(|count| at_least_one("instances", count)).transpose()?;
+    Ok(FunctionLimits {
+        timeout: wish.timeout.unwrap_or(old.timeout),
+        memory: wish.memory.unwrap_or(old.memory),
+        logs: wish.logs.unwrap_or(old.logs),
+        concurrency: concurrency.unwrap_or(old.concurrency),
+        instances: instances.or(old.instances),
+        cpu_millis: wish.cpu_millis.unwrap_or(old.cpu_millis),
+        processes: wish.processes.unwrap_or(old.processes),
+        tmp: wish.tmp.unwrap_or(old.tmp),
+    })
+}
+
+/// The old contract and strategy with what was asked for in their place. What was never asked for follows the contract.
+pub(crate) fn strategy(
+    old: Option<&Function>,
+    wish: &StrategyWish,
+    kind: &Kind,
+    limits: &FunctionLimits,
+) -> (Contract, Strategy) {
+    // A function whose runtime changes is a new one in this respect: its old contract may make no sense.
+    let old = old.filter(|old| old.kind.family() == kind.family());
+    let contract = wish.contract.or(old.map(|old| old.contract)).unwrap_or(match kind.family() {
+        "native" => Contract::Stdio,
+        "blackbox" => Contract::OpenWhisk,
+        _ => Contract::Handler,
+    });
+    let old = old.filter(|old| old.contract == contract).map(|old| old.strategy);
+    let strategy = Strategy {
+        isolation: wish.isolation.or(old.map(|old| old.isolation)).unwrap_or(match contract {
+            Contract::WasiHttp | Contract::WasiCommand => Isolation::Wasm,
+            _ => Isolation::Process,
+        }),
+        start: wish.start.or(old.map(|old| old.start)).unwrap_or(match contract {
+            Contract::WasiHttp | Contract::WasiCommand => Start::Instantiate,
+            _ => Start::Spawn,
+        }),
+        reuse: wish.reuse.or(old.map(|old| old.reuse)).unwrap_or(match contract {
+            Contract::Stdio | Contract::WasiHttp | Contract::WasiCommand => Reuse::Never,
+            _ => Reuse::Warm,
+        }),
+        concurrency: limits.concurrency,
+    };
+    (contract, strategy)
+}
+
+/// The old annotations without `remove`, with those of the request over them, and what Flint itself says: the kind, and for a
+/// new function that it does not get its caller's key unless it asks for it.
+pub(crate) fn annotations(
+    old: Option<&Annotations>,
+    remove: &[String],
+    request: Annotations,
+    kind: &Kind,
+) -> Annotations {
+    let mut merged = old.cloned().unwrap_or_default();
+    for key in remove {
+        merged.remove(key);
+    }
+    merged.merge(request);
+    if old.is_none() && merged.get("provide-api-key").is_none() {
+        merged.set("provide-api-key", false);
+    }
+    merged.set("exec", kind.as_str());
+    merged
+}
+
+/// What some code is, from its first bytes and its runtime.
+pub(crate) fn recognise(content: &[u8], kind: &Kind) -> CodeFormat {
+    let begins = |magic: &[u8]| content.starts_with(magic);
+    match kind.family() {
+        _ if begins(b"PK\x03\x04") || begins(b"PK\x05\x06") => match kind.family() {
+            "java" => CodeFormat::Jar,
+            _ => CodeFormat::Zip,
+        },
+        _ if begins(b"\x1f\x8b") => CodeFormat::TarGz,
+        _ if begins(b"\x7fELF") => CodeFormat::Executable,
+        "native" => CodeFormat::Executable,
+        _ => CodeFormat::Source,
+    }
+}
+
+/// How much of the API's limit on parameters a list of them takes: its text as JSON.
+pub(crate) fn size_of_parameters(parameters: &Parameters) -> u64 {
+    serde_json::to_vec(parameters).map_or(u64::MAX, |text| text.len() as u64)
+}
+
+/// The same for annotations.
+pub(crate) fn size_of_annotations(annotations: &Annotations) -> u64 {
+    serde_json::to_vec(annotations).map_or(u64::MAX, |text| text.len() as u64)
+}
+
+/// Whether `size` stays within `allowed`.
+pub(crate) fn check_size(what: &'static str, size: u64, allowed: ByteSize) -> Result<(), ControllerError> {
+    match size > allowed.as_u64() {
+        true => Err(ControllerError::TooLarge { what, size, allowed: allowed.as_u64() }),
+        false => Ok(()),
+    }
+}
+
+/// Limits beyond those that the OpenWhisk API has.
+pub(crate) fn check_own_limits(
+    limits: &FunctionLimits,
+    namespace_concurrency: u32,
+) -> Result<(), ControllerError> {
+    let wrong = |text: String| Err(ControllerError::Invalid(text));
+    if limits.instances.is_some_and(|instances| instances.get() > namespace_concurrency) {
+        return wrong(format!(
+            "Max action instance concurrency must not exceed your namespace concurrency of {namespace_concurrency}."
+        ));
+    }
+    if !(10..=64_000).contains(&limits.cpu_millis) {
+        return wrong(format!("cpu {} is not within 10 to 64000 thousandths of a core", limits.cpu_millis));
+    }
+    if !(1..=32_768).contains(&limits.processes) {
+        return wrong(format!("processes {} is not within 1 to 32768", limits.processes));
+    }
+    if limits.tmp > limits.memory {
+        return wrong(format!(
+            "tmp {} exceeds the memory limit of {}: /tmp is part of it",
+            limits.tmp, limits.memory
+        ));
+    }
+    if limits.timeout < Duration::from_millis(1) {
+        return wrong("a time limit of less than 1 millisecond".to_owned());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn kind(text: &str) -> Kind {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn what_a_deploy_does_not_name_is_chosen_by_the_contract() {
+        let limits = FunctionLimits::default();
+        let (contract, chosen) = strategy(None, &StrategyWish::default(), &kind("nodejs:20"), &limits);
+        assert_eq!((contract, chosen.to_string().as_str()), (Contract::Handler, "process/spawn/warm×1"));
+        let (contract, chosen) = strategy(None, &StrategyWish::default(), &kind("native"), &limits);
+        assert_eq!((contract, chosen.to_string().as_str()), (Contract::Stdio, "process/spawn/never×1"));
+        let wish =
+            StrategyWish { contract: Some(Contract::Http), start: Some(Start::Fork), ..Default::default() };
+        let (contract, chosen) = strategy(None, &wish, &kind("native"), &limits);
+        assert_eq!((contract, chosen.to_string().as_str()), (Contract::Http, "process/fork/warm×1"));
+    }
+
+    #[test]
+    fn annotations_merge_and_the_kind_is_flints_word() {
+        let old = serde_json::from_value(json!([{"key":"a","value":1},{"key":"b","value":2}])).unwrap();
+        let new =
+            serde_json::from_value(json!([{"key":"c","value":3},{"key":"exec","value":"mine"}])).unwrap();
+        let merged = annotations(Some(&old), &["a".to_owned()], new, &kind("nodejs:20"));
+        let expected =
+            json!([{"key":"b","value":2},{"key":"c","value":3},{"key":"exec","value":"nodejs:20"}]);
+        assert_eq!(serde_json::to_value(&merged).unwrap(), expected);
+        let created = annotations(None, &[], Annotations::default(), &kind("python:3.11"));
+        let expected = json!([{"key":"provide-api-key","value":false},{"key":"exec","value":"python:3.11"}]);
+        assert_eq!(serde_json::to_value(&created).unwrap(), expected);
+    }
+
+    #[test]
+    fn code_is_recognised() {
+        assert_eq!(recognise(b"PK\x03\x04..", &kind("nodejs:20")), CodeFormat::Zip);
+        assert_eq!(recognise(b"PK\x03\x04..", &kind("java:21")), CodeFormat::Jar);
+        assert_eq!(recognise(b"\x1f\x8b..", &kind("nodejs:20")), CodeFormat::TarGz);
+        assert_eq!(recognise(b"#!/bin/sh", &kind("native")), CodeFormat::Executable);
+        assert_eq!(recognise(b"#!/usr/bin/env node", &kind("nodejs:20")), CodeFormat::Source);
+        assert_eq!(recognise(b"", &kind("nodejs:20")), CodeFormat::Source);
+    }
+
+    #[test]
+    fn limits_that_make_no_sense_are_named() {
+        let check = |limits| check_own_limits(&limits, 30).unwrap_err().to_string();
+        let limits = FunctionLimits { instances: NonZeroU32::new(31), ..Default::default() };
+        assert_eq!(
+            check(limits),
+            "Max action instance concurrency must not exceed your namespace concurrency of 30."
+        );
+        let limits = FunctionLimits { tmp: ByteSize::mib(512), ..Default::default() };
+        assert_eq!(check(limits), "tmp 512 MB exceeds the memory limit of 256 MB: /tmp is part of it");
+        let wish = LimitsWish { concurrency: Some(0), ..Default::default() };
+        let error = super::limits(&FunctionLimits::default(), &wish).unwrap_err().to_string();
+        assert_eq!(error, "concurrency 0 below allowed threshold of 1");
+    }
+
+    proptest! {
+        #[test]
+        fn limits_that_are_not_named_stay(memory in proptest::option::of(0..4096_u64), timeout in proptest::option::of(1..999_999_u64)) {
+            let old = FunctionLimits::default();
+            let wish = LimitsWish {
+                memory: memory.map(ByteSize::mib),
+                timeout: timeout.map(Duration::from_millis),
+                ..Default::default()
+            };
+            let merged = limits(&old, &wish).unwrap();
+            prop_assert_eq!(merged.memory, memory.map_or(old.memory, ByteSize::mib));
+            prop_assert_eq!(merged.timeout, timeout.map_or(old.timeout, Duration::from_millis));
+            let unnamed = FunctionLimits { memory: old.memory, timeout: old.timeout, ..merged };
+            prop_assert_eq!(unnamed, old);
+        }
+    }
+}

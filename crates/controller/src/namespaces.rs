@@ -1,0 +1,196 @@
+//! Namespaces and their keys.
+
+use std::sync::Arc;
+
+use flint_model::{
+    ApiKey, EntityName, KeyId, KeyRecord, Namespace, NamespaceLimits, NamespaceName, Timestamp,
+};
+use flint_store::{Page, StoreError};
+use uuid::Uuid;
+
+use crate::{
+    Controller, ControllerError,
+    credentials::{hash_secret, new_secret},
+};
+
+/// The well-known key of OpenWhisk's guest. It is public, so it works on loopback only.
+pub const GUEST_KEY: &str = "23bc46b1-71f6-4ed5-8c54-816aa4f8c502:\
+                             123zO3xZCLrMN6v2BKK1dXYFpXlPkccOFqm12CdAsMgRU4VrNZ9lyGVCGuMDGIwP";
+const GUEST: &str = "guest";
+
+/// A page that no list is longer than.
+const EVERYTHING: Page = Page { skip: 0, limit: i64::MAX as usize };
+
+impl Controller {
+    /// Makes guest and its key work where they may, and the key not work where it may not.
+    pub(crate) async fn bring_guest(&self) -> Result<(), ControllerError> {
+        let catalog = &self.stores.catalog;
+        let key =
+            ApiKey::parse(GUEST_KEY).ok_or_else(|| ControllerError::Internal("the guest key".into()))?;
+        if !self.config.guest {
+            catalog.delete_key(key.id).await?;
+            return Ok(());
+        }
+        let name = NamespaceName::parse(GUEST)?;
+        if catalog.namespace(&name).await?.is_none() {
+            catalog.put_namespace(&new_namespace(name.clone(), NamespaceLimits::default())).await?;
+        }
+        if catalog.key(key.id).await?.is_none() {
+            catalog.put_key(&record_of(&key, name, GUEST)).await?;
+        }
+        Ok(())
+    }
+
+    /// Whether any key exists beside the well-known guest key.
+    pub async fn has_own_keys(&self) -> Result<bool, ControllerError> {
+        let guest = ApiKey::parse(GUEST_KEY).map(|key| key.id);
+        for namespace in self.stores.catalog.namespaces().await? {
+            let keys = self.stores.catalog.keys(&namespace.name).await?;
+            if keys.iter().any(|key| Some(key.id) != guest) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Creates a namespace with a first key. The key is shown this once and never again.
+    pub async fn create_namespace(
+        &self,
+        name: NamespaceName,
+        limits: NamespaceLimits,
+    ) -> Result<(Namespace, ApiKey), ControllerError> {
+        if self.stores.catalog.namespace(&name).await?.is_some() {
+            return Err(ControllerError::Exists);
+        }
+        let namespace = new_namespace(name.clone(), limits);
+        self.stores.catalog.put_namespace(&namespace).await?;
+        let key = self.create_key(&name, None).await?;
+        Ok((namespace, key))
+    }
+
+    /// The namespace of that name.
+    pub async fn namespace(&self, name: &NamespaceName) -> Result<Namespace, ControllerError> {
+        self.stores.catalog.namespace(name).await?.ok_or_else(|| ControllerError::NoSuch(name.to_string()))
+    }
+
+    /// Every namespace.
+    pub async fn namespaces(&self) -> Result<Vec<Namespace>, ControllerError> {
+        Ok(self.stores.catalog.namespaces().await?)
+    }
+
+    /// Deletes a namespace with its keys and functions.
+    pub async fn delete_namespace(self: &Arc<Self>, name: &NamespaceName) -> Result<(), ControllerError> {
+        let (controller, name) = (Arc::clone(self), name.clone());
+        let deleting = async move {
+            let catalog = &controller.stores.catalog;
+            let functions = catalog.functions(&name, None, EVERYTHING).await?;
+            if !catalog.delete_namespace(&name).await? {
+                return Err(ControllerError::NoSuch(name.to_string()));
+            }
+            controller.credentials.forget_all();
+            controller.accounts.forget(&name);
+            for function in functions {
+                controller.functions.remove(&function.path);
+                controller.invoker.forget(&function.path, function.revision);
+            }
+            Ok(())
+        };
+        self.detached(deleting).await
+    }
+
+    /// Replaces a namespace's limits.
+    pub async fn set_limits(
+        self: &Arc<Self>,
+        name: &NamespaceName,
+        limits: NamespaceLimits,
+    ) -> Result<Namespace, ControllerError> {
+        let namespace = Namespace { limits, ..self.namespace(name).await? };
+        self.write(namespace).await
+    }
+
+    /// Blocks a namespace's keys, or lets them work again.
+    pub async fn set_blocked(
+        self: &Arc<Self>,
+        name: &NamespaceName,
+        blocked: bool,
+    ) -> Result<Namespace, ControllerError> {
+        let namespace = Namespace { blocked, ..self.namespace(name).await? };
+        self.write(namespace).await
+    }
+
+    async fn write(self: &Arc<Self>, namespace: Namespace) -> Result<Namespace, ControllerError> {
+        let controller = Arc::clone(self);
+        let writing = async move {
+            controller.stores.catalog.put_namespace(&namespace).await?;
+            controller.credentials.forget_all();
+            Ok(namespace)
+        };
+        self.detached(writing).await
+    }
+
+    /// Makes a key. It is shown this once and never again. The subject, who calls with it, is the namespace unless said.
+    pub async fn create_key(
+        &self,
+        namespace: &NamespaceName,
+        subject: Option<String>,
+    ) -> Result<ApiKey, ControllerError> {
+        let subject = subject.unwrap_or_else(|| namespace.to_string());
+        EntityName::parse(&subject)?;
+        let key = ApiKey { id: KeyId(Uuid::new_v4()), secret: new_secret()? };
+        match self.stores.catalog.put_key(&record_of(&key, namespace.clone(), &subject)).await {
+            Ok(()) => Ok(key),
+            Err(StoreError::Conflict) => Err(ControllerError::NoSuch(namespace.to_string())),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The keys of a namespace, without their secrets.
+    pub async fn keys(&self, namespace: &NamespaceName) -> Result<Vec<KeyRecord>, ControllerError> {
+        self.namespace(namespace).await?;
+        Ok(self.stores.catalog.keys(namespace).await?)
+    }
+
+    /// Deletes a key of a namespace.
+    pub async fn delete_key(
+        self: &Arc<Self>,
+        namespace: &NamespaceName,
+        id: KeyId,
+    ) -> Result<(), ControllerError> {
+        let (controller, namespace) = (Arc::clone(self), namespace.clone());
+        let deleting = async move {
+            let no_such = || ControllerError::NoSuch(id.to_string());
+            let catalog = &controller.stores.catalog;
+            let key = catalog.key(id).await?.ok_or_else(no_such)?;
+            if key.namespace != namespace || !catalog.delete_key(id).await? {
+                return Err(no_such());
+            }
+            controller.credentials.forget_all();
+            Ok(())
+        };
+        self.detached(deleting).await
+    }
+}
+
+fn new_namespace(name: NamespaceName, limits: NamespaceLimits) -> Namespace {
+    Namespace { name, limits, blocked: false, created: Timestamp::now() }
+}
+
+fn record_of(key: &ApiKey, namespace: NamespaceName, subject: &str) -> KeyRecord {
+    KeyRecord {
+        id: key.id,
+        secret: hash_secret(&key.secret),
+        namespace,
+        subject: subject.to_owned(),
+        created: Timestamp::now(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_guest_key_is_well_formed() {
+        assert_eq!(ApiKey::parse(GUEST_KEY).unwrap().expose(), GUEST_KEY);
+    }
+}

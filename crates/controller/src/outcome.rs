@@ -1,0 +1,321 @@
+//! What the end of a call means: its status and its result, in the words of the OpenWhisk API.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use flint_executor::{Fault, Reply, ReplyHead};
+use flint_model::{ByteSize, LogLine, LogStream, Response, Status};
+use http::{HeaderMap, HeaderValue, StatusCode, header::CONTENT_TYPE};
+use serde_json::{json, value::RawValue};
+
+use crate::json_body::{error_member, is_document, may_have_error};
+
+/// The end of a call, as its record and its caller see it.
+#[derive(Debug)]
+pub(crate) struct Verdict {
+    pub(crate) response: Response,
+    /// The answer as HTTP, when it is that and the caller can take it.
+    pub(crate) http: Option<(StatusCode, HeaderMap, Bytes)>,
+    pub(crate) timed_out: bool,
+    /// Something for the developer to read in the log.
+    pub(crate) note: Option<String>,
+}
+
+/// When a fault happened; the texts differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// While the code was loaded.
+    Initialisation,
+    /// While it ran.
+    Run,
+}
+
+const LOST_LOGS: &str = "The action did not initialize or run as expected. Log data might be missing.";
+const NOT_PROVISIONED: &str = "Failed to provision resources to run the action.";
+
+impl Verdict {
+    fn new(status: Status, result: Option<Box<RawValue>>) -> Self {
+        let size = ByteSize::bytes(result.as_ref().map_or(0, |result| result.get().len() as u64));
+        let response = Response { status, result, size, content_type: None };
+        Self { response, http: None, timed_out: false, note: None }
+    }
+
+    fn error(status: Status, text: &str) -> Self {
+        Self::new(status, raw(&json!({ "error": text })))
+    }
+
+    fn lost(status: Status, text: &str) -> Self {
+        Self { note: Some(LOST_LOGS.to_owned()), ..Self::error(status, text) }
+    }
+
+    /// Flint, or the host, could not run it.
+    pub(crate) fn not_provisioned(cause: &str) -> Self {
+        let result = raw(&json!({ "error": NOT_PROVISIONED, "cause": cause }));
+        Self { note: Some(format!("{NOT_PROVISIONED} {cause}")), ..Self::new(Status::InternalError, result) }
+    }
+
+    /// An accepted call whose function was deleted meanwhile.
+    pub(crate) fn deleted() -> Self {
+        Self::error(Status::ApplicationError, "Action could not be found or may have been deleted.")
+    }
+
+    /// An accepted call that had all its attempts.
+    pub(crate) fn given_up(attempts: u32, last: &str) -> Self {
+        let text = format!("The call was given up after {attempts} attempts; the last one ended by: {last}");
+        Self::error(Status::InternalError, &text)
+    }
+
+    /// An accepted call whose function would not take it any more.
+    pub(crate) fn refused(why: &str) -> Self {
+        Self::error(Status::ApplicationError, why)
+    }
+
+    /// Of an answer. `wants_http`: the caller can take an HTTP answer as it is; otherwise it has to be JSON.
+    pub(crate) fn of_reply(reply: Reply, wants_http: bool) -> Self {
+        match reply.head {
+            ReplyHead::Json => Self::of_json(&reply.body),
+            ReplyHead::Http { status, headers } if wants_http => Self::of_http(status, headers, reply.body),
+            ReplyHead::Http { status, .. } if status.is_success() => match is_document(&reply.body) {
+                true => Self::of_json(&reply.body),
+                false => Self::invalid(&String::from_utf8_lossy(&reply.body)),
+            },
+            ReplyHead::Http { .. } => match error_member(&reply.body) {
+                Some(error) => Self::new(Status::DeveloperError, error),
+                None => Self::invalid(&String::from_utf8_lossy(&reply.body)),
+            },
+        }
+    }
+
+    /// Of a JSON object or array. An object with `error` is the function's own error, and nothing but that member counts.
+    fn of_json(body: &Bytes) -> Self {
+        if may_have_error(body)
+            && let Some(error) = error_member(body)
+        {
+            return Self::new(Status::ApplicationError, error);
+        }
+        match serde_json::from_slice::<&RawValue>(body) {
+            Ok(result) => Self::new(Status::Success, Some(result.to_owned())),
+            Err(_) => Self::invalid(&String::from_utf8_lossy(body)),
+        }
+    }
+
+    /// Of an HTTP answer that goes to the caller as it is. Its record has it only when it is JSON.
+    fn of_http(status: StatusCode, headers: HeaderMap, body: Bytes) -> Self {
+        let mut verdict = Self::of_http_head(status, &headers);
+        verdict.response.size = ByteSize::bytes(body.len() as u64);
+        if is_json(&headers) && is_document(&body) {
+            verdict.response.result = serde_json::from_slice::<&RawValue>(&body).ok().map(ToOwned::to_owned);
+            verdict.response.content_type = None;
+        }
+        verdict.http = Some((status, headers, body));
+        verdict
+    }
+
+    /// Of an HTTP answer whose body is not here: a stream.
+    pub(crate) fn of_http_head(status: StatusCode, headers: &HeaderMap) -> Self {
+        let failed = status.is_client_error() || status.is_server_error();
+        let mut verdict = Self::new(if failed { Status::ApplicationError } else { Status::Success }, None);
+        let content_type = headers.get(CONTENT_TYPE).map(|value| String::from_utf8_lossy(value.as_bytes()));
+        verdict.response.content_type =
+            Some(content_type.map_or("application/octet-stream".to_owned(), |text| text.into_owned()));
+        verdict
+    }
+
+    fn invalid(text: &str) -> Self {
+        let text = match text.trim() {
+            "" => ".".to_owned(),
+            text => format!(": {text}"),
+        };
+        let text = format!("The action did not produce a valid JSON or JSON Array response{text}");
+        Self::error(Status::DeveloperError, &text)
+    }
+
+    /// Of a fault.
+    pub(crate) fn of_fault(fault: &Fault, phase: Phase, time_limit: Duration) -> Self {
+        let init = phase == Phase::Initialisation;
+        match fault {
+            Fault::Developer { message } => Self::error(Status::DeveloperError, message),
+            Fault::InvalidAnswer { text } if init => Self::error(
+                Status::DeveloperError,
+                &format!("The action failed during initialization: {text}"),
+            ),
+            Fault::InvalidAnswer { text } => Self::invalid(text),
+            Fault::ResultTooLarge { size, allowed, beginning } => {
+                let text = format!(
+                    "The action produced a response that exceeded the allowed length: {size} > {allowed} bytes. \
+                     The truncated response was: {}",
+                    String::from_utf8_lossy(beginning)
+                );
+                Self::error(Status::ApplicationError, &text)
+            }
+            Fault::Exited { .. } => {
+                let what = if init { "not initialize and" } else { "not produce a valid response and" };
+                Self::lost(Status::DeveloperError, &format!("The action did {what} exited unexpectedly."))
+            }
+            Fault::Deadline => {
+                let end = if init { " during initialization." } else { "." };
+                let millis = time_limit.as_millis();
+                let text = format!("The action exceeded its time limits of {millis} milliseconds{end}");
+                Self { timed_out: true, ..Self::lost(Status::DeveloperError, &text) }
+            }
+            Fault::OutOfMemory => {
+                Self::lost(Status::DeveloperError, "The action exhausted its memory and was aborted.")
+            }
+            Fault::Platform { cause } => Self::not_provisioned(cause),
+        }
+    }
+
+    /// The line of the log that says what the developer needs to know beside the result.
+    pub(crate) fn note_line(&self, time_us: u64) -> Option<LogLine> {
+        let text = self.note.clone()?;
+        Some(LogLine { time_us, stream: LogStream::Stderr, text })
+    }
+}
+
+/// The line that ends a log that was cut.
+pub(crate) fn truncated_line(limit: ByteSize, time_us: u64) -> LogLine {
+    let limit = limit.as_u64();
+    let text =
+        format!("Logs were truncated because the total bytes size exceeds the limit of {limit} bytes.");
+    LogLine { time_us, stream: LogStream::Stderr, text }
+}
+
+fn raw(value: &serde_json::Value) -> Option<Box<RawValue>> {
+    serde_json::value::to_raw_value(value).ok()
+}
+
+/// Whether headers say that the body is JSON.
+fn is_json(headers: &HeaderMap) -> bool {
+    let Some(value) = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes) else { return false };
+    let essence =
+        value.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii().to_ascii_lowercase();
+    essence == b"application/json" || essence.ends_with(b"+json")
+}
+
+#[cfg(test)]
+mod tests {
+    use flint_executor::EndOfProcess;
+
+    use super::*;
+
+    fn shown(verdict: &Verdict) -> (u8, String) {
+        let result = verdict.response.result.as_ref().map_or("", |result| result.get());
+        (verdict.response.status.code(), result.to_owned())
+    }
+
+    fn json_reply(body: &'static str) -> (u8, String) {
+        shown(&Verdict::of_reply(
+            Reply { head: ReplyHead::Json, body: Bytes::from_static(body.as_bytes()) },
+            false,
+        ))
+    }
+
+    fn http_reply(status: u16, body: &'static str) -> (u8, String) {
+        let head =
+            ReplyHead::Http { status: StatusCode::from_u16(status).unwrap(), headers: HeaderMap::new() };
+        shown(&Verdict::of_reply(Reply { head, body: Bytes::from_static(body.as_bytes()) }, false))
+    }
+
+    #[test]
+    fn an_object_with_an_error_is_the_functions_own_error() {
+        for (body, code, result) in [
+            (r#"{"a":1}"#, 0, r#"{"a":1}"#),
+            (r#"[{"error":1}]"#, 0, r#"[{"error":1}]"#),
+            (r#"{"a":{"error":1}}"#, 0, r#"{"a":{"error":1}}"#),
+            (r#"{"a":"error"}"#, 0, r#"{"a":"error"}"#),
+            (r#"{"a":1,"error":{"b":[2.50]}}"#, 1, r#"{"error":{"b":[2.50]}}"#),
+            (r#"{"\u0065rror":"x"}"#, 1, r#"{"error":"x"}"#),
+            (r#"{"error":null}"#, 1, r#"{"error":null}"#),
+            (r#"{"error":1,"error":2}"#, 1, r#"{"error":2}"#),
+            (r#"{"a":"\ud800","error":2}"#, 1, r#"{"error":2}"#),
+        ] {
+            assert_eq!(json_reply(body), (code, result.to_owned()), "{body}");
+        }
+    }
+
+    #[test]
+    fn an_http_answer_counts_as_json_when_it_is() {
+        let invalid = "{\"error\":\"The action did not produce a valid JSON or JSON Array response";
+        for (status, body, code, result) in [
+            (200, r#"{"a":1}"#, 0, r#"{"a":1}"#.to_owned()),
+            (200, r#"{"error":1}"#, 1, r#"{"error":1}"#.to_owned()),
+            (200, "hello", 2, format!("{invalid}: hello\"}}")),
+            (200, "7", 2, format!("{invalid}: 7\"}}")),
+            (200, "", 2, format!("{invalid}.\"}}")),
+            (502, r#"{"error":"e","x":1}"#, 2, r#"{"error":"e"}"#.to_owned()),
+            (500, r#"{"x":1}"#, 2, format!("{invalid}: {{\\\"x\\\":1}}\"}}")),
+        ] {
+            assert_eq!(http_reply(status, body), (code, result), "{status} {body}");
+        }
+    }
+
+    #[test]
+    fn an_http_answer_goes_on_as_it_is_where_the_caller_can_take_it() {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("image/jpeg"));
+        let reply = |headers: &HeaderMap, body: &'static str| Reply {
+            head: ReplyHead::Http { status: StatusCode::NOT_FOUND, headers: headers.clone() },
+            body: Bytes::from_static(body.as_bytes()),
+        };
+        let verdict = Verdict::of_reply(reply(&headers, "\u{1}\u{2}"), true);
+        assert_eq!((shown(&verdict), verdict.response.size), ((1, String::new()), ByteSize::bytes(2)));
+        assert_eq!(verdict.response.content_type.as_deref(), Some("image/jpeg"));
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json; charset=utf-8"));
+        let verdict = Verdict::of_reply(reply(&headers, "{\"a\":1}"), true);
+        assert_eq!((shown(&verdict), verdict.response.content_type), ((1, "{\"a\":1}".to_owned()), None));
+        assert_eq!(verdict.http.unwrap().0, StatusCode::NOT_FOUND);
+    }
+
+    #[test]
+    fn faults_have_the_words_of_the_api() {
+        let limit = Duration::from_millis(1500);
+        let text = |fault: Fault, phase| {
+            let (code, result) = shown(&Verdict::of_fault(&fault, phase, limit));
+            let result: serde_json::Value = serde_json::from_str(&result).unwrap();
+            (code, result["error"].as_str().unwrap().to_owned())
+        };
+        let exited = || Fault::Exited { end: Some(EndOfProcess::Signal(11)) };
+        let too_large =
+            Fault::ResultTooLarge { size: 9, allowed: 4, beginning: Bytes::from_static(b"{\"a\"") };
+        for (fault, phase, code, expected) in [
+            (Fault::Developer { message: "boom".into() }, Phase::Run, 2, "boom"),
+            (
+                Fault::InvalidAnswer { text: "x".into() },
+                Phase::Run,
+                2,
+                "The action did not produce a valid JSON or JSON Array response: x",
+            ),
+            (
+                Fault::InvalidAnswer { text: "x".into() },
+                Phase::Initialisation,
+                2,
+                "The action failed during initialization: x",
+            ),
+            (exited(), Phase::Run, 2, "The action did not produce a valid response and exited unexpectedly."),
+            (exited(), Phase::Initialisation, 2, "The action did not initialize and exited unexpectedly."),
+            (Fault::Deadline, Phase::Run, 2, "The action exceeded its time limits of 1500 milliseconds."),
+            (
+                Fault::Deadline,
+                Phase::Initialisation,
+                2,
+                "The action exceeded its time limits of 1500 milliseconds during initialization.",
+            ),
+            (Fault::OutOfMemory, Phase::Run, 2, "The action exhausted its memory and was aborted."),
+            (
+                too_large,
+                Phase::Run,
+                1,
+                "The action produced a response that exceeded the allowed length: 9 > 4 bytes. \
+                 The truncated response was: {\"a\"",
+            ),
+            (
+                Fault::Platform { cause: "no".into() },
+                Phase::Run,
+                3,
+                "Failed to provision resources to run the action.",
+            ),
+        ] {
+            assert_eq!(text(fault.clone(), phase), (code, expected.to_owned()), "{fault:?} {phase:?}");
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! What is written down about a call.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use flint_executor::CallEnd;
+use flint_model::{
+    Activation, ActivationId, Annotations, Attempt, FunctionPath, NamespaceName, Timeline, Timestamp, Version,
+};
+use flint_telemetry::{Finished, StartKind};
+
+use crate::{
+    Controller,
+    call::Admitted,
+    outcome::{Verdict, truncated_line},
+};
+
+/// A start quicker than this took a runtime that was waiting: a new process takes longer.
+const PREWARMED_WITHIN_US: u64 = 50;
+
+/// What is known about an attempt beside its verdict.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Draft {
+    pub(crate) timeline: Timeline,
+    pub(crate) start: Timestamp,
+    pub(crate) init: Option<Duration>,
+    /// Whether its instance was cold; `None` when it had none.
+    pub(crate) cold_or_warm: Option<bool>,
+    /// Initialisation and run, when the timeline does not say.
+    pub(crate) took: Option<Duration>,
+}
+
+impl Draft {
+    /// Of a call that was never attempted.
+    pub(crate) fn none() -> Self {
+        let (timeline, start) = (Timeline::default(), Timestamp::now());
+        Self { timeline, start, init: None, cold_or_warm: None, took: Some(Duration::ZERO) }
+    }
+
+    fn wait_us(&self) -> u64 {
+        self.timeline.placed.or(self.timeline.queued).unwrap_or(0)
+    }
+
+    fn duration_us(&self) -> u64 {
+        let by_timeline = || self.timeline.ran.map_or(0, |ran| ran.saturating_sub(self.wait_us()));
+        self.took.map_or_else(by_timeline, micros)
+    }
+
+    fn start_kind(&self) -> Option<StartKind> {
+        Some(match self.cold_or_warm? {
+            false => StartKind::Warm,
+            true => match (self.timeline.placed, self.timeline.started) {
+                (Some(placed), Some(started)) if started <= placed + PREWARMED_WITHIN_US => {
+                    StartKind::Prewarmed
+                }
+                _ => StartKind::Cold,
+            },
+        })
+    }
+}
+
+fn micros(duration: Duration) -> u64 {
+    duration.as_micros() as u64
+}
+
+fn now_us() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, micros)
+}
+
+/// The record of an attempt.
+pub(crate) fn of_attempt(
+    call: &Admitted,
+    draft: &Draft,
+    verdict: Verdict,
+    end: CallEnd,
+    attempts: Vec<Attempt>,
+) -> Activation {
+    let function = &call.callable.function;
+    let mut logs = end.logs;
+    if end.logs_truncated {
+        logs.push(truncated_line(function.limits.logs, now_us()));
+    }
+    logs.extend(verdict.note_line(now_us()));
+    let duration_us = draft.duration_us();
+    Activation {
+        id: call.id,
+        namespace: call.namespace.clone(),
+        name: function.path.name.clone(),
+        path: function.path.clone(),
+        version: function.version,
+        kind: Some(function.kind.clone()),
+        subject: call.subject.as_ref().to_owned(),
+        cause: None,
+        start: draft.start,
+        end: Timestamp::from_millis(draft.start.as_millis() + duration_us / 1000),
+        duration_us,
+        init_us: draft.init.map(micros),
+        wait_us: draft.wait_us(),
+        timeline: draft.timeline,
+        response: verdict.response,
+        usage: end.usage,
+        timed_out: verdict.timed_out,
+        attempts,
+        logs,
+        annotations: call.callable.annotations.clone(),
+    }
+}
+
+/// The record as a caller sees it at once: logs may come later.
+pub(crate) fn without_logs(record: &mut Activation) -> Activation {
+    let logs = std::mem::take(&mut record.logs);
+    let shown = record.clone();
+    record.logs = logs;
+    shown
+}
+
+/// The record of an accepted call that came to nothing: its function is gone, or its attempts are used up.
+pub(crate) fn of_nothing(
+    id: ActivationId,
+    namespace: NamespaceName,
+    subject: String,
+    path: FunctionPath,
+    verdict: Verdict,
+    attempts: Vec<Attempt>,
+) -> Activation {
+    let now = Timestamp::now();
+    Activation {
+        id,
+        namespace,
+        name: path.name.clone(),
+        path,
+        version: Version::FIRST,
+        kind: None,
+        subject,
+        cause: None,
+        start: now,
+        end: now,
+        duration_us: 0,
+        init_us: None,
+        wait_us: 0,
+        timeline: Timeline::default(),
+        response: verdict.response,
+        usage: flint_model::Usage::default(),
+        timed_out: false,
+        attempts,
+        logs: Vec::new(),
+        annotations: Annotations::default(),
+    }
+}
+
+impl Controller {
+    /// Counts a call that is over, and keeps its record unless its namespace does not want records.
+    pub(crate) fn conclude(&self, call: &Admitted, draft: &Draft, record: Activation) {
+        self.count(call, draft, &record);
+        if call.recorded {
+            self.stores.activations.append(record);
+        }
+    }
+
+    /// Counts an attempt that is over.
+    pub(crate) fn count(&self, call: &Admitted, draft: &Draft, record: &Activation) {
+        let (duration, init) = (record.duration_us, record.init_us.unwrap_or(0));
+        call.callable.metrics.finished(&Finished {
+            status: record.response.status.code(),
+            wait: Duration::from_micros(record.wait_us),
+            init: draft.init,
+            run: Duration::from_micros(duration.saturating_sub(init)),
+            start: draft.start_kind(),
+        });
+    }
+}

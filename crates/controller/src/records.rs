@@ -1,0 +1,43 @@
+//! Activation records: reading.
+
+use flint_model::{Activation, ActivationId, NamespaceName};
+use flint_store::{ActivationQuery, Page};
+
+use crate::{Caller, Controller, ControllerError, functions::own};
+
+impl Controller {
+    /// One record of a namespace.
+    pub async fn activation(
+        &self,
+        caller: &Caller,
+        namespace: &NamespaceName,
+        id: ActivationId,
+    ) -> Result<Activation, ControllerError> {
+        own(caller, namespace, || format!("{namespace}/{id}"))?;
+        self.stores.activations.get(namespace, id).await?.ok_or(ControllerError::NotFound)
+    }
+
+    /// Records of a namespace, latest first. Without `with_logs` their `logs` are empty.
+    pub async fn activations(
+        &self,
+        caller: &Caller,
+        namespace: &NamespaceName,
+        query: &ActivationQuery,
+        page: Page,
+        with_logs: bool,
+    ) -> Result<Vec<Activation>, ControllerError> {
+        own(caller, namespace, || namespace.to_string())?;
+        Ok(self.stores.activations.list(namespace, query, page, with_logs).await?)
+    }
+
+    /// How many those are.
+    pub async fn count_activations(
+        &self,
+        caller: &Caller,
+        namespace: &NamespaceName,
+        query: &ActivationQuery,
+    ) -> Result<usize, ControllerError> {
+        own(caller, namespace, || namespace.to_string())?;
+        Ok(self.stores.activations.count(namespace, query).await?)
+    }
+}

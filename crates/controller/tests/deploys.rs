@@ -1,0 +1,210 @@
+//! Deploys: what is refused and named, what is prepared when, and which version a call meets.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::{sync::Mutex, time::Duration};
+
+use flint_controller::{
+    ControllerError, Deployed, ErrorKind, LimitsWish, PrepareWhen, PutCode, PutFunction, StrategyWish,
+};
+use flint_model::{ByteSize, Contract, Isolation, Network, Reuse, Start};
+use support::{Server, config, eventually};
+
+fn code(kind: &str, content: &str) -> Option<PutCode> {
+    Some(PutCode { kind: kind.to_owned(), content: content.to_owned().into(), format: None, main: None })
+}
+
+async fn put(server: &Server, name: &str, put: PutFunction) -> Result<Deployed, ControllerError> {
+    let caller = server.guest().await;
+    let path = format!("guest/{name}").parse().unwrap();
+    server.controller.put_function(&caller, path, put, &|_| {}).await
+}
+
+#[tokio::test]
+async fn a_deploy_says_what_was_prepared_and_broken_code_is_refused_and_not_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), config()).await;
+    let caller = server.guest().await;
+    let told = Mutex::new(Vec::new());
+    let good = PutFunction { code: code("nodejs", "echo it"), ..PutFunction::default() };
+    let progress = |step: &str| told.lock().unwrap().push(step.to_owned());
+    let deployed =
+        server.controller.put_function(&caller, "guest/f".parse().unwrap(), good, &progress).await.unwrap();
+    assert!(deployed.created && deployed.steps == ["prepared"] && !deployed.took.is_zero());
+    assert_eq!(*told.lock().unwrap(), ["preparing"]);
+
+    let broken =
+        PutFunction { overwrite: true, code: code("nodejs", "broken no entry"), ..PutFunction::default() };
+    let error = put(&server, "f", broken.clone()).await.unwrap_err();
+    assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::Invalid, "no entry"));
+    let kept = server.controller.function(&caller, &"guest/f".parse().unwrap()).await.unwrap();
+    assert_eq!(kept.version.to_string(), "0.0.1");
+    // Where the front's users expect it, it is written and fails when it is called.
+    put(&server, "f", PutFunction { prepare: PrepareWhen::Behind, ..broken }).await.unwrap();
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_function_is_ready_before_its_first_call_also_when_nobody_waited_for_that() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), config()).await;
+    let behind = PutFunction {
+        code: code("nodejs", "echo it"),
+        prepare: PrepareWhen::Behind,
+        ..PutFunction::default()
+    };
+    let revision = put(&server, "f", behind).await.unwrap().function.revision;
+    eventually("the preparation", || async {
+        server.executor.seen().prepared.contains(&("guest/f".to_owned(), revision)).then_some(())
+    })
+    .await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_strategy_that_nothing_here_runs_is_refused_with_what_is_missing() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), config()).await;
+    for (strategy, missing) in [
+        (StrategyWish { start: Some(Start::Fork), ..Default::default() }, "start fork"),
+        (StrategyWish { contract: Some(Contract::Lambda), ..Default::default() }, "the contract lambda"),
+        (
+            StrategyWish {
+                isolation: Some(Isolation::Microvm),
+                start: Some(Start::Restore),
+                ..Default::default()
+            },
+            "isolation microvm, start restore",
+        ),
+    ] {
+        let wish = PutFunction { code: code("nodejs", "echo it"), strategy, ..PutFunction::default() };
+        let error = put(&server, "f", wish).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+        assert!(error.to_string().contains(missing), "{error}");
+    }
+    let missing = PutFunction { code: code("nodejs:18", "echo it"), ..PutFunction::default() };
+    let text =
+        "the runtime nodejs:18 is not available on this host: no node 18 was found: apt-get install nodejs";
+    assert_eq!(put(&server, "f", missing).await.unwrap_err().to_string(), text);
+    let caller = server.guest().await;
+    assert_eq!(server.controller.count_functions(&caller, &caller.namespace.name, None).await.unwrap(), 0);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn what_a_deploy_states_is_kept_and_what_it_does_not_is_chosen() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), config()).await;
+    let stated = PutFunction {
+        code: code("native", "echo it"),
+        strategy: StrategyWish {
+            contract: Some(Contract::Http),
+            reuse: Some(Reuse::Never),
+            ..Default::default()
+        },
+        network: Some(Network::Egress),
+        limits: LimitsWish {
+            cpu_millis: Some(500),
+            tmp: Some(ByteSize::mib(10)),
+            processes: Some(9),
+            ..LimitsWish::default()
+        },
+        ..PutFunction::default()
+    };
+    put(&server, "f", stated).await.unwrap();
+    let again = PutFunction { overwrite: true, code: code("native", "echo it"), ..PutFunction::default() };
+    let function = put(&server, "f", again).await.unwrap().function;
+    assert_eq!(
+        (function.contract, function.strategy.reuse, function.network),
+        (Contract::Http, Reuse::Never, Network::Egress)
+    );
+    assert_eq!((function.limits.cpu_millis, function.limits.processes), (500, 9));
+    // Another language is another function in this respect.
+    let other = PutFunction { overwrite: true, code: code("nodejs", "echo it"), ..PutFunction::default() };
+    let function = put(&server, "f", other).await.unwrap().function;
+    assert_eq!((function.contract, function.strategy.reuse), (Contract::Handler, Reuse::Warm));
+    for limits in [
+        LimitsWish { cpu_millis: Some(0), ..Default::default() },
+        LimitsWish { processes: Some(0), ..Default::default() },
+        LimitsWish { tmp: Some(ByteSize::mib(9999)), ..Default::default() },
+    ] {
+        let wish = PutFunction { overwrite: true, limits, ..PutFunction::default() };
+        assert_eq!(put(&server, "f", wish).await.unwrap_err().kind(), ErrorKind::Invalid);
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_deploy_whose_client_goes_away_is_never_half_seen() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), config()).await;
+    let caller = server.guest().await;
+    let path = "guest/f".parse().unwrap();
+    put(&server, "f", PutFunction { code: code("nodejs", "echo 0"), ..PutFunction::default() })
+        .await
+        .unwrap();
+    for number in 1..60_u64 {
+        let wish = PutFunction {
+            overwrite: true,
+            code: code("nodejs", &format!("echo {number}")),
+            prepare: PrepareWhen::Behind,
+            ..PutFunction::default()
+        };
+        // It is dropped at one of its waits, early or late.
+        let deploy = put(&server, "f", wish);
+        let _ = tokio::time::timeout(Duration::from_micros(number * 20), deploy).await;
+        tokio::time::sleep(Duration::from_millis(2)).await;
+        let known = server.controller.function(&caller, &path).await.unwrap();
+        let stored = server.controller.functions(
+            &caller,
+            &caller.namespace.name,
+            None,
+            flint_store::Page { skip: 0, limit: 9 },
+        );
+        let stored = stored.await.unwrap().remove(0);
+        assert!(
+            known.revision >= stored.revision
+                || *server.controller.function(&caller, &path).await.unwrap() == stored
+        );
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn unreferenced_code_is_removed_and_referenced_code_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), config()).await;
+    let first = put(&server, "f", PutFunction { code: code("nodejs", "echo 1"), ..PutFunction::default() })
+        .await
+        .unwrap();
+    assert!(server.controller.collect().await.unwrap());
+    assert_eq!(server.controller.code(&first.function).await.unwrap(), "echo 1");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn keys_and_namespaces_come_and_go() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), config()).await;
+    let controller = &server.controller;
+    assert!(!controller.has_own_keys().await.unwrap());
+    let name: flint_model::NamespaceName = "team".parse().unwrap();
+    let (_, first) = controller.create_namespace(name.clone(), Default::default()).await.unwrap();
+    assert!(controller.has_own_keys().await.unwrap());
+    let again = controller.create_namespace(name.clone(), Default::default()).await.unwrap_err();
+    assert_eq!(again.kind(), ErrorKind::Conflict);
+    let second = controller.create_key(&name, Some("ci".into())).await.unwrap();
+    let caller = controller.authenticate(&second.expose()).await.unwrap();
+    assert_eq!((caller.namespace.name.as_str(), &*caller.subject), ("team", "ci"));
+    assert_eq!(controller.keys(&name).await.unwrap().len(), 2);
+    let foreign = controller.delete_key(&"guest".parse().unwrap(), first.id).await.unwrap_err();
+    assert_eq!(foreign.kind(), ErrorKind::NotFound);
+    controller.delete_key(&name, first.id).await.unwrap();
+    assert!(controller.authenticate(&first.expose()).await.is_err());
+    controller.delete_namespace(&name).await.unwrap();
+    assert!(controller.authenticate(&second.expose()).await.is_err());
+    assert_eq!(controller.create_key(&name, None).await.unwrap_err().kind(), ErrorKind::NotFound);
+    server.stop().await;
+}

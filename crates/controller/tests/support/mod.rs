@@ -1,0 +1,102 @@
+//! A controller on the real store and the real scheduler, with an executor whose functions do what their code says.
+//!
+//! Also used by the tests of the fronts.
+
+#![allow(dead_code, unreachable_pub, unused_imports, reason = "each test file uses its part")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+pub mod scripted;
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use flint_controller::{Caller, Controller, ControllerConfig, GUEST_KEY, Stores};
+use flint_invoker::{Invoker, InvokerConfig};
+use flint_scheduler::{Scheduler, SchedulerConfig};
+use flint_store_sqlite::{SqliteStore, StoreConfig, SyncMode};
+
+pub use scripted::{Scripted, Seen};
+
+/// One life of a server.
+pub struct Server {
+    pub controller: Arc<Controller>,
+    pub executor: Arc<Scripted>,
+    store: SqliteStore,
+}
+
+/// Limits that no test meets by accident, guest, and short waits.
+pub fn config() -> ControllerConfig {
+    let mut config = ControllerConfig { guest: true, ..ControllerConfig::default() };
+    config.limits.invocations_per_minute = 100_000;
+    config.limits.concurrent_invocations = 1000;
+    config.asynchronous.retry_delay = Duration::from_millis(10);
+    config
+}
+
+impl Server {
+    /// Starts on `data_dir`.
+    pub async fn start(data_dir: &Path, config: ControllerConfig) -> Self {
+        Self::start_with(data_dir, config, SchedulerConfig::default()).await
+    }
+
+    /// The same, with queues of one's own.
+    pub async fn start_with(data_dir: &Path, config: ControllerConfig, queues: SchedulerConfig) -> Self {
+        Self::begin(data_dir, config, queues, SyncMode::ProcessOnly).await
+    }
+
+    /// The same, with writes that survive what `sync` says.
+    pub async fn start_synced(data_dir: &Path, config: ControllerConfig, sync: SyncMode) -> Self {
+        Self::begin(data_dir, config, SchedulerConfig::default(), sync).await
+    }
+
+    async fn begin(
+        data_dir: &Path,
+        config: ControllerConfig,
+        queues: SchedulerConfig,
+        sync: SyncMode,
+    ) -> Self {
+        let store = SqliteStore::open(StoreConfig { sync, ..StoreConfig::new(data_dir) }).unwrap();
+        let executor = Scripted::new();
+        let mut pool = InvokerConfig::default();
+        pool.pool.memory = Some(flint_model::ByteSize::mib(16 * 1024));
+        pool.pool.prewarm = 0;
+        let invoker = Invoker::new(pool, vec![executor.clone()], store.blobs());
+        let scheduler = Scheduler::new(queues, Arc::clone(&invoker));
+        let stores = Stores {
+            catalog: store.catalog(),
+            activations: store.activations(),
+            queue: store.queue(),
+            blobs: store.blobs(),
+        };
+        let controller = Controller::new(config, stores, scheduler, invoker);
+        controller.start().await.unwrap();
+        Self { controller, executor, store }
+    }
+
+    /// Who calls with the well-known key.
+    pub async fn guest(&self) -> Caller {
+        self.controller.authenticate(GUEST_KEY).await.unwrap()
+    }
+
+    /// Stops as a server does.
+    pub async fn stop(self) {
+        self.controller.shutdown(Duration::from_secs(10)).await;
+        drop(self.controller);
+        self.store.close().await.unwrap();
+    }
+
+    /// Stops as a killed server does: nothing is told to anybody, and what was not written is lost.
+    pub fn die(self) {
+        drop(self.store);
+    }
+}
+
+/// Waits until `condition` holds; fails after a time that is only reached when it never will.
+pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, mut condition: impl FnMut() -> F) -> T {
+    for _ in 0..3000 {
+        if let Some(found) = condition().await {
+            return found;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("{what} did not come about");
+}

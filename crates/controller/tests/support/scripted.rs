@@ -1,0 +1,300 @@
+//! An executor whose functions do what their code says.
+//!
+//! The first word of the code is what every call does, the rest its argument; see [`serve`]. Code that begins with `broken` does
+//! not load.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use flint_executor::{
+    Call, CallEnd, Capability, Executor, Fault, FunctionSource, Instance, Invoked, PrepareError, Prepared,
+    PrewarmTarget, Progress, Reply, ReplyHead, RuntimeKind, StartContext, StartFailure, Started,
+    body_channel,
+};
+use flint_model::{
+    ByteSize, Contract, Function, InstanceId, LogLine, LogStream, Reuse, Start, Strategy, Usage,
+};
+use http::{HeaderMap, HeaderValue, StatusCode, header::CONTENT_TYPE};
+use serde_json::{Value, json};
+use tokio::sync::{Notify, oneshot};
+
+/// What the executor saw.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    /// Bodies of calls by function, in order.
+    pub calls: HashMap<String, Vec<String>>,
+    /// What was prepared: path and revision.
+    pub prepared: Vec<(String, u64)>,
+    /// Instances started, by function.
+    pub starts: HashMap<String, usize>,
+}
+
+/// The executor.
+#[derive(Default)]
+pub struct Scripted {
+    seen: Arc<Mutex<Seen>>,
+    /// Lets calls of `wait` go on.
+    go: Arc<Notify>,
+}
+
+impl Scripted {
+    pub fn new() -> Arc<Self> {
+        Arc::default()
+    }
+
+    pub fn seen(&self) -> Seen {
+        self.seen.lock().unwrap().clone()
+    }
+
+    /// Bodies of the calls of `namespace/function`.
+    pub fn calls_of(&self, path: &str) -> Vec<String> {
+        self.seen().calls.remove(path).unwrap_or_default()
+    }
+
+    /// Lets every call of `wait` that waits now go on.
+    pub fn go(&self) {
+        self.go.notify_waiters();
+    }
+}
+
+#[async_trait]
+impl Executor for Scripted {
+    fn name(&self) -> &'static str {
+        "scripted"
+    }
+
+    fn handles(&self, strategy: &Strategy, contract: Contract) -> bool {
+        strategy.start == Start::Spawn
+            && strategy.concurrency.get() == 1
+            && matches!(contract, Contract::Handler | Contract::Stdio | Contract::Http)
+    }
+
+    fn capabilities(&self) -> Vec<Capability> {
+        Vec::new()
+    }
+
+    fn kinds(&self) -> Vec<RuntimeKind> {
+        let kind = |name: &str, default, requires_main| RuntimeKind {
+            kind: name.parse().unwrap(),
+            default,
+            requires_main,
+            state: Ok("scripted".to_owned()),
+        };
+        let missing = Err("no node 18 was found: apt-get install nodejs".to_owned());
+        vec![
+            kind("nodejs:20", true, false),
+            RuntimeKind { state: missing, ..kind("nodejs:18", false, false) },
+            kind("python:3.11", true, false),
+            kind("java:21", true, true),
+            kind("native", true, false),
+        ]
+    }
+
+    async fn prepare(
+        &self,
+        source: FunctionSource,
+        progress: Progress<'_>,
+    ) -> Result<Arc<Prepared>, PrepareError> {
+        progress("preparing");
+        let function = &source.function;
+        self.seen.lock().unwrap().prepared.push((function.path.to_string(), function.revision));
+        let code = String::from_utf8_lossy(&source.code).into_owned();
+        if let Some(message) = code.strip_prefix("broken ") {
+            return Err(PrepareError::Code(message.to_owned()));
+        }
+        let steps = vec!["prepared".to_owned()];
+        Ok(Arc::new(Prepared {
+            function: Arc::clone(function),
+            steps,
+            took: Duration::from_millis(1),
+            artefact: Box::new(code),
+        }))
+    }
+
+    async fn start(&self, prepared: &Arc<Prepared>, context: StartContext) -> Result<Started, StartFailure> {
+        let code = prepared.artefact.downcast_ref::<String>().cloned().unwrap_or_default();
+        let path = prepared.function.path.to_string();
+        *self.seen.lock().unwrap().starts.entry(path).or_default() += 1;
+        let failed =
+            |fault| StartFailure { fault, took: Duration::from_millis(1), logs: vec![line("loading")] };
+        match code.split_once(' ').unwrap_or((&code, "")) {
+            ("init-throws", message) => Err(failed(Fault::Developer { message: message.to_owned() })),
+            ("init-answers", text) => Err(failed(Fault::InvalidAnswer { text: text.to_owned() })),
+            ("init-exits", _) => Err(failed(Fault::Exited { end: None })),
+            ("init-hangs", _) => Err(failed(Fault::Deadline)),
+            ("init-platform", cause) => Err(failed(Fault::Platform { cause: cause.to_owned() })),
+            _ => Ok(Started {
+                instance: Arc::new(ScriptedInstance {
+                    id: context.id,
+                    code,
+                    function: Arc::clone(&prepared.function),
+                    environment: context.environment,
+                    seen: Arc::clone(&self.seen),
+                    go: Arc::clone(&self.go),
+                }),
+                started: Duration::from_micros(500),
+                restored: None,
+                initialised: Duration::from_millis(1),
+                logs: Vec::new(),
+            }),
+        }
+    }
+
+    async fn prewarm(&self, _: &[PrewarmTarget]) {}
+
+    async fn prewarmed_memory(&self) -> ByteSize {
+        ByteSize::default()
+    }
+
+    async fn collect(&self, _: &[Arc<Function>]) {}
+
+    async fn shutdown(&self) {}
+}
+
+struct ScriptedInstance {
+    id: InstanceId,
+    code: String,
+    function: Arc<Function>,
+    environment: Vec<(String, String)>,
+    seen: Arc<Mutex<Seen>>,
+    go: Arc<Notify>,
+}
+
+fn line(text: &str) -> LogLine {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    LogLine { time_us: since.as_micros() as u64, stream: LogStream::Stdout, text: text.to_owned() }
+}
+
+impl ScriptedInstance {
+    fn end(&self, reusable: bool) -> CallEnd {
+        CallEnd {
+            logs: vec![line("called")],
+            usage: Usage { cpu_us: Some(100), memory_peak: Some(ByteSize::mib(30)) },
+            reusable: reusable && self.function.strategy.reuse == Reuse::Warm,
+            ..CallEnd::default()
+        }
+    }
+
+    async fn serve(&self, call: Call) -> Result<Reply, Fault> {
+        let json = |body: Bytes| Ok(Reply { head: ReplyHead::Json, body });
+        let value = |value: Value| json(value.to_string().into());
+        let (activation, transaction) = (call.activation.to_string(), call.transaction.to_string());
+        let (deadline, api_key) = (call.deadline, call.api_key.clone());
+        let body =
+            call.body.collect(1 << 30).await.map_err(|error| Fault::Platform { cause: error.to_string() })?;
+        let path = self.function.path.to_string();
+        let times = {
+            let mut seen = self.seen.lock().unwrap();
+            let calls = seen.calls.entry(path).or_default();
+            calls.push(String::from_utf8_lossy(&body).into_owned());
+            calls.len()
+        };
+        let (what, argument) = self.code.split_once(' ').unwrap_or((&self.code, ""));
+        match what {
+            // Its arguments.
+            "echo" => json(body),
+            // What stands in the code.
+            "answer" => json(Bytes::copy_from_slice(argument.as_bytes())),
+            "throw" => Err(Fault::Developer { message: argument.to_owned() }),
+            "invalid" => Err(Fault::InvalidAnswer { text: argument.to_owned() }),
+            "exit" => Err(Fault::Exited { end: None }),
+            "memory" => Err(Fault::OutOfMemory),
+            "platform" => Err(Fault::Platform { cause: argument.to_owned() }),
+            // Fails so many times, then answers.
+            "flaky" if times <= argument.parse().unwrap() => {
+                Err(Fault::Platform { cause: format!("failure {times}") })
+            }
+            "flaky" => value(json!({"times": times})),
+            "long" => {
+                let (size, allowed) = (call.max_result.as_u64() + 5, call.max_result.as_u64());
+                Err(Fault::ResultTooLarge { size, allowed, beginning: Bytes::from_static(b"{\"a\":\"xx") })
+            }
+            // Goes on when the test says so.
+            "wait" => {
+                let go = self.go.notified();
+                match tokio::time::timeout_at(deadline.into(), go).await {
+                    Ok(()) => value(json!({"waited": true})),
+                    Err(_) => Err(Fault::Deadline),
+                }
+            }
+            // What it was given beside its arguments.
+            "context" => {
+                let environment: HashMap<_, _> = self.environment.iter().cloned().collect();
+                value(json!({
+                    "environment": environment, "activation": activation, "transaction": transaction,
+                    "apiKey": api_key.as_deref(), "maxLogs": call.max_logs, "maxResult": call.max_result,
+                }))
+            }
+            "http" => {
+                let (content_type, text) = argument.split_once(' ').unwrap_or((argument, ""));
+                let (status, content_type) = content_type.split_once(':').unwrap_or(("200", content_type));
+                let status = StatusCode::from_bytes(status.as_bytes()).unwrap();
+                let headers =
+                    HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_str(content_type).unwrap())]);
+                Ok(Reply { head: ReplyHead::Http { status, headers }, body: text.to_owned().into() })
+            }
+            other => Err(Fault::Developer { message: format!("no such script: {other}") }),
+        }
+    }
+}
+
+#[async_trait]
+impl Instance for ScriptedInstance {
+    fn id(&self) -> InstanceId {
+        self.id
+    }
+
+    async fn invoke(&self, call: Call) -> Invoked {
+        // Answers at once and leaves no trace: for measuring what is around it.
+        if let Some(answer) = self.code.strip_prefix("quick ") {
+            let reply = Reply { head: ReplyHead::Json, body: Bytes::copy_from_slice(answer.as_bytes()) };
+            return Invoked::Done {
+                result: Ok(reply),
+                end: CallEnd { reusable: true, ..CallEnd::default() },
+            };
+        }
+        // Streams so many pieces of text.
+        if let Some(pieces) = self.code.strip_prefix("stream ") {
+            let pieces: usize = pieces.parse().unwrap();
+            let (sender, body) = body_channel();
+            let (end_sender, end) = oneshot::channel();
+            let good = self.end(true);
+            tokio::spawn(async move {
+                for piece in 0..pieces {
+                    let _ = sender.send(Ok(Bytes::from(format!("piece {piece}\n")))).await;
+                }
+                let _ = end_sender.send(good);
+            });
+            let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static("text/plain"))]);
+            return Invoked::Streaming {
+                head: ReplyHead::Http { status: StatusCode::OK, headers },
+                body,
+                end,
+            };
+        }
+        let truncated = self.code == "answer {\"logs\":true}";
+        let result = self.serve(call).await;
+        let reusable =
+            matches!(&result, Ok(_) | Err(Fault::ResultTooLarge { .. } | Fault::InvalidAnswer { .. }));
+        Invoked::Done { result, end: CallEnd { logs_truncated: truncated, ..self.end(reusable) } }
+    }
+
+    async fn memory(&self) -> Option<ByteSize> {
+        Some(ByteSize::mib(30))
+    }
+
+    async fn pause(&self) {}
+
+    async fn resume(&self) {}
+
+    async fn ended(&self) {
+        std::future::pending().await
+    }
+
+    async fn stop(&self) {}
+}

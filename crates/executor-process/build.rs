@@ -1,0 +1,53 @@
+//! Embeds the runtime shims, so that the binary alone is enough.
+//!
+//! Java comes as sources: they are compiled by the JDK found on the host where Flint runs, so the build needs none.
+
+use std::{
+    env,
+    fmt::Write,
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+/// Folders of `runtimes/` and the endings of what is needed from them at run time.
+const SHIMS: [(&str, &[&str]); 3] =
+    [("nodejs", &["js", "json", "cjs", "mjs"]), ("python", &["py"]), ("java", &["java", "MF", "txt"])];
+/// Folders beside the shims that are only for their development.
+const LEFT_OUT: [&str; 5] = ["test", "tests", "build", "node_modules", "__pycache__"];
+
+fn main() -> io::Result<()> {
+    let here = PathBuf::from(env::var("CARGO_MANIFEST_DIR").map_err(io::Error::other)?);
+    let runtimes = here.join("../../runtimes");
+    let mut list = String::from("&[\n");
+    for (folder, endings) in SHIMS {
+        println!("cargo::rerun-if-changed={}", runtimes.join(folder).display());
+        let mut files = Vec::new();
+        collect(&runtimes.join(folder), endings, &mut files)?;
+        files.sort();
+        for file in files {
+            let name = file.strip_prefix(&runtimes).map_err(io::Error::other)?;
+            let source = fs::canonicalize(&file)?;
+            writeln!(list, "    ({:?}, include_bytes!({:?})),", name.display(), source.display())
+                .map_err(io::Error::other)?;
+        }
+    }
+    list.push(']');
+    let out = PathBuf::from(env::var("OUT_DIR").map_err(io::Error::other)?);
+    fs::write(out.join("shims.rs"), list)
+}
+
+fn collect(folder: &Path, endings: &[&str], files: &mut Vec<PathBuf>) -> io::Result<()> {
+    let Ok(entries) = fs::read_dir(folder) else { return Ok(()) };
+    for entry in entries {
+        let entry = entry?;
+        let (path, kind) = (entry.path(), entry.file_type()?);
+        if kind.is_dir() && !LEFT_OUT.iter().any(|name| entry.file_name() == *name) {
+            collect(&path, endings, files)?;
+        } else if kind.is_file()
+            && path.extension().is_some_and(|end| endings.iter().any(|known| end == *known))
+        {
+            files.push(path);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,63 @@
+//! Writing and reading jars.
+
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io::{self, Read, Write},
+    path::Path,
+};
+
+use zip::{CompressionMethod, DateTime, ZipArchive, ZipWriter, write::SimpleFileOptions};
+
+/// Largest manifest that is looked at.
+const MANIFEST_MAX: u64 = 1 << 20;
+
+/// Writes a jar: uncompressed, in order, without times, so that the same classes give the same bytes.
+pub(super) fn write(path: &Path, classes: &BTreeMap<String, Vec<u8>>) -> io::Result<()> {
+    let mut writer = ZipWriter::new(File::create_new(path)?);
+    let options = SimpleFileOptions::default()
+        .compression_method(CompressionMethod::Stored)
+        .last_modified_time(DateTime::default())
+        .unix_permissions(0o644);
+    for (name, bytes) in classes {
+        writer.start_file(name.as_str(), options)?;
+        writer.write_all(bytes)?;
+    }
+    writer.finish()?;
+    Ok(())
+}
+
+/// The `Main-Class` of a jar's manifest; an error when it is no jar.
+pub(crate) fn main_class(code: &[u8]) -> Result<Option<String>, String> {
+    let mut jar = ZipArchive::new(io::Cursor::new(code))
+        .map_err(|error| format!("the code is not a jar that can be read: {error}"))?;
+    if !jar.file_names().any(|name| name.ends_with(".class")) {
+        return Err("the jar contains no class".into());
+    }
+    let Ok(manifest) = jar.by_name("META-INF/MANIFEST.MF") else { return Ok(None) };
+    let mut text = String::new();
+    if manifest.take(MANIFEST_MAX).read_to_string(&mut text).is_err() {
+        return Ok(None);
+    }
+    // A long line goes on in the next, after a space.
+    let text = text.replace("\r\n", "\n").replace("\n ", "");
+    let value = text.lines().find_map(|line| line.strip_prefix("Main-Class:"));
+    Ok(value.map(|name| name.trim().to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_manifest_names_the_main_class() {
+        let folder = tempfile::tempdir().unwrap();
+        let jar = folder.path().join("a.jar");
+        let manifest = "Manifest-Version: 1.0\r\nMain-Class: some.very.\r\n long.Name\r\n\r\n";
+        let files = [("META-INF/MANIFEST.MF", manifest), ("A.class", "x")];
+        write(&jar, &files.map(|(name, text)| (name.to_owned(), text.into())).into()).unwrap();
+        let bytes = std::fs::read(&jar).unwrap();
+        assert_eq!(main_class(&bytes), Ok(Some("some.very.long.Name".to_owned())));
+        assert!(main_class(b"rubbish").is_err());
+    }
+}

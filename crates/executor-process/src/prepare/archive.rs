@@ -1,0 +1,193 @@
+//! Zip and tar archives, entry by entry.
+
+use std::{
+    io::{Cursor, Read},
+    path::Path,
+};
+
+use flate2::read::MultiGzDecoder;
+use flint_executor::PrepareError;
+use zip::result::ZipError;
+
+use super::tree::{Tree, Unpacked, bad};
+use crate::config::UnpackLimits;
+
+const TYPE: u32 = 0o170_000;
+const REGULAR: u32 = 0o100_000;
+const DIRECTORY: u32 = 0o040_000;
+const LINK: u32 = 0o120_000;
+/// A link's target is not longer than a path may be.
+const LONGEST_TARGET: u64 = 4096;
+
+/// Unpacks a zip archive into `root`, an empty folder.
+pub(super) fn zip(code: &[u8], root: &Path, limits: UnpackLimits) -> Result<Unpacked, PrepareError> {
+    let damaged = |error: ZipError| bad(format!("the code is not a zip archive that can be read: {error}"));
+    let mut archive = zip::ZipArchive::new(Cursor::new(code)).map_err(damaged)?;
+    if let Some(said) = entries_said(code)
+        && said != archive.len()
+    {
+        return Err(bad(format!(
+            "the zip archive lists {said} entries of which {} have names of their own: some are there twice",
+            archive.len()
+        )));
+    }
+    let mut tree = Tree::new(root, limits);
+    for index in 0..archive.len() {
+        let raw = archive.by_index_raw(index).map_err(damaged)?;
+        let name = raw.name_raw().to_vec();
+        if raw.encrypted() {
+            let name = String::from_utf8_lossy(&name);
+            return Err(bad(format!(
+                "the zip archive's entry '{name}' is encrypted: pack it without a password"
+            )));
+        }
+        drop(raw);
+        let mut entry = archive.by_index(index).map_err(damaged)?;
+        let mode = entry.unix_mode().unwrap_or_default();
+        match mode & TYPE {
+            _ if name.ends_with(b"/") => tree.directory(&name)?,
+            DIRECTORY => tree.directory(&name)?,
+            LINK => {
+                let mut target = Vec::new();
+                let read = (&mut entry).take(LONGEST_TARGET).read_to_end(&mut target);
+                read.map_err(|error| bad(format!("the zip archive is damaged: {error}")))?;
+                tree.link(&name, &target)?;
+            }
+            0 | REGULAR => tree.file(&name, mode & 0o111 != 0, &mut entry)?,
+            _ => return Err(special(&name)),
+        }
+    }
+    tree.finish()
+}
+
+/// Unpacks a gzip-compressed tar archive into `root`, an empty folder.
+pub(super) fn tar_gz(code: &[u8], root: &Path, limits: UnpackLimits) -> Result<Unpacked, PrepareError> {
+    let damaged =
+        |error: std::io::Error| bad(format!("the code is not a tar.gz archive that can be read: {error}"));
+    let mut archive = tar::Archive::new(MultiGzDecoder::new(code));
+    let mut tree = Tree::new(root, limits);
+    for entry in archive.entries().map_err(damaged)? {
+        let mut entry = entry.map_err(damaged)?;
+        let name = entry.path_bytes().into_owned();
+        let kind = entry.header().entry_type();
+        if kind.is_dir() {
+            tree.directory(&name)?;
+        } else if kind.is_symlink() {
+            let target = entry.link_name_bytes().unwrap_or_default().into_owned();
+            tree.link(&name, &target)?;
+        } else if kind.is_file() || kind.is_contiguous() || kind.is_gnu_sparse() {
+            let executable = entry.header().mode().is_ok_and(|mode| mode & 0o111 != 0);
+            tree.file(&name, executable, &mut entry)?;
+        } else if !(kind.is_pax_global_extensions() || kind.is_pax_local_extensions()) {
+            return Err(special(&name));
+        }
+    }
+    tree.finish()
+}
+
+fn special(name: &[u8]) -> PrepareError {
+    let name = String::from_utf8_lossy(name);
+    bad(format!(
+        "the archive's entry '{name}' is neither a file nor a folder nor a symbolic link: leave it out"
+    ))
+}
+
+/// How many entries the end of a zip archive says there are; the reader merges those of one name.
+fn entries_said(code: &[u8]) -> Option<usize> {
+    const END: [u8; 4] = *b"PK\x05\x06";
+    let end = code.windows(4).rposition(|window| window == END)?;
+    let count = code.get(end + 10..end + 12)?;
+    let count = u16::from_le_bytes([count[0], count[1]]);
+    // All ones: the number is in the zip64 record.
+    (count != u16::MAX).then_some(usize::from(count))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, io::Write};
+
+    use flint_model::ByteSize;
+    use zip::write::{SimpleFileOptions, ZipWriter};
+
+    use super::*;
+
+    fn zipped(fill: impl FnOnce(&mut ZipWriter<Cursor<Vec<u8>>>)) -> Vec<u8> {
+        let mut writer = ZipWriter::new(Cursor::new(Vec::new()));
+        fill(&mut writer);
+        writer.finish().unwrap().into_inner()
+    }
+
+    fn unzip(code: &[u8]) -> Result<tempfile::TempDir, String> {
+        let root = tempfile::tempdir().unwrap();
+        zip(code, root.path(), UnpackLimits::default()).map_err(|error| error.to_string())?;
+        Ok(root)
+    }
+
+    #[test]
+    fn a_zip_is_unpacked_with_modes_and_links() {
+        let code = zipped(|writer| {
+            writer.start_file("exec", SimpleFileOptions::default().unix_permissions(0o755)).unwrap();
+            writer.write_all(b"#!/bin/sh\n").unwrap();
+            writer.add_symlink("run", "exec", SimpleFileOptions::default()).unwrap();
+        });
+        let root = unzip(&code).unwrap();
+        assert_eq!(fs::read(root.path().join("run")).unwrap(), b"#!/bin/sh\n");
+    }
+
+    #[test]
+    fn hostile_zips_are_refused_with_the_reason() {
+        let refuse = |reason: &str, code: &[u8]| {
+            let error = unzip(code).unwrap_err();
+            assert!(error.contains(reason), "{error}");
+        };
+        let plain = SimpleFileOptions::default();
+        refuse("leads out", &zipped(|writer| writer.start_file("../x", plain).unwrap()));
+        refuse("leads out", &zipped(|writer| writer.add_symlink("x", "/etc/shadow", plain).unwrap()));
+        refuse("contains no file", &zipped(|_| {}));
+        refuse("not a zip archive", b"PK\x03\x04 and nothing more");
+        let twice = zipped(|writer| {
+            writer.start_file("aa", plain).unwrap();
+            writer.start_file("bb", plain).unwrap();
+        });
+        let twice: Vec<u8> = String::from_utf8_lossy(&twice).into_owned().into_bytes();
+        if twice.is_ascii() {
+            refuse("twice", String::from_utf8(twice).unwrap().replace("bb", "aa").as_bytes());
+        }
+        let bomb = zipped(|writer| {
+            writer.start_file("zeros", plain.compression_method(zip::CompressionMethod::Deflated)).unwrap();
+            let zeros = vec![0; 1 << 20];
+            (0..3).for_each(|_| writer.write_all(&zeros).unwrap());
+        });
+        let root = tempfile::tempdir().unwrap();
+        let limits = UnpackLimits { bytes: ByteSize::mib(2), ..Default::default() };
+        assert!(
+            zip(&bomb, root.path(), limits)
+                .unwrap_err()
+                .to_string()
+                .contains("unpacks to more than the 2 MB")
+        );
+    }
+
+    #[test]
+    fn a_tar_gz_is_unpacked_and_devices_are_not() {
+        let packed = |kind: tar::EntryType| {
+            let mut builder =
+                tar::Builder::new(flate2::write::GzEncoder::new(Vec::new(), Default::default()));
+            let mut header = tar::Header::new_gnu();
+            header.set_entry_type(kind);
+            header.set_size(0);
+            header.set_mode(0o644);
+            builder.append_data(&mut header, "main.py", &b""[..]).unwrap();
+            builder.into_inner().unwrap().finish().unwrap()
+        };
+        let root = tempfile::tempdir().unwrap();
+        tar_gz(&packed(tar::EntryType::Regular), root.path(), UnpackLimits::default()).unwrap();
+        assert!(root.path().join("main.py").is_file());
+        let root = tempfile::tempdir().unwrap();
+        for kind in [tar::EntryType::Char, tar::EntryType::Fifo, tar::EntryType::Link] {
+            let error = tar_gz(&packed(kind), root.path(), UnpackLimits::default()).unwrap_err().to_string();
+            assert!(error.contains("neither a file"), "{error}");
+        }
+        assert!(tar_gz(b"\x1f\x8b rubbish", root.path(), UnpackLimits::default()).is_err());
+    }
+}

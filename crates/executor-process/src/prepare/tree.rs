@@ -1,0 +1,271 @@
+//! Writing an archive's entries to disk without believing any of them.
+
+use std::{
+    collections::{HashMap, HashSet},
+    fs::{self, File},
+    io::{self, Read},
+    os::unix::fs::{PermissionsExt, symlink},
+    path::{Component, Path, PathBuf},
+};
+
+use flint_executor::PrepareError;
+
+use crate::{config::UnpackLimits, shims::create_readable_dir};
+
+const LONGEST_NAME: usize = 1024;
+const DEEPEST: usize = 64;
+
+/// A folder being filled.
+pub(super) struct Tree {
+    root: PathBuf,
+    limits: UnpackLimits,
+    entries: usize,
+    bytes: u64,
+    files: HashSet<PathBuf>,
+    links: HashMap<PathBuf, PathBuf>,
+    left_out: usize,
+}
+
+/// What was unpacked.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Unpacked {
+    pub(super) files: usize,
+    /// A virtual environment's links to the interpreter it was made with.
+    pub(super) left_out: usize,
+}
+
+pub(super) fn bad(text: impl Into<String>) -> PrepareError {
+    PrepareError::Code(text.into())
+}
+
+pub(super) fn failed(operation: impl Into<String>, error: &io::Error) -> PrepareError {
+    PrepareError::Failed { operation: operation.into(), detail: error.to_string() }
+}
+
+impl Tree {
+    pub(super) fn new(root: &Path, limits: UnpackLimits) -> Self {
+        let (files, links) = (HashSet::new(), HashMap::new());
+        Self { root: root.to_owned(), limits, entries: 0, bytes: 0, files, links, left_out: 0 }
+    }
+
+    /// Checks an entry's name and counts it; the path is relative and has only ordinary parts. `None`: the root itself.
+    fn admit(&mut self, name: &[u8]) -> Result<Option<PathBuf>, PrepareError> {
+        let shown = String::from_utf8_lossy(name).into_owned();
+        let Ok(text) = std::str::from_utf8(name) else {
+            return Err(bad(format!(
+                "the archive's entry '{shown}' has a name that is not UTF-8: rename the file"
+            )));
+        };
+        if text.len() > LONGEST_NAME || text.contains(['\0', '\\']) {
+            return Err(bad(format!(
+                "the archive's entry '{shown}' has a name that is longer than {LONGEST_NAME} bytes or contains a backslash or NUL: pack it with forward slashes"
+            )));
+        }
+        self.entries += 1;
+        if self.entries > self.limits.entries {
+            return Err(bad(format!(
+                "the archive has more than the {} entries allowed",
+                self.limits.entries
+            )));
+        }
+        let mut path = PathBuf::new();
+        for part in Path::new(text).components() {
+            match part {
+                Component::Normal(part) => path.push(part),
+                Component::CurDir => {}
+                _ => {
+                    return Err(bad(format!(
+                        "the archive's entry '{shown}' leads out of its folder: entries are relative and without '..'"
+                    )));
+                }
+            }
+        }
+        if path.components().count() > DEEPEST {
+            return Err(bad(format!(
+                "the archive's entry '{shown}' is nested deeper than {DEEPEST} folders"
+            )));
+        }
+        if let Some(link) = path.ancestors().find(|above| self.links.contains_key(*above)) {
+            return Err(bad(format!(
+                "the archive's entry '{shown}' goes through its own link '{}'",
+                link.display()
+            )));
+        }
+        Ok((!path.as_os_str().is_empty()).then_some(path))
+    }
+
+    pub(super) fn directory(&mut self, name: &[u8]) -> Result<(), PrepareError> {
+        let Some(path) = self.admit(name)? else { return Ok(()) };
+        create_readable_dir(&self.root.join(&path)).map_err(|error| self.cannot_write(&path, &error))
+    }
+
+    pub(super) fn file(
+        &mut self,
+        name: &[u8],
+        executable: bool,
+        content: &mut dyn Read,
+    ) -> Result<(), PrepareError> {
+        let path = self.admit(name)?.ok_or_else(|| bad("the archive has a file without a name"))?;
+        if !self.files.insert(path.clone()) {
+            return Err(bad(format!("the archive has the entry '{}' twice", path.display())));
+        }
+        let place = self.root.join(&path);
+        if let Some(parent) = place.parent() {
+            create_readable_dir(parent).map_err(|error| self.cannot_write(&path, &error))?;
+        }
+        let mut file = File::create_new(&place).map_err(|error| self.cannot_write(&path, &error))?;
+        let left = self.limits.bytes.as_u64() - self.bytes;
+        // One byte more than allowed shows that there is more.
+        let copied = io::copy(&mut content.take(left + 1), &mut file);
+        let copied = copied.map_err(|error| match error.kind() {
+            io::ErrorKind::StorageFull => failed("unpacking the archive", &error),
+            _ => bad(format!("the archive is damaged at '{}': {error}", path.display())),
+        })?;
+        self.bytes += copied;
+        if copied > left {
+            return Err(bad(format!("the archive unpacks to more than the {} allowed", self.limits.bytes)));
+        }
+        let mode = if executable { 0o755 } else { 0o644 };
+        file.set_permissions(fs::Permissions::from_mode(mode))
+            .map_err(|error| self.cannot_write(&path, &error))
+    }
+
+    pub(super) fn link(&mut self, name: &[u8], target: &[u8]) -> Result<(), PrepareError> {
+        let path = self.admit(name)?.ok_or_else(|| bad("the archive has a link without a name"))?;
+        let target_text = String::from_utf8_lossy(target).into_owned();
+        let target = PathBuf::from(&target_text);
+        if is_interpreter_of_virtualenv(&path, &target) {
+            self.left_out += 1;
+            return Ok(());
+        }
+        if !stays_inside(&path, &target) {
+            return Err(bad(format!(
+                "the archive's link '{}' leads out of its folder, to '{target_text}': pack the file itself instead",
+                path.display()
+            )));
+        }
+        if self.files.contains(&path) || self.links.insert(path.clone(), target).is_some() {
+            return Err(bad(format!("the archive has the entry '{}' twice", path.display())));
+        }
+        Ok(())
+    }
+
+    /// Links come last, so that nothing was written through one.
+    pub(super) fn finish(self) -> Result<Unpacked, PrepareError> {
+        for (path, target) in &self.links {
+            let place = self.root.join(path);
+            if let Some(parent) = place.parent() {
+                create_readable_dir(parent).map_err(|error| self.cannot_write(path, &error))?;
+            }
+            symlink(target, &place).map_err(|error| self.cannot_write(path, &error))?;
+        }
+        let root = self.root.canonicalize().map_err(|error| failed("unpacking the archive", &error))?;
+        for path in self.links.keys() {
+            if let Ok(end) = self.root.join(path).canonicalize()
+                && !end.starts_with(&root)
+            {
+                return Err(bad(format!("the archive's link '{}' leads out of its folder", path.display())));
+            }
+        }
+        if self.files.is_empty() {
+            return Err(bad("the archive contains no file"));
+        }
+        Ok(Unpacked { files: self.files.len(), left_out: self.left_out })
+    }
+
+    fn cannot_write(&self, path: &Path, error: &io::Error) -> PrepareError {
+        match error.kind() {
+            io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory | io::ErrorKind::IsADirectory => {
+                bad(format!("the archive has '{}' both as a file and as a folder or link", path.display()))
+            }
+            io::ErrorKind::InvalidFilename => {
+                bad(format!("the archive's entry '{}' has too long a name", path.display()))
+            }
+            _ => failed(format!("unpacking '{}'", path.display()), error),
+        }
+    }
+}
+
+/// `virtualenv/bin/python3 -> /usr/bin/python3`: of no use to the sandbox, which has its own interpreter, and no reason to refuse.
+fn is_interpreter_of_virtualenv(path: &Path, target: &Path) -> bool {
+    let python =
+        |path: &Path| path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"python"));
+    let in_bin = path.parent().and_then(Path::file_name).is_some_and(|folder| folder == "bin");
+    in_bin && python(path) && (target.is_absolute() || (python(target) && target.components().count() == 1))
+}
+
+fn stays_inside(link: &Path, target: &Path) -> bool {
+    let mut depth = link.components().count() as i64 - 1;
+    target.components().all(|part| {
+        match part {
+            Component::Normal(_) => depth += 1,
+            Component::ParentDir => depth -= 1,
+            Component::CurDir => {}
+            _ => return false,
+        }
+        depth >= 0
+    }) && !target.as_os_str().is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use flint_model::ByteSize;
+
+    use super::*;
+
+    fn tree(root: &tempfile::TempDir) -> Tree {
+        Tree::new(root.path(), UnpackLimits { entries: 8, bytes: ByteSize::bytes(100) })
+    }
+
+    #[test]
+    fn an_ordinary_tree_is_written() {
+        let root = tempfile::tempdir().unwrap();
+        let mut tree = tree(&root);
+        tree.file(b"./bin/run", true, &mut &b"#!"[..]).unwrap();
+        tree.directory(b"empty/").unwrap();
+        tree.link(b"lib/run", b"../bin/run").unwrap();
+        tree.link(b"venv/bin/python3", b"/usr/bin/python3.11").unwrap();
+        assert_eq!(tree.finish().unwrap(), Unpacked { files: 1, left_out: 1 });
+        assert_eq!(fs::read(root.path().join("lib/run")).unwrap(), b"#!");
+        assert_eq!(fs::metadata(root.path().join("bin/run")).unwrap().permissions().mode() & 0o777, 0o755);
+        assert!(root.path().join("empty").is_dir());
+    }
+
+    #[test]
+    fn what_leads_out_is_refused() {
+        for name in ["../x", "/etc/x", "a/../../x", "a\\b"] {
+            let root = tempfile::tempdir().unwrap();
+            assert!(tree(&root).file(name.as_bytes(), false, &mut &b""[..]).is_err(), "{name}");
+        }
+        for target in ["/etc/passwd", "../x", "a/../../x", ""] {
+            let root = tempfile::tempdir().unwrap();
+            assert!(tree(&root).link(b"link", target.as_bytes()).is_err(), "{target}");
+        }
+        let root = tempfile::tempdir().unwrap();
+        let mut through = tree(&root);
+        through.link(b"a", b"b").unwrap();
+        assert!(through.file(b"a/x", false, &mut &b""[..]).is_err());
+        let root = tempfile::tempdir().unwrap();
+        let mut chain = tree(&root);
+        chain.link(b"here", b".").unwrap();
+        chain.link(b"up", b"here/..").unwrap();
+        assert!(chain.finish().is_err());
+    }
+
+    #[test]
+    fn bombs_and_doubles_are_refused() {
+        let root = tempfile::tempdir().unwrap();
+        let error = tree(&root).file(b"x", false, &mut io::repeat(0)).unwrap_err();
+        assert!(error.to_string().contains("more than the 100 B allowed"), "{error}");
+        let root = tempfile::tempdir().unwrap();
+        let mut many = tree(&root);
+        let error = (0..9).find_map(|n| many.directory(format!("d{n}").as_bytes()).err()).unwrap();
+        assert!(error.to_string().contains("more than the 8 entries"), "{error}");
+        let root = tempfile::tempdir().unwrap();
+        let mut twice = tree(&root);
+        twice.file(b"a", false, &mut &b""[..]).unwrap();
+        assert!(twice.file(b"./a", false, &mut &b""[..]).is_err());
+        assert!(twice.file(b"a/b", false, &mut &b""[..]).is_err());
+        assert!(twice.file(b"\xff", false, &mut &b""[..]).is_err());
+    }
+}

@@ -1,0 +1,68 @@
+//! CPython.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use flint_sandbox::Mount;
+
+use super::{Family, Runtime, search};
+
+const OLDEST: [u32; 2] = [3, 9];
+
+pub(super) fn find() -> Vec<Runtime> {
+    let named = |name: &str| {
+        name == "python3"
+            || name
+                .strip_prefix("python3.")
+                .is_some_and(|minor| minor.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    search::ask_all(search::with_siblings(search::on_path(named), "python3"), look)
+}
+
+/// The interpreter itself, not the virtual environment or the version manager's stand-in that leads to it; empty where the standard library is incomplete.
+const QUESTION: &str = "import sys, os, json, socket
+exe = os.path.realpath(getattr(sys, '_base_executable', None) or sys.executable)
+print('.'.join(map(str, sys.version_info[:3])), exe, sys.base_prefix, sys.implementation.name, sep='\\n')";
+
+fn look(program: &Path) -> Option<Runtime> {
+    let answer = search::ask(program, &["-I", "-c", QUESTION])?;
+    let [version, program, prefix, "cpython"] = answer.lines().collect::<Vec<_>>()[..] else { return None };
+    let version = search::version(version);
+    let line = version.get(..2).filter(|line| **line >= OLDEST[..])?;
+    // The program's links are resolved; with the prefix's left, it would not be found below it.
+    let (program, prefix) = (PathBuf::from(program), fs::canonicalize(prefix).ok()?);
+    let needed = if prefix == Path::new("/usr") {
+        // The system's own: every sandbox sees it.
+        Vec::new()
+    } else if prefix == Path::new("/usr/local") {
+        // Only what belongs to Python of what is installed there.
+        let name = format!("python{}.{}", line[0], line[1]);
+        let library = prefix.join("lib").join(&name);
+        let shared = prefix.join("lib").join(format!("lib{name}.so.1.0"));
+        [program.clone(), library, shared].into_iter().filter(|path| path.exists()).collect()
+    } else {
+        vec![prefix.clone()]
+    };
+    let place = format!("/opt/python{}.{}", line[0], line[1]);
+    let mounts: Vec<Mount> = needed.iter().filter_map(|path| search::mount(path, &place)).collect();
+    // An interpreter that is a shared library remembers where that was installed.
+    let moved = mounts.iter().any(|mount| Path::new(&mount.target) != mount.source);
+    let libraries = Some(prefix.join("lib")).filter(|folder| moved && has_libpython(folder));
+    Some(Runtime {
+        family: Family::Python,
+        line: format!("{}.{}", line[0], line[1]),
+        mounts,
+        version,
+        program,
+        compiler: None,
+        libraries,
+    })
+}
+
+fn has_libpython(folder: &Path) -> bool {
+    let mut names = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    // Not the archive that a static build leaves there.
+    names.any(|name| name.to_str().is_some_and(|name| name.starts_with("libpython") && name.contains(".so")))
+}

@@ -1,0 +1,245 @@
+//! A request and its response, with the server's output collected and the time limit kept meanwhile.
+
+use std::{
+    future::poll_fn,
+    io,
+    pin::Pin,
+    sync::Arc,
+    task::Poll,
+    time::{Duration, Instant},
+};
+
+use bytes::{Bytes, BytesMut};
+use flint_executor::Fault;
+use flint_sandbox::Sandbox;
+use http::{Request, Response};
+use http_body::Body as _;
+use hyper::body::Incoming;
+
+use super::{body::RequestBody, connection::Connection};
+use crate::process::{command::PORT, ending, logs::Logs, meter::Meter, output::Output, timer::Timer};
+
+/// Between attempts to reach a server that does not listen yet.
+const FIRST_WAIT: Duration = Duration::from_millis(2);
+const LONGEST_WAIT: Duration = Duration::from_millis(50);
+
+/// Flint's end of one server.
+pub(super) struct Line {
+    pub(super) sandbox: Arc<Sandbox>,
+    pub(super) output: Output,
+    pub(super) timer: Timer,
+    pub(super) meter: Meter,
+    connection: Option<Connection>,
+}
+
+/// Why an exchange came to nothing.
+#[derive(Debug)]
+pub(super) enum Broken {
+    Deadline,
+    /// The connection broke.
+    Connection(String),
+}
+
+impl Line {
+    pub(super) fn new(sandbox: Arc<Sandbox>, output: Output, timer: Timer) -> Self {
+        Self { sandbox, output, timer, meter: Meter::default(), connection: None }
+    }
+
+    /// Waits for `work` while everything else goes on.
+    async fn during<T>(&mut self, logs: &mut Logs, work: impl Future<Output = T>) -> Result<T, Broken> {
+        let mut work = std::pin::pin!(work);
+        poll_fn(|cx| {
+            if self.timer.poll(cx).is_ready() {
+                return Poll::Ready(Err(Broken::Deadline));
+            }
+            if let Some(connection) = &mut self.connection {
+                connection.poll(cx);
+            }
+            if let Poll::Ready(done) = work.as_mut().poll(cx) {
+                return Poll::Ready(Ok(done));
+            }
+            self.output.poll(cx, logs);
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// A connection that takes a request: the one kept alive, or a new one, as soon as the server accepts it.
+    async fn connect(&mut self, logs: &mut Logs) -> Result<(), Broken> {
+        if let Some(mut connection) = self.connection.take()
+            && poll_fn(|cx| connection.poll_usable(cx)).await
+        {
+            self.connection = Some(connection);
+            return Ok(());
+        }
+        let sandbox = Arc::clone(&self.sandbox);
+        let mut wait = FIRST_WAIT;
+        loop {
+            let opening = async {
+                let socket = sandbox.connect(PORT).await.map_err(not_open)?;
+                Connection::over(socket).await.map_err(refused)
+            };
+            match self.during(logs, opening).await? {
+                Ok(mut connection) => {
+                    if poll_fn(|cx| connection.poll_usable(cx)).await {
+                        self.connection = Some(connection);
+                        return Ok(());
+                    }
+                }
+                Err(Some(reason)) => return Err(Broken::Connection(reason)),
+                Err(None) => {}
+            }
+            let ended = async {
+                tokio::select! {
+                    _ = sandbox.wait() => true,
+                    () = tokio::time::sleep(wait) => false,
+                }
+            };
+            if self.during(logs, ended).await? {
+                return Err(Broken::Connection("it has ended".into()));
+            }
+            wait = (wait * 2).min(LONGEST_WAIT);
+        }
+    }
+
+    /// Waits until the server accepts connections.
+    pub(super) async fn reach(&mut self, logs: &mut Logs) -> Result<(), Broken> {
+        self.connect(logs).await
+    }
+
+    /// Sends a request; the answer's head, with its body to come.
+    pub(super) async fn send(
+        &mut self,
+        request: Request<RequestBody>,
+        logs: &mut Logs,
+    ) -> Result<Response<Incoming>, Broken> {
+        let mut request = request;
+        // A kept connection may be closed by the server in the very moment; what was not sent at all is sent again.
+        for _ in 0..2 {
+            self.connect(logs).await?;
+            let Some(connection) = &mut self.connection else { break };
+            let sending = connection.sender.try_send_request(request);
+            match self.during(logs, sending).await? {
+                Ok(response) => return Ok(response),
+                Err(mut error) => match error.take_message() {
+                    Some(unsent) => request = unsent,
+                    None => {
+                        self.connection = None;
+                        return Err(Broken::Connection(cause(&error.into_error())));
+                    }
+                },
+            }
+            self.connection = None;
+        }
+        Err(Broken::Connection("it closes every connection at once".into()))
+    }
+
+    /// The next piece of a body; `None` at its end.
+    pub(super) async fn piece(
+        &mut self,
+        body: &mut Incoming,
+        logs: &mut Logs,
+    ) -> Result<Option<Bytes>, Broken> {
+        loop {
+            let frame = self.during(logs, poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx))).await?;
+            match frame.map(|frame| frame.map(http_body::Frame::into_data)) {
+                None => return Ok(None),
+                Some(Ok(Ok(piece))) => return Ok(Some(piece)),
+                // Trailers.
+                Some(Ok(Err(_))) => {}
+                Some(Err(error)) => return Err(Broken::Connection(cause(&error))),
+            }
+        }
+    }
+
+    /// A whole body, of which no more than `most` bytes are kept; with its whole length.
+    pub(super) async fn whole(
+        &mut self,
+        body: &mut Incoming,
+        most: u64,
+        logs: &mut Logs,
+    ) -> Result<(Bytes, u64), Broken> {
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        let (mut whole, mut size) = (BytesMut::new(), 0);
+        while let Some(piece) = self.piece(body, logs).await? {
+            size += piece.len() as u64;
+            whole.extend_from_slice(&piece[..piece.len().min(most - whole.len())]);
+        }
+        Ok((whole.freeze(), size))
+    }
+
+    /// Waits for a caller to take a piece.
+    pub(super) async fn meanwhile<T>(
+        &mut self,
+        logs: &mut Logs,
+        work: impl Future<Output = T>,
+    ) -> Result<T, Broken> {
+        self.during(logs, work).await
+    }
+
+    /// What the process has written by now.
+    pub(super) fn drain(&mut self, logs: &mut Logs) {
+        self.output.drain(logs);
+    }
+
+    /// Collects output until `enough`, at most for `patience`.
+    pub(super) async fn listen(
+        &mut self,
+        logs: &mut Logs,
+        patience: Duration,
+        enough: impl Fn(&Logs) -> bool,
+    ) {
+        let give_up = tokio::time::sleep_until((Instant::now() + patience).min(self.timer.deadline()).into());
+        let mut give_up = std::pin::pin!(give_up);
+        poll_fn(|cx| {
+            self.output.poll(cx, logs);
+            if enough(logs) || self.output.ended() { Poll::Ready(()) } else { give_up.as_mut().poll(cx) }
+        })
+        .await;
+    }
+
+    /// The fault of an exchange that came to nothing. The instance is of no use after it.
+    pub(super) async fn fault(&mut self, broken: Broken, logs: &mut Logs) -> Fault {
+        match broken {
+            Broken::Deadline => {
+                ending::by_force(&self.sandbox, &mut self.output, logs).await;
+                Fault::Deadline
+            }
+            Broken::Connection(reason) => {
+                match ending::of_itself(&self.sandbox, &mut self.output, logs).await {
+                    Fault::Exited { end: None } => Fault::Developer {
+                        message: format!("the function's server broke off without an answer: {reason}"),
+                    },
+                    other => other,
+                }
+            }
+        }
+    }
+}
+
+/// `None`: nothing listens yet.
+fn not_open(error: flint_sandbox::Error) -> Option<String> {
+    match error {
+        flint_sandbox::Error::Operation { source, .. }
+            if source.kind() == io::ErrorKind::ConnectionRefused =>
+        {
+            None
+        }
+        other => Some(other.to_string()),
+    }
+}
+
+fn refused(error: io::Error) -> Option<String> {
+    (error.kind() != io::ErrorKind::ConnectionRefused).then(|| error.to_string())
+}
+
+/// hyper says what it was doing; the reason is behind it.
+fn cause(error: &hyper::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = std::error::Error::source(error);
+    while let Some(deeper) = next {
+        text = format!("{text}: {deeper}");
+        next = deeper.source();
+    }
+    text
+}

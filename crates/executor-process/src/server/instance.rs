@@ -1,0 +1,335 @@
+//! An instance that is a server.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use flint_executor::{
+    Body, BodyError, BodySender, Call, CallEnd, Fault, Instance, Invoked, Reply, ReplyHead, body_channel,
+};
+use flint_model::{ByteSize, Contract, Function, InstanceId};
+use flint_sandbox::{Launcher, Sandbox, SandboxIo, SandboxSpec};
+use http_body::Body as _;
+use hyper::body::Incoming;
+use tokio::sync::{Mutex, OwnedMutexGuard, oneshot};
+
+use super::{
+    exchange::{Broken, Line},
+    http_contract, openwhisk,
+};
+use crate::{
+    json, outcome,
+    prepare::artefact::SharedArtefact,
+    process::{ending, logs::Logs, meter, output::Output, relay::RelayTask, timer::Timer},
+};
+
+/// A response of a known length up to this is complete when the call returns; others stream.
+const WHOLE: u64 = 1 << 20;
+/// Most bytes of one call's arguments; fronts allow less.
+const ARGUMENTS_MAX: u64 = 64 << 20;
+/// How long the first answer's sentinels are waited for, before it is decided that this proxy sends none.
+const FIRST_SENTINELS: Duration = Duration::from_millis(200);
+/// How long later ones are, from a proxy that sends them.
+const SENTINELS: Duration = Duration::from_secs(2);
+
+/// A server with the function in it.
+pub(crate) struct ServerInstance {
+    id: InstanceId,
+    function: Arc<Function>,
+    sandbox: Arc<Sandbox>,
+    state: Arc<Mutex<State>>,
+    relay: RelayTask,
+    /// What the sandbox sees of the disk stays there as long as the sandbox.
+    _artefact: SharedArtefact,
+}
+
+struct State {
+    line: Line,
+    /// Whether this proxy ends an activation's output with sentinel lines, once that is known.
+    sentinels: Option<bool>,
+}
+
+/// A server to be brought up.
+pub(crate) struct Start<'a> {
+    pub(crate) function: &'a Arc<Function>,
+    pub(crate) artefact: &'a SharedArtefact,
+    pub(crate) spec: SandboxSpec,
+    /// What `/init` is told, of what is in the specification's environment.
+    pub(crate) environment: Vec<(String, String)>,
+    pub(crate) id: InstanceId,
+    pub(crate) deadline: Instant,
+}
+
+impl Start<'_> {
+    /// Starts the server, waits until it accepts connections and, for contract `openwhisk`, initialises it. With how long it took until the server
+    /// accepted.
+    pub(crate) async fn bring_up(
+        self,
+        launcher: &Launcher,
+        began: Instant,
+        logs: &mut Logs,
+    ) -> Result<(ServerInstance, Duration), Fault> {
+        let no_pipes = |error: std::io::Error| Fault::Platform {
+            cause: format!(
+                "the server's pipes could not be made: {error}; raise the limit of open files (ulimit -n)"
+            ),
+        };
+        let (output, [stdout, stderr]) = Output::both().map_err(no_pipes)?;
+        let io = SandboxIo { stdin: None, stdout, stderr, link: None };
+        let sandbox =
+            match tokio::time::timeout_at(self.deadline.into(), launcher.start(&self.spec, io)).await {
+                Err(_) => return Err(Fault::Deadline),
+                Ok(Err(error)) => return Err(ending::fault_of_start(&error, true)),
+                Ok(Ok(sandbox)) => Arc::new(sandbox),
+            };
+        let mut line = Line::new(Arc::clone(&sandbox), output, Timer::new(self.deadline));
+        let mut initialised = line.reach(logs).await.map_err(Failure::Broken);
+        let started = began.elapsed();
+        if initialised.is_ok() && self.function.contract == Contract::OpenWhisk {
+            initialised = initialise(&mut line, self.function, &self.environment, logs).await;
+        }
+        line.drain(logs);
+        if let Err(failure) = initialised {
+            let fault = match failure {
+                Failure::Broken(broken) => line.fault(broken, logs).await,
+                Failure::Said(fault) => fault,
+            };
+            ending::completely(&sandbox).await;
+            return Err(fault);
+        }
+        line.meter.reset(&sandbox).await;
+        let state = Arc::new(Mutex::new(State { line, sentinels: None }));
+        let function = Arc::clone(self.function);
+        Ok((
+            ServerInstance {
+                id: self.id,
+                function,
+                sandbox,
+                state,
+                relay: RelayTask::default(),
+                _artefact: Arc::clone(self.artefact),
+            },
+            started,
+        ))
+    }
+}
+
+enum Failure {
+    Broken(Broken),
+    Said(Fault),
+}
+
+async fn initialise(
+    line: &mut Line,
+    function: &Function,
+    environment: &[(String, String)],
+    logs: &mut Logs,
+) -> Result<(), Failure> {
+    let init = openwhisk::init(function, environment);
+    let response = line.send(init, logs).await.map_err(Failure::Broken)?;
+    let (head, mut body) = response.into_parts();
+    let (body, _) = line.whole(&mut body, WHOLE, logs).await.map_err(Failure::Broken)?;
+    openwhisk::initialised(head.status, &body).map_err(Failure::Said)
+}
+
+#[async_trait]
+impl Instance for ServerInstance {
+    fn id(&self) -> InstanceId {
+        self.id
+    }
+
+    async fn invoke(&self, call: Call) -> Invoked {
+        let Ok(state) = Arc::clone(&self.state).try_lock_owned() else {
+            return outcome::refused("the instance is serving another call");
+        };
+        match self.function.contract {
+            Contract::OpenWhisk => self.invoke_proxy(state, call).await,
+            _ => self.invoke_server(state, call).await,
+        }
+    }
+
+    async fn memory(&self) -> Option<ByteSize> {
+        meter::memory(&self.sandbox).await
+    }
+
+    async fn pause(&self) {
+        ending::pause(&self.sandbox).await;
+    }
+
+    async fn resume(&self) {
+        ending::resume(&self.sandbox).await;
+    }
+
+    async fn ended(&self) {
+        self.sandbox.wait().await;
+    }
+
+    async fn stop(&self) {
+        ending::completely(&self.sandbox).await;
+        self.relay.finish().await;
+    }
+}
+
+impl Drop for ServerInstance {
+    fn drop(&mut self) {
+        self.sandbox.kill();
+    }
+}
+
+/// A call under way.
+struct Running {
+    state: OwnedMutexGuard<State>,
+    logs: Logs,
+    began: Instant,
+}
+
+impl Running {
+    async fn end(mut self, reusable: bool, fault: Option<Fault>) -> CallEnd {
+        let line = &mut self.state.line;
+        line.drain(&mut self.logs);
+        let sandbox = Arc::clone(&line.sandbox);
+        let usage = line.meter.after_call(&sandbox, self.began).await;
+        outcome::end(self.logs, usage, reusable, fault)
+    }
+
+    async fn over(self, result: Result<Reply, Fault>, reusable: bool) -> Invoked {
+        Invoked::Done { result, end: self.end(reusable, None).await }
+    }
+
+    async fn broken(mut self, broken: Broken) -> Invoked {
+        let fault = self.state.line.fault(broken, &mut self.logs).await;
+        self.over(Err(fault), false).await
+    }
+}
+
+impl ServerInstance {
+    async fn invoke_server(&self, mut state: OwnedMutexGuard<State>, call: Call) -> Invoked {
+        let (began, is_json, allowed) = (Instant::now(), call.head.is_none(), call.max_result.as_u64());
+        state.line.timer.set(call.deadline);
+        let mut running = Running { state, logs: Logs::new(call.max_logs), began };
+        let request = match http_contract::request(call) {
+            Ok(request) => request,
+            Err(cause) => return outcome::refused(&cause),
+        };
+        let Running { state, logs, .. } = &mut running;
+        let response = match state.line.send(request, logs).await {
+            Ok(response) => response,
+            Err(broken) => return running.broken(broken).await,
+        };
+        let (head, mut body) = response.into_parts();
+        let mut headers = head.headers;
+        outcome::remove_hop_by_hop(&mut headers);
+        let is_small = body.size_hint().exact().is_some_and(|length| length <= WHOLE);
+        let head = ReplyHead::Http { status: head.status, headers };
+        if !is_small && !is_json {
+            let (sender, pieces) = body_channel();
+            let (ended, end) = oneshot::channel();
+            self.relay.spawn(relay(running, body, sender, ended));
+            return Invoked::Streaming { head, body: pieces, end };
+        }
+        let most = if is_small { WHOLE } else { allowed };
+        match state.line.whole(&mut body, most, logs).await {
+            Err(broken) => running.broken(broken).await,
+            Ok((body, size)) if size > most => {
+                running.over(Err(outcome::too_large(size, allowed, &body)), true).await
+            }
+            Ok((body, _)) => {
+                let result = reply(head, body, is_json, allowed);
+                running.over(result, true).await
+            }
+        }
+    }
+
+    async fn invoke_proxy(&self, mut state: OwnedMutexGuard<State>, mut call: Call) -> Invoked {
+        let (began, allowed) = (Instant::now(), call.max_result.as_u64());
+        state.line.timer.set(call.deadline);
+        let logs = if state.sentinels == Some(false) {
+            Logs::new(call.max_logs)
+        } else {
+            Logs::with_sentinels(call.max_logs)
+        };
+        let mut running = Running { state, logs, began };
+        let body = std::mem::replace(&mut call.body, Body::Full(Bytes::new()));
+        let gathered = match body {
+            Body::Full(bytes) => Ok(bytes),
+            stream => {
+                let collected = tokio::time::timeout_at(call.deadline.into(), stream.collect(ARGUMENTS_MAX));
+                collected.await.unwrap_or_else(|_| Err(BodyError::Broken("the time limit has passed".into())))
+            }
+        };
+        let request = gathered
+            .map_err(|error| error.to_string())
+            .and_then(|arguments| openwhisk::run(&self.function, &call, &arguments));
+        let request = match request {
+            Ok(request) => request,
+            Err(cause) => return outcome::refused(&cause),
+        };
+        let Running { state, logs, .. } = &mut running;
+        let response = match state.line.send(request, logs).await {
+            Ok(response) => response,
+            Err(broken) => return running.broken(broken).await,
+        };
+        let (head, mut body) = response.into_parts();
+        let (body, size) = match state.line.whole(&mut body, allowed, logs).await {
+            Ok(whole) => whole,
+            Err(broken) => return running.broken(broken).await,
+        };
+        match state.sentinels {
+            Some(false) => {}
+            known => {
+                let patience = if known.is_none() { FIRST_SENTINELS } else { SENTINELS };
+                state.line.listen(logs, patience, Logs::saw_sentinels).await;
+                if known.is_none() {
+                    state.sentinels = Some(logs.saw_a_sentinel());
+                }
+            }
+        }
+        let (result, reusable) = openwhisk::result(head.status, body, size, allowed);
+        running.over(result, reusable).await
+    }
+}
+
+/// A call that came as JSON and is answered with JSON gets a JSON result; any other the HTTP response.
+fn reply(head: ReplyHead, body: Bytes, is_json: bool, allowed: u64) -> Result<Reply, Fault> {
+    let ok = matches!(&head, ReplyHead::Http { status, .. } if status.is_success());
+    if is_json && ok && json::is_object_or_array(&body) {
+        return outcome::json(body, allowed);
+    }
+    Ok(Reply { head, body })
+}
+
+/// Sends the rest of a response, to the call's end, also when the caller has gone away.
+async fn relay(
+    mut running: Running,
+    mut body: Incoming,
+    caller: BodySender,
+    ended: oneshot::Sender<CallEnd>,
+) {
+    let mut caller = Some(caller);
+    let fault = loop {
+        let Running { state, logs, .. } = &mut running;
+        let handed_on = match state.line.piece(&mut body, logs).await {
+            Ok(None) => break None,
+            Ok(Some(piece)) => match &caller {
+                Some(sender) => {
+                    state.line.meanwhile(logs, sender.send(Ok(piece))).await.map(|sent| sent.is_ok())
+                }
+                None => Ok(false),
+            },
+            Err(broken) => Err(broken),
+        };
+        match handed_on {
+            Ok(true) => {}
+            Ok(false) => caller = None,
+            Err(broken) => break Some(state.line.fault(broken, logs).await),
+        }
+    };
+    if let (Some(fault), Some(caller)) = (&fault, caller) {
+        let _ = caller.try_send(Err(BodyError::Broken(fault.to_string())));
+    }
+    let end = running.end(fault.is_none(), fault).await;
+    let _ = ended.send(end);
+}

@@ -1,0 +1,10 @@
+//! Contracts `http` and `openwhisk`: the function is a server inside its sandbox.
+
+mod body;
+mod connection;
+mod exchange;
+mod http_contract;
+mod instance;
+mod openwhisk;
+
+pub(crate) use instance::Start;

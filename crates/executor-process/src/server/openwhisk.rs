@@ -1,0 +1,129 @@
+//! Contract `openwhisk`: `/init` once, then `/run` for each call, on port 8080 (OpenWhisk's action proxy protocol).
+
+use bytes::{Bytes, BytesMut};
+use flint_executor::{Call, Fault, Reply};
+use flint_model::Function;
+use http::{
+    HeaderValue, Method, Request, StatusCode,
+    header::{CONTENT_TYPE, HOST},
+};
+use serde::Serialize;
+use serde_json::{Map, Value, value::RawValue};
+
+use super::body::RequestBody;
+use crate::{json, outcome, process::command::PORT};
+
+/// `POST /init`. The function's own program is the proxy, so it gets no code.
+pub(super) fn init(function: &Function, environment: &[(String, String)]) -> Request<RequestBody> {
+    #[derive(Serialize)]
+    struct Init<'a> {
+        value: InitValue<'a>,
+    }
+    #[derive(Serialize)]
+    struct InitValue<'a> {
+        name: String,
+        main: &'a str,
+        binary: bool,
+        env: Map<String, Value>,
+    }
+    let path = &function.path;
+    let own = [
+        ("__OW_NAMESPACE", path.namespace.to_string()),
+        ("__OW_ACTION_NAME", format!("/{path}")),
+        ("__OW_ACTION_VERSION", function.version.to_string()),
+    ];
+    let mut env: Map<String, Value> =
+        own.into_iter().map(|(key, value)| (key.to_owned(), value.into())).collect();
+    env.extend(environment.iter().map(|(key, value)| (key.clone(), value.clone().into())));
+    let main = function.main.as_deref().unwrap_or("main");
+    let value = InitValue { name: path.name.to_string(), main, binary: false, env };
+    // Strings and maps of strings always serialise.
+    post("/init", serde_json::to_vec(&Init { value }).unwrap_or_default().into())
+}
+
+/// `POST /run`. `arguments` is the call's body, which must be a JSON value.
+pub(super) fn run(
+    function: &Function,
+    call: &Call,
+    arguments: &Bytes,
+) -> Result<Request<RequestBody>, String> {
+    #[derive(Serialize)]
+    struct Run<'a> {
+        value: &'a RawValue,
+        namespace: &'a str,
+        action_name: String,
+        action_version: String,
+        activation_id: String,
+        transaction_id: &'a str,
+        deadline: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        api_key: Option<&'a str>,
+    }
+    let arguments: &[u8] = if arguments.is_empty() { b"{}" } else { arguments };
+    let value: &RawValue = serde_json::from_slice(arguments).map_err(|error| {
+        format!("functions of contract openwhisk take JSON, and the request's body is not: {error}")
+    })?;
+    let body = Run {
+        value,
+        namespace: function.path.namespace.as_str(),
+        action_name: format!("/{}", function.path),
+        action_version: function.version.to_string(),
+        activation_id: call.activation.to_string(),
+        transaction_id: &call.transaction,
+        deadline: call.deadline_at.as_millis().to_string(),
+        api_key: call.api_key.as_deref(),
+    };
+    let body = serde_json::to_vec(&body).map_err(|error| error.to_string())?;
+    Ok(post("/run", BytesMut::from(&body[..]).freeze()))
+}
+
+fn post(path: &'static str, body: Bytes) -> Request<RequestBody> {
+    let mut request = Request::new(RequestBody::Full(Some(body)));
+    *request.method_mut() = Method::POST;
+    *request.uri_mut() = http::Uri::from_static(path);
+    request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    if let Ok(host) = HeaderValue::try_from(format!("127.0.0.1:{PORT}")) {
+        request.headers_mut().insert(HOST, host);
+    }
+    request
+}
+
+/// Whether `/init` went well.
+pub(super) fn initialised(status: StatusCode, body: &Bytes) -> Result<(), Fault> {
+    if status == StatusCode::OK {
+        return Ok(());
+    }
+    Err(error_of(body).unwrap_or_else(|| Fault::InvalidAnswer { text: json::beginning(body) }))
+}
+
+/// What an answer of `/run` comes to; with whether the proxy can go on.
+pub(super) fn result(
+    status: StatusCode,
+    body: Bytes,
+    size: u64,
+    allowed: u64,
+) -> (Result<Reply, Fault>, bool) {
+    if status == StatusCode::SERVICE_UNAVAILABLE {
+        return (
+            Err(Fault::Platform { cause: "the action proxy says that it is shutting down".into() }),
+            false,
+        );
+    }
+    if size > allowed {
+        return (Err(outcome::too_large(size, allowed, &body)), status == StatusCode::OK);
+    }
+    if status == StatusCode::OK {
+        return (outcome::json(body, allowed), true);
+    }
+    (Err(error_of(&body).unwrap_or_else(|| Fault::InvalidAnswer { text: json::beginning(&body) })), false)
+}
+
+/// `{"error": …}`.
+fn error_of(body: &Bytes) -> Option<Fault> {
+    let object: Map<String, Value> = serde_json::from_slice(body).ok()?;
+    let message = match object.get("error")? {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    Some(Fault::Developer { message })
+}

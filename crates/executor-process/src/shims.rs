@@ -1,0 +1,115 @@
+//! The runtime shims: carried in the binary, laid out on disk for sandboxes to see.
+
+use std::{
+    fs, io,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process,
+};
+
+/// Path below `runtimes/`, and content.
+const FILES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/shims.rs"));
+
+/// The shims on disk.
+#[derive(Debug)]
+pub(crate) struct Shims {
+    folder: PathBuf,
+    digest: String,
+}
+
+impl Shims {
+    /// Lays them out below `runtimes`, in a folder named after their content. Nothing to do when it is there.
+    pub(crate) fn lay_out(runtimes: &Path) -> io::Result<Self> {
+        let mut hasher = blake3::Hasher::new();
+        for (name, content) in FILES {
+            hasher.update(&(name.len() as u64).to_le_bytes()).update(name.as_bytes());
+            hasher.update(&(content.len() as u64).to_le_bytes()).update(content);
+        }
+        let digest = hasher.finalize().to_hex()[..32].to_owned();
+        let folder = runtimes.join(&digest);
+        for half in leftovers(runtimes) {
+            fs::remove_dir_all(half)?;
+        }
+        if !folder.exists() {
+            fs::create_dir_all(runtimes)?;
+            let half = runtimes.join(format!(".{digest}.{}", process::id()));
+            let _ = fs::remove_dir_all(&half);
+            for (name, content) in FILES {
+                let file = half.join(name);
+                if let Some(parent) = file.parent() {
+                    create_readable_dir(parent)?;
+                }
+                fs::write(&file, content)?;
+                fs::set_permissions(&file, fs::Permissions::from_mode(0o644))?;
+            }
+            publish(&half, &folder)?;
+        }
+        Ok(Self { folder, digest })
+    }
+
+    /// The folder of one language's shim.
+    pub(crate) fn of(&self, language: &str) -> PathBuf {
+        self.folder.join(language)
+    }
+
+    /// What they are, for the addresses of artefacts that depend on them.
+    pub(crate) fn digest(&self) -> &str {
+        &self.digest
+    }
+
+    /// Where things derived from the shims are kept.
+    pub(crate) fn derived(&self) -> PathBuf {
+        self.folder.join("derived")
+    }
+}
+
+/// What processes that are gone have left half laid out: `.<digest>.<pid>`.
+fn leftovers(runtimes: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(runtimes).into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_left = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_prefix('.'));
+        let pid = name.and_then(|name| name.rsplit_once('.')).and_then(|(_, pid)| pid.parse::<u32>().ok());
+        pid.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists())
+    };
+    entries.filter(is_left).collect()
+}
+
+/// Creates a folder, and those above it, that every user may read.
+pub(crate) fn create_readable_dir(path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    if let Some(parent) = path.parent() {
+        create_readable_dir(parent)?;
+    }
+    match fs::create_dir(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        other => other,
+    }?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755))
+}
+
+/// Gives a finished folder its name. When another was quicker, its work is the same and stays.
+pub(crate) fn publish(half: &Path, whole: &Path) -> io::Result<()> {
+    match fs::rename(half, whole) {
+        Err(_) if whole.is_dir() => fs::remove_dir_all(half),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn laid_out_once_and_readable() {
+        let root = tempfile::tempdir().unwrap();
+        let shims = Shims::lay_out(root.path()).unwrap();
+        let shim = shims.of("nodejs").join("shim.js");
+        assert_eq!(fs::metadata(&shim).unwrap().permissions().mode() & 0o777, 0o644);
+        fs::write(&shim, "marked").unwrap();
+        let again = Shims::lay_out(root.path()).unwrap();
+        assert_eq!(fs::read(again.of("nodejs").join("shim.js")).unwrap(), b"marked");
+        assert_eq!(fs::read_dir(root.path()).unwrap().count(), 1);
+    }
+}

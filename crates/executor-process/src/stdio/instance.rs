@@ -1,0 +1,265 @@
+//! An instance of contract `stdio`: it is one call. The process comes with the call, so that nothing runs before there is input.
+
+use std::{
+    future::poll_fn,
+    sync::{Arc, Mutex, PoisonError},
+    task::Poll,
+};
+
+use async_trait::async_trait;
+use bytes::{Bytes, BytesMut};
+use flint_executor::{
+    BodyError, BodySender, Call, CallEnd, Fault, Instance, Invoked, Reply, ReplyHead, body_channel,
+};
+use flint_model::{ByteSize, InstanceId, Usage};
+use flint_sandbox::{Exit, ExitStatus, Launcher, Sandbox, SandboxIo, SandboxSpec};
+use http::{HeaderMap, HeaderValue, StatusCode, header::CONTENT_TYPE};
+use tokio::sync::{SetOnce, oneshot};
+
+use super::{
+    environment,
+    feed::Feed,
+    pump::{Event, Pump},
+};
+use crate::{
+    json, outcome,
+    prepare::artefact::SharedArtefact,
+    process::{command, ending, logs::Logs, meter, output, output::Output, relay::RelayTask, timer::Timer},
+};
+
+/// An answer up to this length is looked at as a whole; a longer one streams.
+pub(super) const WHOLE: usize = 1 << 20;
+
+/// The one call of a program.
+pub(crate) struct StdioInstance {
+    id: InstanceId,
+    launcher: Launcher,
+    /// Taken by the call.
+    spec: Mutex<Option<SandboxSpec>>,
+    sandbox: SetOnce<Arc<Sandbox>>,
+    relay: RelayTask,
+    /// What the sandbox sees of the disk stays there as long as the sandbox.
+    _artefact: SharedArtefact,
+}
+
+/// What the call asked for.
+#[derive(Clone, Copy)]
+struct Wanted {
+    /// It came as JSON, not as an HTTP request.
+    json: bool,
+    max_result: u64,
+}
+
+impl StdioInstance {
+    pub(crate) fn new(
+        id: InstanceId,
+        launcher: Launcher,
+        spec: SandboxSpec,
+        artefact: SharedArtefact,
+    ) -> Self {
+        Self {
+            id,
+            launcher,
+            spec: Mutex::new(Some(spec)),
+            sandbox: SetOnce::new(),
+            relay: RelayTask::default(),
+            _artefact: artefact,
+        }
+    }
+
+    /// Starts the process with the call's body before it.
+    async fn begin(&self, mut spec: SandboxSpec, call: Call, logs: Logs) -> Result<Pump, (Fault, Logs)> {
+        command::set_all(&mut spec.env, environment::of(&call));
+        let timer = Timer::new(call.deadline);
+        let pipes = Feed::new(call.body).and_then(|(feed, stdin)| {
+            let (stdout, out) = output::pipe_from()?;
+            let (output, err) = Output::stderr_only()?;
+            Ok((feed, stdout, output, SandboxIo { stdin, stdout: out, stderr: err, link: None }))
+        });
+        let (feed, stdout, output, io) = match pipes {
+            Ok(pipes) => pipes,
+            Err(error) => {
+                let cause = format!(
+                    "the program's pipes could not be made: {error}; raise the limit of open files (ulimit -n)"
+                );
+                return Err((Fault::Platform { cause }, logs));
+            }
+        };
+        match tokio::time::timeout_at(call.deadline.into(), self.launcher.start(&spec, io)).await {
+            Err(_) => Err((Fault::Deadline, logs)),
+            Ok(Err(error)) => Err((ending::fault_of_start(&error, true), logs)),
+            Ok(Ok(sandbox)) => {
+                let sandbox = Arc::new(sandbox);
+                let _ = self.sandbox.set(Arc::clone(&sandbox));
+                Ok(Pump::new(sandbox, feed, stdout, output, logs, timer))
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Instance for StdioInstance {
+    fn id(&self) -> InstanceId {
+        self.id
+    }
+
+    async fn invoke(&self, call: Call) -> Invoked {
+        let spec = self.spec.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(spec) = spec else {
+            return outcome::refused("a process of contract stdio serves one call only, and has served it");
+        };
+        let wanted = Wanted { json: call.head.is_none(), max_result: call.max_result.as_u64() };
+        let logs = Logs::new(call.max_logs);
+        let mut pump = match self.begin(spec, call, logs).await {
+            Ok(pump) => pump,
+            Err((fault, logs)) => return outcome::done(Err(fault), logs, Usage::default(), false),
+        };
+        let mut whole = BytesMut::new();
+        loop {
+            match pump.next().await {
+                Event::Piece(piece) if whole.len() + piece.len() <= WHOLE => whole.extend_from_slice(&piece),
+                Event::Piece(piece) => {
+                    let (sender, body) = body_channel();
+                    let (ended, end) = oneshot::channel();
+                    self.relay.spawn(relay(pump, [whole.freeze(), piece], sender, ended));
+                    return Invoked::Streaming { head: http("application/octet-stream"), body, end };
+                }
+                Event::Ended(exit) => {
+                    let result = success(&exit, &pump.logs).and_then(|()| reply(whole.freeze(), wanted));
+                    return outcome::done(result, pump.logs, meter::of_exit(&exit), false);
+                }
+                other => {
+                    let (fault, usage) = broken(&mut pump, other).await;
+                    return outcome::done(Err(fault), pump.logs, usage, false);
+                }
+            }
+        }
+    }
+
+    async fn memory(&self) -> Option<ByteSize> {
+        meter::memory(self.sandbox.get()?).await
+    }
+
+    async fn pause(&self) {
+        if let Some(sandbox) = self.sandbox.get() {
+            ending::pause(sandbox).await;
+        }
+    }
+
+    async fn resume(&self) {
+        if let Some(sandbox) = self.sandbox.get() {
+            ending::resume(sandbox).await;
+        }
+    }
+
+    async fn ended(&self) {
+        self.sandbox.wait().await.wait().await;
+    }
+
+    async fn stop(&self) {
+        self.spec.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(sandbox) = self.sandbox.get() {
+            ending::completely(sandbox).await;
+        }
+        self.relay.finish().await;
+    }
+}
+
+impl Drop for StdioInstance {
+    fn drop(&mut self) {
+        if let Some(sandbox) = self.sandbox.get() {
+            sandbox.kill();
+        }
+    }
+}
+
+/// Sends the rest of a long answer.
+async fn relay(mut pump: Pump, pieces: [Bytes; 2], caller: BodySender, ended: oneshot::Sender<CallEnd>) {
+    let mut caller = Some(caller);
+    let mut pieces = pieces.into_iter().filter(|piece| !piece.is_empty());
+    let (fault, usage) = loop {
+        let event = match pieces.next() {
+            Some(piece) => Event::Piece(piece),
+            None => pump.next().await,
+        };
+        match event {
+            Event::Piece(piece) => {
+                if let Err(event) = hand_on(&mut pump, &mut caller, piece).await {
+                    let (fault, usage) = broken(&mut pump, event).await;
+                    break (Some(fault), usage);
+                }
+            }
+            Event::Ended(exit) => break (success(&exit, &pump.logs).err(), meter::of_exit(&exit)),
+            other => {
+                let (fault, usage) = broken(&mut pump, other).await;
+                break (Some(fault), usage);
+            }
+        }
+    };
+    if let (Some(fault), Some(caller)) = (&fault, caller) {
+        let _ = caller.try_send(Err(BodyError::Broken(fault.to_string())));
+    }
+    let _ = ended.send(outcome::end(pump.logs, usage, false, fault));
+}
+
+/// Gives a piece to the caller, if there still is one, however long that takes within the time limit.
+async fn hand_on(pump: &mut Pump, caller: &mut Option<BodySender>, piece: Bytes) -> Result<(), Event> {
+    let Some(sender) = caller else { return Ok(()) };
+    let taken = {
+        let mut sending = std::pin::pin!(sender.send(Ok(piece)));
+        poll_fn(|cx| match sending.as_mut().poll(cx) {
+            Poll::Ready(sent) => Poll::Ready(Ok(sent.is_ok())),
+            Poll::Pending => pump.poll_meanwhile(cx).map(Err),
+        })
+        .await?
+    };
+    if !taken {
+        *caller = None;
+    }
+    Ok(())
+}
+
+/// The fault of a call that is cut short, and what it used.
+async fn broken(pump: &mut Pump, event: Event) -> (Fault, Usage) {
+    ending::by_force(&pump.sandbox, &mut pump.output, &mut pump.logs).await;
+    let fault = match event {
+        Event::Abandoned(error) => {
+            Fault::Platform { cause: format!("the request's body did not come to its end: {error}") }
+        }
+        _ => Fault::Deadline,
+    };
+    (fault, meter::of_ended(&pump.sandbox).await)
+}
+
+/// Whether the program says that it went well.
+fn success(exit: &Exit, logs: &Logs) -> Result<(), Fault> {
+    match exit.status {
+        ExitStatus::Code(0) if !exit.oom => Ok(()),
+        ExitStatus::Code(code) if !exit.oom => {
+            let last = logs.last_error_line().map(|line| format!(": {line}")).unwrap_or_default();
+            Err(Fault::Developer { message: format!("the program ended with exit code {code}{last}") })
+        }
+        _ => Err(ending::fault_of(exit, logs)),
+    }
+}
+
+fn reply(body: Bytes, wanted: Wanted) -> Result<Reply, Fault> {
+    if json::is_object_or_array(&body) {
+        if wanted.json {
+            return outcome::json(body, wanted.max_result);
+        }
+        return Ok(Reply { head: http("application/json"), body });
+    }
+    let text = std::str::from_utf8(&body).is_ok_and(|text| {
+        text.chars()
+            .all(|letter| !letter.is_control() || matches!(letter, '\n' | '\r' | '\t' | '\u{1b}' | '\u{c}'))
+    });
+    let media_type = if text { "text/plain; charset=utf-8" } else { "application/octet-stream" };
+    Ok(Reply { head: http(media_type), body })
+}
+
+fn http(media_type: &'static str) -> ReplyHead {
+    let mut headers = HeaderMap::with_capacity(1);
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+    ReplyHead::Http { status: StatusCode::OK, headers }
+}

@@ -1,0 +1,115 @@
+//! Functions in archives: entry points, virtual environments, what is refused, what is kept.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use flint_executor::{Executor, FunctionSource, PrepareError};
+use flint_model::{CodeFormat, Contract};
+use support::{House, adjusted, entries, function, handler, json, text, zipped};
+
+fn zip(kind: &str, files: &[(&str, &str)]) -> FunctionSource {
+    function(kind, Contract::Handler, CodeFormat::Zip, zipped(files))
+}
+
+async fn refusal(house: &House, source: FunctionSource) -> String {
+    match house.executor.prepare(source, &|_| {}).await {
+        Err(PrepareError::Code(text)) => text,
+        Err(other) => panic!("{other:?}"),
+        Ok(_) => panic!("it was not refused"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn packages_are_found_and_called() {
+    let house = House::new().await;
+    let node = [
+        ("package.json", r#"{"main": "lib/start.js"}"#),
+        ("lib/start.js", "exports.main = () => ({ a: require('dep').a })"),
+        ("node_modules/dep/index.js", "exports.a = 1"),
+    ];
+    let python = [
+        ("__main__.py", "from lib import a\ndef main(p):\n    return {'a': a}\n"),
+        ("lib/__init__.py", "a = 1\n"),
+    ];
+    for source in [zip("nodejs:default", &node), zip("python:default", &python)] {
+        let kind = source.function.kind.clone();
+        let prepared = house.prepare(source.clone()).await;
+        assert_eq!(
+            prepared.steps.len(),
+            if kind.family() == "python" { 2 } else { 1 },
+            "{:?}",
+            prepared.steps
+        );
+        let instance = house.start(source).await;
+        assert_eq!(text(instance.invoke(json("{}")).await).replace(' ', ""), r#"{"a":1}"#);
+        instance.stop().await;
+    }
+    assert_eq!(entries(&house.artefacts()), 2);
+    house.executor.collect(&[]).await;
+    assert_eq!(entries(&house.artefacts()), 0);
+    house.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_virtual_environment_decides_between_versions() {
+    let house = House::new().await;
+    let kinds = house.executor.kinds();
+    let python: Vec<_> =
+        kinds.iter().filter(|kind| kind.kind.family() == "python" && kind.state.is_ok()).collect();
+    let line = python.last().and_then(|kind| kind.kind.version()).unwrap();
+    let module = format!("virtualenv/lib/python{line}/site-packages/dep.py");
+    let main =
+        "import dep, sys\ndef main(p):\n    return {'dep': dep.a, 'line': '%d.%d' % sys.version_info[:2]}\n";
+    let files = [("__main__.py", main), (module.as_str(), "a = 1\n")];
+    for kind in ["python:default", "python:3"] {
+        let instance = house.start(zip(kind, &files)).await;
+        let answer: serde_json::Value =
+            serde_json::from_str(&text(instance.invoke(json("{}")).await)).unwrap();
+        assert_eq!(answer, serde_json::json!({ "dep": 1, "line": line }));
+        instance.stop().await;
+    }
+    if python.len() > 1 {
+        let text = refusal(&house, zip(python[0].kind.as_str(), &files)).await;
+        assert!(text.contains(&format!("choose the kind python:{line}")), "{text}");
+    }
+    house.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_cannot_work_is_refused_with_the_reason() {
+    let house = House::new().await;
+    let native = |code: &[u8]| function("native", Contract::Stdio, CodeFormat::Executable, code.to_vec());
+    let cases = [
+        (zip("nodejs:default", &[("inner/index.js", "")]), "inside the folder 'inner'"),
+        (zip("python:default", &[("other.py", "")]), "no __main__.py or main.py"),
+        (zip("native", &[("exec", "#!/bin/sh\n")]), "choose the contract stdio"),
+        (native(b"MZ windows"), "neither a Linux program"),
+        (native(b"#!/bin/sh\r\necho\r\n"), "Windows line ends"),
+        (native(b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\x08\0"), "another processor"),
+    ];
+    for (source, reason) in cases {
+        let text = refusal(&house, source).await;
+        assert!(text.contains(reason), "{text}");
+    }
+    assert_eq!(entries(&house.artefacts()), 0, "nothing is left of what was refused");
+    house.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn broken_code_is_found_at_deploy_when_that_is_wanted() {
+    let house = House::with(|config| config.validate = true).await;
+    for code in ["function main( {", "exports.x = 1", "throw new Error('at load')"] {
+        let text = refusal(&house, handler("nodejs:default", code)).await;
+        assert!(text.contains("Initialization has failed"), "{text}");
+        // Also when it is tried again.
+        refusal(&house, handler("nodejs:default", code)).await;
+    }
+    let endless = adjusted(handler("nodejs:default", "for (;;) {}"), |function| {
+        function.limits.timeout = std::time::Duration::from_secs(1);
+    });
+    let text = refusal(&house, endless).await;
+    assert!(text.contains("time limit"), "{text}");
+    house.prepare(handler("nodejs:default", "function main() { return {} }")).await;
+    house.end().await;
+}

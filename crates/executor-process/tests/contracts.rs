@@ -1,0 +1,162 @@
+//! Contracts `stdio`, `http` and `openwhisk`, end to end.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use bytes::Bytes;
+use flint_executor::{Body, CallHead, Executor, Fault, Invoked, ReplyHead, body_channel};
+use flint_model::{CodeFormat, Contract, LogStream};
+use support::{House, answer, call, context, function, json, text};
+
+const SERVER: &str = include_str!("fixtures/server.py");
+const PROXY: &str = include_str!("fixtures/proxy.py");
+
+fn stdio(script: &str) -> flint_executor::FunctionSource {
+    function("native", Contract::Stdio, CodeFormat::Executable, script.to_owned())
+}
+
+fn request(method: &str, path: &str, body: impl Into<Body>) -> flint_executor::Call {
+    let mut call = call(body);
+    let mut headers = http::HeaderMap::new();
+    headers.insert("x-test", "1".parse().unwrap());
+    let (path, query) = path.split_once('?').unwrap_or((path, ""));
+    let head = CallHead { method: method.parse().unwrap(), path: path.into(), query: query.into(), headers };
+    call.head = Some(Box::new(head));
+    call
+}
+
+fn content_type(head: &ReplyHead) -> &str {
+    match head {
+        ReplyHead::Json => "json",
+        ReplyHead::Http { headers, .. } => headers["content-type"].to_str().unwrap(),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn stdio_answers_with_what_the_program_writes() {
+    let house = House::new().await;
+    let prepared = house.prepare(stdio("#!/bin/cat\n")).await;
+    drop(prepared);
+    let cat = "#!/bin/sh\nexec cat\n";
+    let run = async |script: &str, call| {
+        let instance = house.start(stdio(script)).await;
+        let invoked = instance.invoke(call).await;
+        instance.stop().await;
+        invoked
+    };
+    let reply = answer(run(cat, json(r#"{"a":1}"#)).await);
+    assert_eq!((content_type(&reply.head), &reply.body[..]), ("json", &br#"{"a":1}"#[..]));
+    let reply = answer(run(cat, request("POST", "/", Bytes::from_static(b"[1]"))).await);
+    assert_eq!(content_type(&reply.head), "application/json");
+    let reply = answer(run(cat, request("POST", "/", Bytes::from_static(b"hello\n"))).await);
+    assert_eq!((content_type(&reply.head), &reply.body[..]), ("text/plain; charset=utf-8", &b"hello\n"[..]));
+    let reply = answer(run(cat, request("POST", "/", Bytes::from_static(b"\0\xff"))).await);
+    assert_eq!(content_type(&reply.head), "application/octet-stream");
+    let env = "#!/bin/sh\necho \"$Http_Method $Http_Path $Http_Query $Http_X_Test\"; echo said >&2";
+    let Invoked::Done { result, end } = run(env, request("PUT", "/a/b?c=d", Bytes::new())).await else {
+        panic!()
+    };
+    assert_eq!(result.unwrap().body, "PUT /a/b c=d 1\n");
+    assert_eq!(
+        (end.logs.len(), end.logs[0].stream, end.logs[0].text.as_str()),
+        (1, LogStream::Stderr, "said")
+    );
+    let fail = "#!/bin/sh\necho no such luck >&2; exit 3";
+    let Invoked::Done { result, .. } = run(fail, json("{}")).await else { panic!() };
+    let message = "the program ended with exit code 3: no such luck".to_owned();
+    assert_eq!(result.unwrap_err(), Fault::Developer { message });
+    house.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn stdio_streams_long_bodies_both_ways() {
+    const PIECE: usize = 1 << 20;
+    let house = House::new().await;
+    let instance = house.start(stdio("#!/bin/sh\nexec cat\n")).await;
+    let (sender, body) = body_channel();
+    let feeding = tokio::spawn(async move {
+        for n in 0..20_u8 {
+            sender.send(Ok(Bytes::from(vec![n; PIECE]))).await.unwrap();
+        }
+    });
+    let invoked = instance.invoke(request("POST", "/", Body::Stream(body))).await;
+    let Invoked::Streaming { body, end, .. } = invoked else { panic!("{invoked:?}") };
+    let whole = Body::Stream(body).collect(1 << 30).await.unwrap();
+    assert!(
+        whole.len() == 20 * PIECE && whole.chunks(PIECE).zip(0..).all(|(piece, n)| piece[PIECE / 2] == n)
+    );
+    assert_eq!(end.await.unwrap().fault, None);
+    feeding.await.unwrap();
+    instance.stop().await;
+    house.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_http_server_gets_requests_and_its_responses_come_back() {
+    let house = House::new().await;
+    let instance = house.start(function("python:default", Contract::Http, CodeFormat::Source, SERVER)).await;
+    for n in 0..3 {
+        let mut call = request("POST", "/echo?x=1", Bytes::from(format!("body {n}")));
+        call.activation = flint_model::ActivationId::generate();
+        let id = call.activation.to_string();
+        let Invoked::Done { result, end } = instance.invoke(call).await else { panic!() };
+        let reply = result.unwrap();
+        let ReplyHead::Http { status, headers } = reply.head else { panic!() };
+        assert_eq!((status.as_u16(), reply.body), (201, Bytes::from(format!("body {n}"))));
+        assert_eq!(
+            (&headers["x-path"], &headers["x-activation"]),
+            (&"/echo?x=1".parse().unwrap(), &id.parse().unwrap())
+        );
+        assert_eq!(end.logs.iter().map(|line| line.text.as_str()).collect::<Vec<_>>(), ["serving /echo?x=1"]);
+        assert!(end.reusable);
+    }
+    let Invoked::Streaming { body, end, .. } =
+        instance.invoke(request("POST", "/stream", Bytes::new())).await
+    else {
+        panic!()
+    };
+    assert_eq!(Body::Stream(body).collect(100).await.unwrap(), "part 0part 1part 2");
+    assert!(end.await.unwrap().reusable);
+    let reply = answer(instance.invoke(json(r#"{"a":1}"#)).await);
+    assert_eq!(reply.body, r#"{"a":1}"#);
+    instance.stop().await;
+    house.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_action_proxy_is_initialised_and_run() {
+    let house = House::new().await;
+    let source = function("python:default", Contract::OpenWhisk, CodeFormat::Source, PROXY);
+    let instance = house.start(source.clone()).await;
+    for n in 0..3 {
+        let invoked = instance.invoke(json(&format!(r#"{{"n":{n}}}"#))).await;
+        let Invoked::Done { result, end } = invoked else { panic!() };
+        let answer: serde_json::Value = serde_json::from_slice(&result.unwrap().body).unwrap();
+        assert_eq!((&answer["value"]["n"], &answer["name"]), (&n.into(), &answer["env"]));
+        let logs: Vec<_> = end.logs.iter().map(|line| line.text.clone()).collect();
+        assert!(logs.len() == 1 && logs[0].starts_with("running "), "{logs:?}");
+    }
+    let Invoked::Done { result, end } = instance.invoke(json(r#"{"fail":true}"#)).await else { panic!() };
+    assert_eq!(result.unwrap_err(), Fault::Developer { message: "asked to fail".into() });
+    assert!(!end.reusable);
+    let Invoked::Done { result, .. } = instance.invoke(json(r#"{"exit":true}"#)).await else { panic!() };
+    assert!(matches!(result.unwrap_err(), Fault::Exited { .. }));
+    instance.stop().await;
+    let prepared = house.prepare(source).await;
+    let mut broken = context();
+    broken.environment.push(("BROKEN".into(), "1".into()));
+    let failure = house.executor.start(&prepared, broken).await.err().unwrap();
+    assert_eq!(failure.fault, Fault::Developer { message: "it is broken".into() });
+    house.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn node_speaks_stdio_too() {
+    let house = House::new().await;
+    let code = "process.stdin.on('data', (data) => process.stdout.write(String(data).toUpperCase()))";
+    let instance = house.start(function("nodejs:default", Contract::Stdio, CodeFormat::Source, code)).await;
+    assert_eq!(text(instance.invoke(request("POST", "/", Bytes::from_static(b"abc"))).await), "ABC");
+    instance.stop().await;
+    house.end().await;
+}

@@ -1,0 +1,67 @@
+//! Java, with every JDK of the host.
+
+mod support;
+
+use flint_executor::{Executor, Fault, PrepareError};
+use flint_model::{CodeFormat, Contract};
+use support::{House, adjusted, context, function, handler, json, text};
+
+const HELLO: &str = "package demo;
+import java.util.Map;
+public class Hello {
+    private static int calls;
+    public static Map<String, Object> main(Map<String, Object> params) {
+        System.out.println(\"hi\");
+        if (params.get(\"throw\") != null) throw new IllegalStateException(\"asked to\");
+        return Map.of(\"greeting\", \"Hello \" + params.get(\"name\"));
+    }
+}";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_source_is_compiled_archived_and_called() {
+    let house = House::new().await;
+    let kinds = house.executor.kinds();
+    let java: Vec<_> =
+        kinds.iter().filter(|kind| kind.kind.family() == "java" && kind.state.is_ok()).collect();
+    assert!(!java.is_empty(), "{kinds:?}");
+    for kind in java {
+        let source = handler(kind.kind.as_str(), HELLO);
+        let prepared = house.prepare(source.clone()).await;
+        eprintln!("{}: {:?} in {:?}", kind.kind, prepared.steps, prepared.took);
+        assert!(
+            prepared.steps.iter().any(|step| step.starts_with("wrote an archive")),
+            "{:?}",
+            prepared.steps
+        );
+        let started = house.started(source).await;
+        eprintln!("{}: started {:?}, initialised {:?}", kind.kind, started.started, started.initialised);
+        let instance = started.instance;
+        for _ in 0..2 {
+            assert_eq!(text(instance.invoke(json(r#"{"name":"Ada"}"#)).await), r#"{"greeting":"Hello Ada"}"#);
+        }
+        let flint_executor::Invoked::Done { result, .. } = instance.invoke(json(r#"{"throw":1}"#)).await
+        else {
+            panic!()
+        };
+        assert!(matches!(result.unwrap_err(), Fault::Developer { message } if message.contains("asked to")));
+        instance.stop().await;
+    }
+    house.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_does_not_compile_says_so() {
+    let house = House::new().await;
+    let source = handler("java:default", "public class A { int x = \"text\"; }");
+    let Err(PrepareError::Code(text)) = house.executor.prepare(source, &|_| {}).await else { panic!() };
+    assert!(text.contains("A.java:1") && text.contains("incompatible types"), "{text}");
+    let source = function("java:default", Contract::Handler, CodeFormat::Jar, "no jar");
+    let Err(PrepareError::Code(text)) = house.executor.prepare(source, &|_| {}).await else { panic!() };
+    assert!(text.contains("not a jar"), "{text}");
+    let source =
+        adjusted(handler("java:default", HELLO), |function| function.main = Some("demo.Hello#none".into()));
+    let prepared = house.prepare(source).await;
+    let failure = house.executor.start(&prepared, context()).await.err().unwrap();
+    assert!(matches!(failure.fault, Fault::Developer { .. }), "{failure:?}");
+    house.end().await;
+}

@@ -1,0 +1,86 @@
+//! Bodies stream, both ways, with backpressure.
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method};
+use serde_json::json;
+
+use super::{
+    Subject,
+    subject::{AMPLE, done, request},
+};
+use crate::{Body, CallHead, Invoked, ReplyHead, body_channel};
+
+const MEGABYTES: usize = 50;
+const MEGABYTE: usize = 1 << 20;
+
+/// Fifty megabytes in, fifty out.
+pub async fn long_bodies_stream_both_ways(subject: &Subject) {
+    let instance = subject.start().await;
+    let (sender, body) = body_channel();
+    let feeding = tokio::spawn(async move {
+        for n in 0..MEGABYTES {
+            sender.send(Ok(Bytes::from(vec![n as u8; MEGABYTE]))).await.expect("the body is taken");
+        }
+    });
+    let mut call = request("", json!({}), AMPLE);
+    call.body = Body::Stream(body);
+    call.head = Some(Box::new(octets()));
+    let answer = done(instance.invoke(call).await).json();
+    let wanted =
+        json!({ "length": MEGABYTES * MEGABYTE, "last": MEGABYTES - 1, "type": "application/octet-stream" });
+    assert_eq!(answer, wanted);
+    feeding.await.expect("all of it was taken");
+
+    let invoked = instance.invoke(request("stream", json!({ "megabytes": MEGABYTES }), AMPLE)).await;
+    let Invoked::Streaming { mut body, end, .. } = invoked else { panic!("no stream: {invoked:?}") };
+    let mut length = 0;
+    while let Some(piece) = body.recv().await {
+        let piece = piece.expect("the stream goes well");
+        assert_eq!(piece[0] as usize, length / MEGABYTE % 251);
+        length += piece.len();
+    }
+    assert_eq!(length, MEGABYTES * MEGABYTE);
+    let end = end.await.expect("the call's end");
+    assert!(end.reusable && end.fault.is_none(), "{end:?}");
+    assert_eq!(end.logs.iter().map(|line| line.text.as_str()).collect::<Vec<_>>(), ["streamed"]);
+    let next = subject.call(&instance, "echo", json!({ "text": "next" })).await;
+    assert_eq!(next.json(), json!({ "text": "next" }));
+    instance.stop().await;
+}
+
+/// The call goes on to its end, and the instance to its next.
+pub async fn a_caller_that_goes_away_does_no_harm(subject: &Subject) {
+    let instance = subject.start().await;
+    let invoked = instance.invoke(request("stream", json!({ "megabytes": 20 }), AMPLE)).await;
+    let Invoked::Streaming { body, end, .. } = invoked else { panic!("no stream: {invoked:?}") };
+    drop(body);
+    let end = end.await.expect("the call's end");
+    if end.reusable {
+        let next = subject.call(&instance, "echo", json!({ "text": "next" })).await;
+        assert_eq!(next.json(), json!({ "text": "next" }));
+    }
+    // One that takes nothing does not keep an instance beyond its deadline.
+    let invoked = instance.invoke(request("stream", json!({ "megabytes": 20 }), super::subject::SHORT)).await;
+    if let Invoked::Streaming { body, end, .. } = invoked {
+        let end = end.await.expect("the call's end");
+        assert_eq!(end.fault, Some(crate::Fault::Deadline));
+        drop(body);
+    }
+    instance.stop().await;
+}
+
+/// Bytes are an HTTP answer.
+pub async fn binary_answers_are_http(subject: &Subject) {
+    let instance = subject.start().await;
+    let done = subject.call(&instance, "binary", json!({})).await;
+    let reply = done.result.expect("an answer");
+    assert!(matches!(reply.head, ReplyHead::Http { .. }), "{:?}", reply.head);
+    assert_eq!(&reply.body[..], [0, 255, 1]);
+    instance.stop().await;
+}
+
+fn octets() -> CallHead {
+    let mut headers = HeaderMap::new();
+    headers.insert(http::header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
+    CallHead { method: Method::POST, path: "/".into(), query: String::new(), headers }
+}

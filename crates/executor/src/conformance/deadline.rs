@@ -1,0 +1,76 @@
+//! Rule 3: a deadline ends a call whatever it does, and its neighbours do not notice.
+
+use std::sync::Arc;
+
+use flint_model::{ByteSize, FunctionLimits};
+use serde_json::json;
+
+use super::{
+    Subject,
+    subject::{Done, SHORT},
+};
+use crate::{Fault, Instance};
+
+/// Runs `op` beyond its time limit, while a neighbour goes on answering.
+async fn beside_a_neighbour(
+    subject: &Subject,
+    op: &str,
+    limits: FunctionLimits,
+) -> (Done, Arc<dyn Instance>) {
+    let neighbour = subject.start().await;
+    let source = subject.function(subject.language.laboratory(), limits);
+    let bomb = subject.try_start(source, super::subject::AMPLE).await.expect("it starts");
+    let going_off = subject.call_within(&bomb, op, json!({}), SHORT);
+    let neighbours = async {
+        for n in 0..20 {
+            let answer = subject.call(&neighbour, "echo", json!({ "text": n })).await;
+            assert_eq!(answer.json(), json!({ "text": n }));
+            tokio::time::sleep(SHORT / 20).await;
+        }
+    };
+    let (done, ()) = tokio::join!(going_off, neighbours);
+    assert!(!done.end.reusable);
+    bomb.stop().await;
+    let after = subject.call(&neighbour, "echo", json!({ "text": "after" })).await;
+    assert_eq!(after.json(), json!({ "text": "after" }));
+    (done, neighbour)
+}
+
+/// A loop that never looks up.
+pub async fn an_endless_loop_is_ended(subject: &Subject) {
+    let (done, neighbour) = beside_a_neighbour(subject, "loop", FunctionLimits::default()).await;
+    assert_eq!(done.fault(), &Fault::Deadline);
+    neighbour.stop().await;
+}
+
+/// As many processes as it may have, and no more.
+pub async fn a_fork_bomb_is_contained(subject: &Subject) {
+    let limits = FunctionLimits { processes: 64, ..FunctionLimits::default() };
+    let (done, neighbour) = beside_a_neighbour(subject, "forks", limits).await;
+    // Processes need memory: which limit it meets first is its own affair.
+    assert!(
+        matches!(done.fault(), Fault::Deadline | Fault::OutOfMemory | Fault::Exited { .. }),
+        "{:?}",
+        done.fault()
+    );
+    neighbour.stop().await;
+}
+
+/// More memory than it may have.
+pub async fn a_memory_bomb_is_contained(subject: &Subject) {
+    let limits = FunctionLimits { memory: ByteSize::mib(128), ..FunctionLimits::default() };
+    let source = subject.function(subject.language.laboratory(), limits);
+    let bomb = subject.try_start(source, super::subject::AMPLE).await.expect("it starts");
+    let done = subject.call(&bomb, "memory", json!({})).await;
+    assert_eq!(done.fault(), &Fault::OutOfMemory);
+    assert!(!done.end.reusable);
+    bomb.stop().await;
+}
+
+/// Code that never finishes loading.
+pub async fn loading_has_a_deadline_too(subject: &Subject) {
+    let source = subject.function(subject.language.endless(), FunctionLimits::default());
+    let failure = subject.try_start(source, SHORT * 2).await.err().expect("it does not load");
+    assert_eq!(failure.fault, Fault::Deadline);
+    assert_eq!(failure.logs.iter().map(|line| line.text.as_str()).collect::<Vec<_>>(), ["loading"]);
+}

@@ -1,0 +1,85 @@
+//! What goes wrong is said as what it is, and only an instance that is fit for it serves again.
+
+use flint_model::{ByteSize, FunctionLimits};
+use serde_json::json;
+
+use super::{
+    Subject,
+    subject::{AMPLE, done, request},
+};
+use crate::{EndOfProcess, Fault};
+
+/// The process exits in the middle of a call.
+pub async fn an_exit_is_said(subject: &Subject) {
+    let instance = subject.start().await;
+    let done = subject.call(&instance, "exit", json!({})).await;
+    assert_eq!(done.fault(), &Fault::Exited { end: Some(EndOfProcess::Code(7)) });
+    assert!(!done.end.reusable);
+    instance.ended().await;
+    instance.stop().await;
+}
+
+/// The process is killed by a signal of its own making.
+pub async fn a_crash_is_said(subject: &Subject) {
+    let instance = subject.start().await;
+    let done = subject.call(&instance, "crash", json!({})).await;
+    assert!(matches!(done.fault(), Fault::Exited { end: Some(_) }), "{:?}", done.fault());
+    assert!(!done.end.reusable);
+    instance.stop().await;
+}
+
+/// Code that throws: what it said is in the answer, as its language's OpenWhisk runtime has it.
+pub async fn an_exception_is_said(subject: &Subject) {
+    let instance = subject.start().await;
+    let done = subject.call(&instance, "throw", json!({})).await;
+    let said = match &done.result {
+        Ok(reply) => String::from_utf8_lossy(&reply.body).into_owned(),
+        Err(Fault::Developer { message }) => message.clone(),
+        Err(other) => panic!("{other:?}"),
+    };
+    assert!(said.contains("asked to"), "{said}");
+    assert_eq!(done.end.reusable, done.result.is_ok());
+    instance.stop().await;
+}
+
+/// A syntax error, and a missing entry point.
+pub async fn code_that_does_not_load_is_said(subject: &Subject) {
+    for code in [subject.language.broken(), subject.language.without_entry()] {
+        let source = subject.function(code, FunctionLimits::default());
+        let failure = subject.try_start(source, AMPLE).await.err().expect("it does not load");
+        assert!(matches!(&failure.fault, Fault::Developer { message } if !message.is_empty()), "{failure:?}");
+    }
+}
+
+/// Its size and its beginning are known, and the instance goes on.
+pub async fn an_oversized_result_is_said(subject: &Subject) {
+    let instance = subject.start().await;
+    for bytes in [2000, 3 << 20] {
+        let mut call = request("big", json!({ "bytes": bytes }), AMPLE);
+        call.max_result = ByteSize::bytes(1000);
+        let done = done(instance.invoke(call).await);
+        let Fault::ResultTooLarge { size, allowed: 1000, beginning } = done.fault() else {
+            panic!("{:?}", done.fault())
+        };
+        assert!(
+            *size > bytes as u64 && beginning.len() <= 1000 && beginning.starts_with(b"{\"text\""),
+            "{size}"
+        );
+        assert!(done.end.reusable);
+    }
+    let next = subject.call(&instance, "big", json!({ "bytes": 900_000 })).await;
+    assert_eq!(next.json()["text"].as_str().map(str::len), Some(900_000));
+    instance.stop().await;
+}
+
+/// An answer that is no JSON object or array.
+pub async fn a_wrong_answer_is_said(subject: &Subject) {
+    let instance = subject.start().await;
+    let done = subject.call(&instance, "number", json!({})).await;
+    assert!(
+        matches!(done.fault(), Fault::Developer { .. } | Fault::InvalidAnswer { .. }),
+        "{:?}",
+        done.fault()
+    );
+    instance.stop().await;
+}

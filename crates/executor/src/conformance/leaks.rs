@@ -1,0 +1,161 @@
+//! Rule 3, the end of it: nothing is left of instances that have ended.
+
+use std::{
+    collections::HashMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use serde_json::json;
+
+use super::{
+    Subject,
+    subject::{AMPLE, context},
+};
+
+/// Starts at the same time.
+const AT_ONCE: usize = 4;
+
+/// What this process and its descendants hold.
+#[derive(Debug, PartialEq, Eq)]
+struct Held {
+    descriptors: usize,
+    processes: usize,
+    mounts: usize,
+    groups: usize,
+    files: usize,
+}
+
+/// Starts and stops as many instances, some by force in the middle of a call, and compares what is held before and after. Must
+/// be the only test in its process.
+pub async fn nothing_is_left(subject: &Subject, starts: usize) {
+    let prepared = subject.executor.prepare(subject.laboratory(), &|_| {}).await.expect("it can be prepared");
+    let round = async || {
+        let mut tasks = Vec::new();
+        for n in 0..AT_ONCE {
+            let (executor, prepared) =
+                (std::sync::Arc::clone(&subject.executor), std::sync::Arc::clone(&prepared));
+            tasks.push(tokio::spawn(async move {
+                let instance = executor.start(&prepared, context(AMPLE)).await.expect("it starts").instance;
+                let op = ["echo", "exit", "loop", "crash"][n % 4];
+                let call =
+                    super::subject::request(op, json!({ "text": 1 }), std::time::Duration::from_millis(50));
+                drop(instance.invoke(call).await);
+                if n % 2 == 0 {
+                    instance.stop().await;
+                } else {
+                    // Dropping ends it as well.
+                    let ended = instance.ended();
+                    ended.await;
+                }
+            }));
+        }
+        for task in tasks {
+            task.await.expect("no panic");
+        }
+    };
+    // What is kept for the next start (spare networks, control groups) is there after some rounds.
+    for _ in 0..5 {
+        round().await;
+    }
+    let before = settled(subject).await;
+    for _ in 0..starts.div_ceil(AT_ONCE) {
+        round().await;
+    }
+    let after = settled(subject).await;
+    let slack = AT_ONCE;
+    assert!(
+        after.descriptors <= before.descriptors + slack
+            && after.processes <= before.processes
+            && after.mounts <= before.mounts + slack
+            && after.groups <= before.groups + slack * 3
+            && after.files <= before.files + slack,
+        "before {before:?}, after {after:?}"
+    );
+}
+
+/// What is held when it has stopped changing.
+async fn settled(subject: &Subject) -> Held {
+    let mut last = held(subject);
+    for _ in 0..50 {
+        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+        let now = held(subject);
+        if now == last {
+            return now;
+        }
+        last = now;
+    }
+    last
+}
+
+fn held(subject: &Subject) -> Held {
+    let family = descendants();
+    let lines = |pid: &u32| {
+        fs::read_to_string(format!("/proc/{pid}/mountinfo")).map_or(0, |text| text.lines().count())
+    };
+    Held {
+        descriptors: count(Path::new("/proc/self/fd"))
+            + family.iter().map(|pid| count(Path::new(&format!("/proc/{pid}/fd")))).sum::<usize>(),
+        processes: family.len(),
+        mounts: lines(&std::process::id()) + family.iter().map(lines).sum::<usize>(),
+        groups: groups(Path::new("/sys/fs/cgroup"), &subject.mark, 0),
+        files: subject.folders.iter().map(|folder| below(folder)).sum(),
+    }
+}
+
+fn count(folder: &Path) -> usize {
+    fs::read_dir(folder).map_or(0, Iterator::count)
+}
+
+fn below(folder: &Path) -> usize {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .map(|entry| {
+            1 + if entry.file_type().is_ok_and(|kind| kind.is_dir()) { below(&entry.path()) } else { 0 }
+        })
+        .sum()
+}
+
+/// Control groups whose path has the mark in it.
+fn groups(folder: &Path, mark: &str, depth: usize) -> usize {
+    const DEEPEST: usize = 8;
+    if depth > DEEPEST {
+        return 0;
+    }
+    let folders: Vec<PathBuf> = fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .map(|entry| entry.path())
+        .collect();
+    let own = folders.iter().filter(|folder| folder.to_string_lossy().contains(mark)).count();
+    own + folders.iter().map(|folder| groups(folder, mark, depth + 1)).sum::<usize>()
+}
+
+/// Processes whose chain of parents leads here.
+fn descendants() -> Vec<u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let parents: HashMap<u32, u32> = entries
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter_map(|pid: u32| {
+            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+            // pid (name) state parent …; the name may contain anything.
+            let parent = stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()?;
+            Some((pid, parent))
+        })
+        .collect();
+    let here = std::process::id();
+    let leads_here = |pid: &u32| {
+        let mut at = *pid;
+        for _ in 0..64 {
+            match parents.get(&at) {
+                Some(parent) if *parent == here => return true,
+                Some(parent) => at = *parent,
+                None => return false,
+            }
+        }
+        false
+    };
+    parents.keys().copied().filter(leads_here).collect()
+}

@@ -1,0 +1,80 @@
+//! What makes instances.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use flint_model::{ByteSize, Contract, Function, Kind, Strategy};
+
+use crate::{FunctionSource, PrepareError, Prepared, Progress, StartContext, StartFailure, Started};
+
+/// A technique of running functions.
+#[async_trait]
+pub trait Executor: Send + Sync {
+    /// Its name: `process`, `fork`, `wasm`.
+    fn name(&self) -> &'static str;
+
+    /// Whether it runs functions of this strategy and contract at all; whether the host lets it is another question.
+    fn handles(&self, strategy: &Strategy, contract: Contract) -> bool;
+
+    /// What the host offers it and what it lacks.
+    fn capabilities(&self) -> Vec<Capability>;
+
+    /// The runtimes it can serve, available or not, the default of each family first.
+    fn kinds(&self) -> Vec<RuntimeKind>;
+
+    /// Makes a function ready to start: unpack, compile, warm, snapshot. The result is kept on disk under its content's
+    /// address; preparing twice is a no-op. Never runs user code outside a sandbox.
+    async fn prepare(
+        &self,
+        source: FunctionSource,
+        progress: Progress<'_>,
+    ) -> Result<Arc<Prepared>, PrepareError>;
+
+    /// Starts an instance and loads the code, by the deadline.
+    async fn start(&self, prepared: &Arc<Prepared>, context: StartContext) -> Result<Started, StartFailure>;
+
+    /// Keeps this many runtimes started without a function, for [`Self::start`] to take; replaces what was said before.
+    async fn prewarm(&self, targets: &[PrewarmTarget]);
+
+    /// Memory that runtimes without a function use now.
+    async fn prewarmed_memory(&self) -> ByteSize;
+
+    /// Removes prepared artefacts of functions other than `keep`.
+    async fn collect(&self, keep: &[Arc<Function>]);
+
+    /// Ends everything it keeps.
+    async fn shutdown(&self);
+}
+
+/// Something a host may or may not offer.
+#[derive(Clone, Debug)]
+pub struct Capability {
+    /// What: `isolation process`, `network egress`, `runtime nodejs:20`.
+    pub name: String,
+    /// How it is provided, or what is missing and how to get it.
+    pub state: Result<String, String>,
+}
+
+/// A runtime.
+#[derive(Clone, Debug)]
+pub struct RuntimeKind {
+    /// Its name.
+    pub kind: Kind,
+    /// What `family:default` means.
+    pub default: bool,
+    /// The code must say its entry point.
+    pub requires_main: bool,
+    /// What was found (`v20.20.2 at /usr/bin/node`), or what is missing and which package brings it.
+    pub state: Result<String, String>,
+}
+
+/// Runtimes to keep started without a function.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PrewarmTarget {
+    /// Which runtime.
+    pub kind: Kind,
+    /// With which memory limit.
+    pub memory: ByteSize,
+    /// How many.
+    pub count: usize,
+}

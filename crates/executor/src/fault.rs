@@ -1,0 +1,57 @@
+//! How a call, or a start, can fail.
+
+use bytes::Bytes;
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EndOfProcess {
+    /// With this exit code.
+    Code(i32),
+    /// By this signal.
+    Signal(i32),
+}
+
+/// Why there is no proper answer.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+pub enum Fault {
+    /// The function's code failed: it does not load, threw, or says so itself.
+    #[error("{message}")]
+    Developer {
+        /// What the developer needs to know.
+        message: String,
+    },
+    /// The answer is not what the contract asks for.
+    #[error("the function answered with something that is not valid: {text}")]
+    InvalidAnswer {
+        /// The beginning of what it answered.
+        text: String,
+    },
+    /// The JSON result is longer than allowed.
+    #[error("the result has {size} bytes, more than the {allowed} allowed")]
+    ResultTooLarge {
+        /// Its size, as far as it was read.
+        size: u64,
+        /// The most allowed.
+        allowed: u64,
+        /// Its beginning.
+        beginning: Bytes,
+    },
+    /// The instance ended without an answer.
+    #[error("the function's process ended without an answer")]
+    Exited {
+        /// How, when that is known.
+        end: Option<EndOfProcess>,
+    },
+    /// The time limit passed.
+    #[error("the function did not answer within its time limit")]
+    Deadline,
+    /// The memory limit was exceeded.
+    #[error("the function exhausted its memory")]
+    OutOfMemory,
+    /// Flint, or the host, failed.
+    #[error("{cause}")]
+    Platform {
+        /// What failed, and what to do.
+        cause: String,
+    },
+}

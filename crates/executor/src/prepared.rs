@@ -1,0 +1,54 @@
+//! What a deploy makes of a function, so that starting it is quick.
+
+use std::{any::Any, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use flint_model::Function;
+
+/// A function with its code, as it was deployed.
+#[derive(Clone, Debug)]
+pub struct FunctionSource {
+    /// The function.
+    pub function: Arc<Function>,
+    /// Its code blob.
+    pub code: Bytes,
+}
+
+/// Told what a long step is doing, in a few words for people.
+pub type Progress<'a> = &'a (dyn Fn(&str) + Send + Sync);
+
+/// A function that can be started.
+pub struct Prepared {
+    /// The function.
+    pub function: Arc<Function>,
+    /// What was done, for people: `unpacked 12 files`, `compiled Main.java`, `built an AOT cache`.
+    pub steps: Vec<String>,
+    /// How long that took; zero when it was found ready.
+    pub took: Duration,
+    /// The executor's own.
+    pub artefact: Box<dyn Any + Send + Sync>,
+}
+
+/// Why a function cannot be prepared.
+#[derive(Debug, thiserror::Error)]
+pub enum PrepareError {
+    /// This host cannot run it so.
+    #[error("{what} is not available on this host: {reason}")]
+    Unavailable {
+        /// The runtime or strategy asked for.
+        what: String,
+        /// What is missing, and how to get it.
+        reason: String,
+    },
+    /// The code is not what its kind asks for.
+    #[error("{0}")]
+    Code(String),
+    /// Flint, or the host, failed.
+    #[error("{operation} failed: {detail}")]
+    Failed {
+        /// What was being done.
+        operation: String,
+        /// What went wrong.
+        detail: String,
+    },
+}

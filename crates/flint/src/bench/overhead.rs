@@ -1,0 +1,308 @@
+//! `overhead`: what Flint adds to a call, and how many it serves.
+
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::Stdio,
+    sync::Mutex,
+    time::Duration,
+};
+
+use anyhow::Context as _;
+use async_trait::async_trait;
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
+use flint_lab::{
+    Arm, ArmError, ArmPlan, ArmReport, ArmRounds, Connection, Host, HttpArm, HttpRequest, Load, ProcessTree,
+    Report, Target, median, median_ratio, run_rounds,
+};
+
+use tokio::io::AsyncWriteExt as _;
+
+use super::{
+    Effort, bare_http, commit,
+    peers::Peer,
+    progress_bar,
+    server::{self, Server},
+    shim_link::ShimArm,
+};
+
+const NODE_HELLO: &str = "exports.main = (params) => ({ greeting: `Hello, ${params.name}` });\n";
+const PYTHON_HELLO: &str = "def main(params):\n    return {'greeting': 'Hello, ' + params['name']}\n";
+const ARGUMENTS: &[u8] = br#"{"name":"Flint"}"#;
+const ANSWER: &[u8] = br#"{"greeting":"Hello, Flint"}"#;
+/// How many functions are called in turn by the arm that asks what variety costs.
+const VARIETY: usize = 100;
+
+/// The well-known guest key, which exists while a server listens on loopback (the OpenWhisk contract's default user).
+const GUEST: &str =
+    "23bc46b1-71f6-4ed5-8c54-816aa4f8c502:123zO3xZCLrMN6v2BKK1dXYFpXlPkccOFqm12CdAsMgRU4VrNZ9lyGVCGuMDGIwP";
+
+struct Scale {
+    rounds: usize,
+    round: Duration,
+}
+
+pub(super) async fn run(effort: Effort) -> anyhow::Result<Report> {
+    let scale = if effort.quick {
+        Scale { rounds: 3, round: Duration::from_millis(700) }
+    } else {
+        Scale { rounds: 5, round: Duration::from_secs(3) }
+    };
+    let host = Host::describe();
+    let scratch = tempfile::tempdir().context("making a scratch directory")?;
+    let code = Code::write(scratch.path())?;
+
+    let server = Server::start(scratch.path()).await?;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let idle = ProcessTree::new(server.pid()).root_memory();
+    deploy(&server, &code)?;
+    let node_peer = Peer::node(&code.node, scratch.path())?;
+    let python_peer = Peer::python(&code.python, scratch.path())?;
+    let bare = bare_http::start(ANSWER)?;
+
+    let plans = effort.choose(plans(&scale, &server, &node_peer, &python_peer, bare, &code)?)?;
+    let bar = progress_bar();
+    let arms = run_rounds(plans, scale.rounds, Duration::from_millis(200), &|arm, done, steps| {
+        bar.set_length(steps as u64);
+        bar.set_position(done as u64);
+        bar.set_message(arm.to_owned());
+    })
+    .await?;
+    bar.finish_and_clear();
+    Ok(report(host, &arms, idle.rss, server.binary_size()?))
+}
+
+struct Code {
+    node: PathBuf,
+    python: PathBuf,
+    cat: PathBuf,
+}
+
+impl Code {
+    fn write(scratch: &Path) -> anyhow::Result<Self> {
+        let code =
+            Self { node: scratch.join("hello.js"), python: scratch.join("hello.py"), cat: "/bin/cat".into() };
+        std::fs::write(&code.node, NODE_HELLO).context("writing hello.js")?;
+        std::fs::write(&code.python, PYTHON_HELLO).context("writing hello.py")?;
+        Ok(code)
+    }
+}
+
+fn deploy(server: &Server, code: &Code) -> anyhow::Result<()> {
+    server.deploy(&code.node, "hello-node", &[])?;
+    // The interpreter that the other Python arms run with.
+    server.deploy(&code.python, "hello-python", &["--kind", &python_kind()?])?;
+    server.deploy(&code.cat, "cat", &["--contract", "stdio"])?;
+    (0..VARIETY).try_for_each(|n| server.deploy(&code.node, &format!("hello-{n}"), &[]))
+}
+
+/// The kind of the `python3` on PATH.
+fn python_kind() -> anyhow::Result<String> {
+    let print = "import sys; print('python:%d.%d' % sys.version_info[:2])";
+    let output =
+        std::process::Command::new("python3").args(["-c", print]).output().context("running python3")?;
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+fn invoke(address: SocketAddr, function: &str, query: &str, body: &[u8], status: u16) -> HttpRequest {
+    let headers = [
+        format!("authorization: Basic {}", BASE64.encode(GUEST)),
+        "content-type: application/json".to_owned(),
+    ];
+    let path = format!("/api/v1/namespaces/_/actions/{function}?{query}");
+    HttpRequest::new("POST", &path, address, &headers, body, status)
+}
+
+fn plans(
+    scale: &Scale,
+    server: &Server,
+    node_peer: &Peer,
+    python_peer: &Peer,
+    bare: SocketAddr,
+    code: &Code,
+) -> anyhow::Result<Vec<ArmPlan>> {
+    let plain = |address: SocketAddr| {
+        let json = ["content-type: application/json".to_owned()];
+        Box::new(HttpArm::new(address, vec![HttpRequest::new("POST", "/", address, &json, ARGUMENTS, 200)]))
+            as Box<dyn Arm>
+    };
+    let through_flint = |function: &str| {
+        let request = invoke(server.address, function, "blocking=true&result=true", ARGUMENTS, 200);
+        Box::new(HttpArm::new(server.address, vec![request])) as Box<dyn Arm>
+    };
+    let shim = |argv: &[&str], file: PathBuf, code: &Path| {
+        let argv =
+            argv.iter().map(|&argument| argument.to_owned()).chain([file.display().to_string()]).collect();
+        let processes = Mutex::default();
+        Box::new(ShimArm { argv, code: code.to_owned(), arguments: ARGUMENTS, result: ANSWER, processes })
+            as Box<dyn Arm>
+    };
+    let shim_node = shim(&["node"], server.shim("nodejs/shim.js")?, &code.node);
+    let shim_python = shim(&["python3", "-X", "utf8", "-s"], server.shim("python/shim.py")?, &code.python);
+    let variety = (0..VARIETY)
+        .map(|n| invoke(server.address, &format!("hello-{n}"), "blocking=true&result=true", ARGUMENTS, 200))
+        .collect();
+    let accept = invoke(server.address, "hello-node", "blocking=false", ARGUMENTS, 202);
+    let accept = AcceptArm { http: HttpArm::new(server.address, vec![accept]), address: server.address };
+    let cat = {
+        let headers =
+            [format!("authorization: Basic {}", BASE64.encode(GUEST)), "content-type: text/plain".to_owned()];
+        HttpRequest::new("POST", "/v1/functions/cat/invoke", server.address, &headers, b"Hello, Flint", 200)
+    };
+    let flint = Some(ProcessTree::new(server.pid()));
+
+    let plan = |name: &str, function: Option<&str>, concurrency, arm, process| ArmPlan {
+        name: name.into(),
+        function: function.map(str::to_owned),
+        arm,
+        load: Load { concurrency, duration: scale.round, warm_up: if concurrency == 1 { 200 } else { 20 } },
+        process,
+    };
+    let node = Some("hello-node");
+    let python = Some("hello-python");
+    let flint_variety = Box::new(HttpArm::new(server.address, variety)) as Box<dyn Arm>;
+    Ok(vec![
+        plan("bare-http", None, 1, plain(bare), None),
+        plan("shim-node", node, 1, shim_node, None),
+        plan("flint-node", node, 1, through_flint("hello-node"), flint),
+        plan("shim-python", python, 1, shim_python, None),
+        plan("flint-python", python, 1, through_flint("hello-python"), flint),
+        plan("bare-http", None, 32, plain(bare), None),
+        plan("plain-node", node, 32, plain(node_peer.address), Some(ProcessTree::new(node_peer.pid()))),
+        plan("flint-node", node, 32, through_flint("hello-node"), flint),
+        plan("flint-variety-100", node, 32, flint_variety, flint),
+        plan(
+            "plain-python",
+            python,
+            32,
+            plain(python_peer.address),
+            Some(ProcessTree::new(python_peer.pid())),
+        ),
+        plan("flint-python", python, 32, through_flint("hello-python"), flint),
+        plan("plain-spawn-cat", Some("cat"), 32, Box::new(SpawnArm), None),
+        plan("flint-stdio-cat", Some("cat"), 32, Box::new(HttpArm::new(server.address, vec![cat])), flint),
+        plan("flint-async-accept", node, 64, Box::new(accept), flint),
+    ])
+}
+
+/// What a process a call costs without Flint: no sandbox, no HTTP, no limits.
+struct SpawnArm;
+
+#[async_trait]
+impl Arm for SpawnArm {
+    async fn connect(&self) -> Result<Box<dyn Connection>, ArmError> {
+        Ok(Box::new(SpawnArm))
+    }
+}
+
+#[async_trait]
+impl Connection for SpawnArm {
+    async fn call(&mut self) -> Result<(), ArmError> {
+        let mut process =
+            tokio::process::Command::new("/bin/cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        if let Some(mut stdin) = process.stdin.take() {
+            stdin.write_all(b"Hello, Flint").await?;
+        }
+        let output = process.wait_with_output().await?;
+        match output.stdout == b"Hello, Flint" {
+            true => Ok(()),
+            false => Err(ArmError::WrongAnswer(String::from_utf8_lossy(&output.stdout).into_owned())),
+        }
+    }
+}
+
+/// Asynchronous accepts: what they leave to be done is waited for before the next arm.
+struct AcceptArm {
+    http: HttpArm,
+    address: SocketAddr,
+}
+
+#[async_trait]
+impl Arm for AcceptArm {
+    async fn connect(&self) -> Result<Box<dyn Connection>, ArmError> {
+        self.http.connect().await
+    }
+
+    async fn settle(&self) -> Result<(), ArmError> {
+        while server::metric(self.address, "flint_async_queue_depth").await? > 0.0 {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        Ok(())
+    }
+}
+
+fn report(host: Host, arms: &[ArmRounds], idle_rss: u64, binary: u64) -> Report {
+    let arm = |name: &str, concurrency: usize| {
+        arms.iter().find(|arm| arm.plan.name == name && arm.plan.load.concurrency == concurrency)
+    };
+    let rate = |name, concurrency| arm(name, concurrency).and_then(|arm| median(&arm.rates()));
+    let rate_ratio = |a, b| {
+        let (a, b) = (arm(a, 32)?, arm(b, 32)?);
+        median_ratio(&a.rates(), &b.rates())
+    };
+    // What Flint adds: the difference within each round, then the median of the rounds.
+    let added = |flint, shim, quantile| {
+        let (flint, shim) = (arm(flint, 1)?.quantiles_us(quantile), arm(shim, 1)?.quantiles_us(quantile));
+        let differences: Vec<f64> = flint.iter().zip(&shim).map(|(flint, shim)| flint - shim).collect();
+        median(&differences)
+    };
+    let ratios: BTreeMap<String, f64> = [
+        ("flint-node / plain-node calls/s at 32", rate_ratio("flint-node", "plain-node")),
+        ("flint-python / plain-python calls/s at 32", rate_ratio("flint-python", "plain-python")),
+        ("flint-node / bare-http calls/s at 32", rate_ratio("flint-node", "bare-http")),
+        ("flint-stdio-cat / plain-spawn-cat calls/s at 32", rate_ratio("flint-stdio-cat", "plain-spawn-cat")),
+        ("100 functions in turn / one function", rate_ratio("flint-variety-100", "flint-node")),
+    ]
+    .into_iter()
+    .filter_map(|(name, ratio)| Some((name.to_owned(), ratio?)))
+    .collect();
+    let ratio = |name: &str| ratios.get(name).copied();
+    let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+    let targets = vec![
+        Target::at_most(
+            "latency added to a Node call, p50, µs",
+            added("flint-node", "shim-node", 0.5),
+            100.0,
+        ),
+        Target::at_most(
+            "latency added to a Node call, p99, µs",
+            added("flint-node", "shim-node", 0.99),
+            1000.0,
+        ),
+        Target::at_most(
+            "latency added to a Python call, p50, µs",
+            added("flint-python", "shim-python", 0.5),
+            100.0,
+        ),
+        Target::at_most(
+            "latency added to a Python call, p99, µs",
+            added("flint-python", "shim-python", 0.99),
+            1000.0,
+        ),
+        Target::at_least("warm Node calls/s at 32", rate("flint-node", 32), 7000.0),
+        Target::at_least("warm Python calls/s at 32", rate("flint-python", 32), 7000.0),
+        Target::at_least(
+            "of a plain Node server's calls/s",
+            ratio("flint-node / plain-node calls/s at 32"),
+            0.7,
+        ),
+        Target::at_least(
+            "of a plain Python server's calls/s",
+            ratio("flint-python / plain-python calls/s at 32"),
+            0.7,
+        ),
+        Target::at_least("stdio /bin/cat calls/s at 32", rate("flint-stdio-cat", 32), 1500.0),
+        Target::at_least("durable asynchronous accepts/s at 64", rate("flint-async-accept", 64), 5000.0),
+        Target::at_least(
+            "100 functions in turn, of one's calls/s",
+            ratio("100 functions in turn / one function"),
+            0.7,
+        ),
+        Target::at_most("Flint idle, RSS, MiB", Some(mib(idle_rss)), 40.0),
+        Target::at_most("binary, MiB", Some(mib(binary)), 60.0),
+    ];
+    let mut reports: Vec<ArmReport> = arms.iter().map(ArmReport::from).collect();
+    reports.push(ArmReport { arm: "flint-idle".into(), rss_bytes: Some(idle_rss), ..ArmReport::default() });
+    Report { experiment: "overhead".into(), host, commit: commit(), arms: reports, ratios, targets }
+}

@@ -1,0 +1,100 @@
+//! What a user would write without Flint: the same handler behind its language's own HTTP server, in one process, without isolation.
+
+use std::{
+    io::{BufRead as _, BufReader},
+    net::SocketAddr,
+    path::Path,
+    process::{Child, Command, Stdio},
+};
+
+use anyhow::Context as _;
+
+/// A server process; dropping it ends it.
+pub(super) struct Peer {
+    process: Child,
+    /// Where it listens.
+    pub(super) address: SocketAddr,
+}
+
+const NODE: &str = r"
+const { main } = require(process.argv[2]);
+const server = require('node:http').createServer((request, response) => {
+  const pieces = [];
+  request.on('data', (piece) => pieces.push(piece));
+  request.on('end', () => {
+    const answer = Buffer.from(JSON.stringify(main(JSON.parse(Buffer.concat(pieces).toString()))));
+    response.writeHead(200, { 'content-type': 'application/json', 'content-length': answer.length });
+    response.end(answer);
+  });
+});
+server.listen(0, '127.0.0.1', () => console.log(server.address().port));
+";
+
+const PYTHON: &str = r"
+import importlib.util, json, sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+spec = importlib.util.spec_from_file_location('function', sys.argv[1])
+function = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(function)
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = 'HTTP/1.1'
+    disable_nagle_algorithm = True
+    wbufsize = -1
+
+    def do_POST(self):
+        parameters = json.loads(self.rfile.read(int(self.headers['content-length'])))
+        answer = json.dumps(function.main(parameters)).encode()
+        self.send_response(200)
+        self.send_header('content-type', 'application/json')
+        self.send_header('content-length', str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, *arguments):
+        pass
+
+server = ThreadingHTTPServer(('127.0.0.1', 0), Handler)
+print(server.server_address[1], flush=True)
+server.serve_forever()
+";
+
+impl Peer {
+    /// The handler in `code` behind `node:http`.
+    pub(super) fn node(code: &Path, scratch: &Path) -> anyhow::Result<Self> {
+        Self::start("node", NODE, &scratch.join("plain-server.cjs"), code)
+    }
+
+    /// The handler in `code` behind `http.server.ThreadingHTTPServer`.
+    pub(super) fn python(code: &Path, scratch: &Path) -> anyhow::Result<Self> {
+        Self::start("python3", PYTHON, &scratch.join("plain_server.py"), code)
+    }
+
+    fn start(interpreter: &str, script: &str, at: &Path, code: &Path) -> anyhow::Result<Self> {
+        std::fs::write(at, script).with_context(|| format!("writing {}", at.display()))?;
+        let mut process = Command::new(interpreter)
+            .args([at, code])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("starting {interpreter}"))?;
+        let mut port = String::new();
+        let stdout = process.stdout.take().context("the server's stdout is piped")?;
+        BufReader::new(stdout).read_line(&mut port).context("reading the server's port")?;
+        let port: u16 = port.trim().parse().with_context(|| format!("{interpreter} did not say its port"))?;
+        Ok(Self { process, address: SocketAddr::from(([127, 0, 0, 1], port)) })
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.process.id()
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        // Both fail only when it has ended already.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}

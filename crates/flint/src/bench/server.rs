@@ -1,0 +1,139 @@
+//! A Flint server of the benchmark's own: this same binary on a free port, with a data directory that goes with it.
+
+use std::{
+    net::{SocketAddr, TcpListener},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, bail, ensure};
+use flint_lab::ArmError;
+use tokio::{io::AsyncReadExt as _, io::AsyncWriteExt as _, net::TcpStream};
+
+/// How long a server may take to become ready.
+const READY_WITHIN: Duration = Duration::from_secs(60);
+/// How long it may take to stop when asked.
+const STOPPED_WITHIN: Duration = Duration::from_secs(30);
+
+/// A running server; dropping it ends it.
+pub(super) struct Server {
+    process: Child,
+    /// Where it listens.
+    pub(super) address: SocketAddr,
+    binary: PathBuf,
+    data: PathBuf,
+}
+
+impl Server {
+    /// Starts `flint up` with throttles out of the way and everything else as users have it.
+    pub(super) async fn start(scratch: &Path) -> anyhow::Result<Self> {
+        let binary = std::env::current_exe().context("finding this program")?;
+        // The port is free now and, on a machine that is being benchmarked, a moment later as well.
+        let address = TcpListener::bind("127.0.0.1:0")
+            .and_then(|listener| listener.local_addr())
+            .context("finding a free port")?;
+        let log = std::fs::File::create(scratch.join("server.log")).context("creating the server's log")?;
+        let data = scratch.join("data");
+        let process = Command::new(&binary)
+            .args(["up", "--listen", &address.to_string(), "--data-dir"])
+            .arg(&data)
+            .env("FLINT_LIMITS__INVOCATIONS_PER_MINUTE", "1000000000")
+            .env("FLINT_LIMITS__CONCURRENT_INVOCATIONS", "100000")
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().context("the server's log")?)
+            .stderr(log)
+            .spawn()
+            .context("starting the server")?;
+        let mut server = Self { process, address, binary, data };
+        server.wait_until_ready(scratch).await?;
+        Ok(server)
+    }
+
+    async fn wait_until_ready(&mut self, scratch: &Path) -> anyhow::Result<()> {
+        let begin = Instant::now();
+        while begin.elapsed() < READY_WITHIN {
+            if let Some(status) = self.process.try_wait().context("waiting for the server")? {
+                let log = std::fs::read_to_string(scratch.join("server.log")).unwrap_or_default();
+                bail!("the server ended with {status}:\n{log}");
+            }
+            if self.is_ready().await.unwrap_or(false) {
+                return Ok(());
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        bail!("the server was not ready within {} s", READY_WITHIN.as_secs())
+    }
+
+    async fn is_ready(&self) -> std::io::Result<bool> {
+        let mut stream = TcpStream::connect(self.address).await?;
+        stream.write_all(b"GET /ready HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").await?;
+        let mut status = [0; 12];
+        stream.read_exact(&mut status).await?;
+        Ok(&status == b"HTTP/1.1 200")
+    }
+
+    /// Deploys as a user does.
+    pub(super) fn deploy(&self, code: &Path, name: &str, options: &[&str]) -> anyhow::Result<()> {
+        let output = Command::new(&self.binary)
+            .arg("deploy")
+            .arg(code)
+            .args(["--name", name, "--url", &format!("http://{}", self.address)])
+            .args(options)
+            .output()
+            .context("running flint deploy")?;
+        ensure!(
+            output.status.success(),
+            "deploying {name} failed: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        Ok(())
+    }
+
+    /// A file of the runtime shims, as the server laid them out.
+    pub(super) fn shim(&self, file: &str) -> anyhow::Result<PathBuf> {
+        let runtimes = self.data.join("runtimes");
+        let layouts =
+            std::fs::read_dir(&runtimes).with_context(|| format!("reading {}", runtimes.display()))?;
+        layouts
+            .flatten()
+            .map(|layout| layout.path().join(file))
+            .find(|path| path.exists())
+            .with_context(|| format!("the server has no {file} in {}", runtimes.display()))
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    pub(super) fn binary_size(&self) -> anyhow::Result<u64> {
+        Ok(std::fs::metadata(&self.binary).context("measuring the binary")?.len())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Asked to stop first, so that its data directory and sandboxes are gone when it is.
+        if let Some(pid) = rustix::process::Pid::from_raw(self.process.id().cast_signed()) {
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        }
+        let begin = Instant::now();
+        while begin.elapsed() < STOPPED_WITHIN && matches!(self.process.try_wait(), Ok(None)) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// A gauge or counter of the server, by its name in the metrics.
+pub(super) async fn metric(address: SocketAddr, name: &str) -> Result<f64, ArmError> {
+    let mut stream = TcpStream::connect(address).await?;
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").await?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await?;
+    answer
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
+        .ok_or_else(|| ArmError::WrongAnswer(format!("the server's metrics do not have {name}")))
+}

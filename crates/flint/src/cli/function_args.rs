@@ -1,0 +1,121 @@
+//! The options of the commands that deploy and call.
+
+use std::{num::NonZeroU32, path::PathBuf, time::Duration};
+
+use clap::Args;
+use flint_model::{Contract, Isolation, Network, Reuse, Start};
+use serde_json::Value;
+
+use super::values;
+
+/// What a function is to be; each wins over the directory's flint.toml.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct FunctionArgs {
+    /// Its name, `name` or `package/name` [default: the file's or directory's name]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// Its runtime, `family` or `family:version` [default: by extension and content]
+    #[arg(long)]
+    pub(crate) kind: Option<String>,
+    /// Its entry point: a function, for Java `Class` or `Class#method`
+    #[arg(long)]
+    pub(crate) main: Option<String>,
+    /// How its code receives a call: handler, stdio, http, openwhisk, …
+    #[arg(long)]
+    pub(crate) contract: Option<Contract>,
+    /// Memory of one instance in MB
+    #[arg(long, value_name = "MB", value_parser = values::mebibytes)]
+    pub(crate) memory: Option<u64>,
+    /// Time for loading, and for each call: 500ms, 60s, 5m
+    #[arg(long, value_parser = values::duration)]
+    pub(crate) timeout: Option<Duration>,
+    /// How much one activation may log, in MB
+    #[arg(long, value_name = "MB", value_parser = values::mebibytes)]
+    pub(crate) logs: Option<u64>,
+    /// CPU time in cores: 0.5, or 500m
+    #[arg(long, value_name = "CORES", value_parser = values::cpu_millis)]
+    pub(crate) cpu: Option<u32>,
+    /// Isolation, at least: process, gvisor, microvm, wasm
+    #[arg(long)]
+    pub(crate) isolation: Option<Isolation>,
+    /// How instances come to be: spawn, fork, restore, instantiate
+    #[arg(long)]
+    pub(crate) start: Option<Start>,
+    /// What becomes of an instance after a call: never, warm
+    #[arg(long)]
+    pub(crate) reuse: Option<Reuse>,
+    /// Calls at once in one instance
+    #[arg(long, value_name = "N")]
+    pub(crate) concurrency: Option<NonZeroU32>,
+    /// What it may connect to: none, egress
+    #[arg(long)]
+    pub(crate) network: Option<Network>,
+    /// A default argument; JSON when it reads as JSON. Repeatable
+    #[arg(long = "param", value_name = "K=V", value_parser = values::parameter)]
+    pub(crate) params: Vec<(String, Value)>,
+    /// An argument for the environment, set when the code is loaded. Repeatable
+    #[arg(long = "init-param", value_name = "K=V", value_parser = values::parameter)]
+    pub(crate) init_params: Vec<(String, Value)>,
+    /// An annotation. Repeatable
+    #[arg(long = "annotation", value_name = "K=V", value_parser = values::parameter)]
+    pub(crate) annotations: Vec<(String, Value)>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DeployArgs {
+    /// A file (.js .mjs .cjs .py .java .jar .zip .tar.gz or an executable) or a directory
+    pub(crate) path: PathBuf,
+    #[command(flatten)]
+    pub(crate) function: FunctionArgs,
+}
+
+/// What a call is given.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct CallArgs {
+    /// An argument; JSON when it reads as JSON. With -f it goes to the query. Repeatable
+    #[arg(short = 'p', long = "param", value_name = "K=V", value_parser = values::parameter)]
+    pub(crate) params: Vec<(String, Value)>,
+    /// A file with arguments, a JSON object; `-` is stdin
+    #[arg(short = 'P', long = "param-file", value_name = "FILE")]
+    pub(crate) param_file: Option<PathBuf>,
+    /// A file to send as the request body; `-` is stdin. Its extension gives the content type
+    #[arg(short = 'f', long = "file", value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+    /// A request header, 'Name: value'. Repeatable
+    #[arg(short = 'H', long = "header", value_name = "HEADER", value_parser = values::header)]
+    pub(crate) headers: Vec<(http::HeaderName, http::HeaderValue)>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct InvokeArgs {
+    /// The function
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) call: CallArgs,
+    /// Write the answer to a file
+    #[arg(short = 'o', long = "output", value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Do not wait: print the activation's id as soon as the call is safely accepted
+    #[arg(long = "async")]
+    pub(crate) asynchronous: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DevArgs {
+    /// A file or a directory to watch
+    pub(crate) path: PathBuf,
+    #[command(flatten)]
+    pub(crate) function: FunctionArgs,
+    /// An argument of each call; JSON when it reads as JSON. Repeatable
+    #[arg(short = 'p', value_name = "K=V", value_parser = values::parameter)]
+    pub(crate) call_params: Vec<(String, Value)>,
+    /// A file with arguments, a JSON object
+    #[arg(short = 'P', long = "param-file", value_name = "FILE")]
+    pub(crate) param_file: Option<PathBuf>,
+    /// A file to send as the request body
+    #[arg(short = 'f', long = "file", value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+    /// Deploy and call once, without watching
+    #[arg(long)]
+    pub(crate) once: bool,
+}

@@ -1,0 +1,66 @@
+//! The command line: what can be asked, and who answers.
+
+mod args;
+mod function_args;
+mod namespace_args;
+mod values;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+pub(crate) use args::*;
+pub(crate) use function_args::*;
+pub(crate) use namespace_args::*;
+pub(crate) use values::{cpu_millis, duration, mebibytes};
+
+use crate::{
+    commands,
+    failure::{self, Exit},
+};
+
+/// Reads the command line, does what it asks and says how that ended.
+pub(crate) fn run() -> ExitCode {
+    // Ends with code 2 and a message when the command line is wrong.
+    let cli = Cli::parse();
+    let json = cli.global.json;
+    match dispatch(cli) {
+        Ok(exit) => exit.into(),
+        Err(error) => failure::report(&error, json).into(),
+    }
+}
+
+fn dispatch(cli: Cli) -> anyhow::Result<Exit> {
+    let global = cli.global;
+    match cli.command {
+        Command::Up(args) => commands::up::run(args),
+        Command::Config(args) => commands::config::run(&args, global.json),
+        Command::Completions { shell } => commands::completions::run(shell),
+        command => single_threaded(async move {
+            match command {
+                Command::Deploy(args) => commands::deploy::run(&global, &args).await,
+                Command::Invoke(args) => commands::invoke::run(&global, &args).await,
+                Command::List(args) => commands::list::run(&global, &args).await,
+                Command::Get(args) => commands::get::run(&global, &args).await,
+                Command::Logs(args) => commands::logs::run(&global, &args).await,
+                Command::Activations(args) => commands::activations::run(&global, &args).await,
+                Command::Rm(args) => commands::remove::run(&global, &args).await,
+                Command::Dev(args) => commands::dev::run(&global, &args).await,
+                Command::Doctor(args) => commands::doctor::run(&global, &args).await,
+                Command::Explain(args) => commands::explain::run(&global, &args).await,
+                Command::Bench(args) => commands::bench::run(&args, global.json).await,
+                Command::Backup(args) => commands::backup::backup(&args, global.json).await,
+                Command::Restore(args) => commands::backup::restore(&args, global.json).await,
+                Command::Namespace(args) => commands::namespace::run(&global, args).await,
+                Command::Up(_) | Command::Config(_) | Command::Completions { .. } => {
+                    unreachable!("answered above")
+                }
+            }
+        }),
+    }
+}
+
+/// A client has one thing to wait for at a time.
+fn single_threaded<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
+}

@@ -1,0 +1,89 @@
+//! The options of `flint namespace`.
+
+use clap::{Args, Subcommand};
+
+use super::DataArgs;
+
+#[derive(Debug, Args)]
+pub(crate) struct NamespaceArgs {
+    #[command(subcommand)]
+    pub(crate) command: NamespaceCommand,
+    #[command(flatten)]
+    pub(crate) data: DataArgs,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum NamespaceCommand {
+    /// Create a namespace and its first key, which is shown once
+    Create {
+        /// Its name
+        name: String,
+        /// On whose behalf the key calls [default: the namespace's name]
+        #[arg(long)]
+        subject: Option<String>,
+        #[command(flatten)]
+        limits: NamespaceLimitArgs,
+    },
+    /// List the namespaces
+    List,
+    /// List, add or remove keys of a namespace
+    Keys {
+        /// The namespace
+        name: String,
+        /// Make a further key; it is shown once
+        #[arg(long)]
+        add: bool,
+        /// On whose behalf a further key calls
+        #[arg(long, requires = "add")]
+        subject: Option<String>,
+        /// Remove the key with this UUID
+        #[arg(long, value_name = "UUID", conflicts_with = "add")]
+        remove: Option<String>,
+    },
+    /// Show or change what differs from the server's limits
+    Limits {
+        /// The namespace
+        name: String,
+        #[command(flatten)]
+        limits: NamespaceLimitArgs,
+        /// Back to the server's limits
+        #[arg(long)]
+        reset: bool,
+    },
+    /// Stop a namespace's keys from working
+    Block {
+        /// The namespace
+        name: String,
+        /// Let them work again
+        #[arg(long)]
+        undo: bool,
+    },
+    /// Delete a namespace with its keys and functions
+    Rm {
+        /// The namespace
+        name: String,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+    },
+}
+
+/// Limits of one namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
+pub(crate) struct NamespaceLimitArgs {
+    /// Calls per minute
+    #[arg(long, value_name = "N")]
+    pub(crate) invocations_per_minute: Option<u32>,
+    /// Calls at once
+    #[arg(long, value_name = "N")]
+    pub(crate) concurrent_invocations: Option<u32>,
+    /// Trigger firings per minute
+    #[arg(long, value_name = "N")]
+    pub(crate) fires_per_minute: Option<u32>,
+    /// Kinds of functions that it may have, separated by commas
+    #[arg(long, value_name = "KINDS", value_delimiter = ',')]
+    pub(crate) allowed_kinds: Option<Vec<String>>,
+    /// Whether activation records are kept
+    #[arg(long, value_name = "BOOL")]
+    pub(crate) store_activations: Option<bool>,
+}

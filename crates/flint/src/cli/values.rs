@@ -1,0 +1,144 @@
+//! Values on the command line that are more than a word or a number.
+
+use std::time::Duration;
+
+use flint_model::ByteSize;
+use serde_json::Value;
+
+/// A size of memory: `256` (MiB) or with a unit, `256MB`, `1GB`. Whole mebibytes.
+pub(crate) fn mebibytes(text: &str) -> Result<u64, String> {
+    if let Ok(number) = text.trim().parse::<u64>() {
+        return Ok(number);
+    }
+    let size: ByteSize = text.parse().map_err(|error| format!("{error}"))?;
+    match size.as_u64() % (1 << 20) {
+        0 => Ok(size.as_mib()),
+        _ => Err(format!("'{text}' is not a whole number of MB")),
+    }
+}
+
+/// A time with its unit: `500ms`, `60s`, `5m`.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    let wrong = || {
+        format!(
+            "'{text}' is not a time: write a number with its unit ms, s or m, for example '60s' or '500ms'"
+        )
+    };
+    let text = text.trim();
+    let digits = text.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b'.').count();
+    let (number, unit) = text.split_at(digits);
+    let number: f64 = number.parse().map_err(|_| wrong())?;
+    let seconds = match unit.trim() {
+        "ms" => number / 1000.0,
+        "s" => number,
+        "m" | "min" => number * 60.0,
+        _ => return Err(wrong()),
+    };
+    // Whole milliseconds: what the server counts in.
+    let millis = (seconds * 1000.0).round();
+    if !millis.is_finite() || millis > u64::MAX as f64 {
+        return Err(wrong());
+    }
+    Ok(Duration::from_millis(millis as u64))
+}
+
+/// A share of CPU time in cores, `0.5`, or thousandths of a core, `500m`.
+pub(crate) fn cpu_millis(text: &str) -> Result<u32, String> {
+    let wrong = || format!("'{text}' is not a share of CPU time: write cores, '0.5', or thousandths, '500m'");
+    let millis = match text.trim().strip_suffix('m') {
+        Some(thousandths) => f64::from(thousandths.parse::<u32>().map_err(|_| wrong())?),
+        None => text.trim().parse::<f64>().map_err(|_| wrong())? * 1000.0,
+    };
+    if !(1.0..=1_000_000.0).contains(&millis) {
+        return Err(wrong());
+    }
+    Ok(millis.round() as u32)
+}
+
+/// `key=value`. The value is JSON when it reads as JSON, otherwise a string.
+pub(crate) fn parameter(text: &str) -> Result<(String, Value), String> {
+    let Some((key, value)) = text.split_once('=') else {
+        return Err(format!(
+            "'{text}' has no '=': write key=value, for example name=you or 'sizes=[64,128]'"
+        ));
+    };
+    if key.is_empty() {
+        return Err(format!("'{text}' has no key before the '=': write key=value"));
+    }
+    let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
+    Ok((key.to_owned(), value))
+}
+
+/// `Name: value`, as curl takes it.
+pub(crate) fn header(text: &str) -> Result<(http::HeaderName, http::HeaderValue), String> {
+    let (name, value) =
+        text.split_once(':').ok_or_else(|| format!("'{text}' has no ':': write 'Name: value'"))?;
+    let name = name.trim().parse().map_err(|_| format!("'{name}' is not a header's name"))?;
+    let value = value.trim().parse().map_err(|_| format!("'{}' cannot be a header's value", value.trim()))?;
+    Ok((name, value))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn sizes_are_megabytes_unless_they_say_otherwise() {
+        assert_eq!((mebibytes("256"), mebibytes("256MB"), mebibytes("1 GB")), (Ok(256), Ok(256), Ok(1024)));
+        for bad in ["", "much", "1.5GB", "100KB", "-1"] {
+            assert!(mebibytes(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn times_need_a_unit() {
+        assert_eq!(duration("60s"), Ok(Duration::from_secs(60)));
+        assert_eq!(duration("1.5s"), Ok(Duration::from_millis(1500)));
+        assert_eq!(duration(" 2m "), Ok(Duration::from_secs(120)));
+        for bad in ["", "60", "s", "-1s", "1h30", "1e9s", "nan s", "1.2.3s"] {
+            assert!(duration(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn cpu_is_cores_or_thousandths() {
+        assert_eq!((cpu_millis("0.5"), cpu_millis("500m"), cpu_millis("2")), (Ok(500), Ok(500), Ok(2000)));
+        for bad in ["", "0", "-1", "half", "NaN", "inf"] {
+            assert!(cpu_millis(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_value_that_is_json_is_taken_as_json() {
+        let parsed = |text| parameter(text).unwrap().1;
+        assert_eq!(parsed("n=1"), json!(1));
+        assert_eq!(parsed("n=[1,\"a\"]"), json!([1, "a"]));
+        assert_eq!(parsed("n=true"), json!(true));
+        assert_eq!(parsed("n=you"), json!("you"));
+        assert_eq!(parsed("n=\"1\""), json!("1"));
+        assert_eq!(parsed("n=007"), json!("007"));
+        assert_eq!(parsed("n="), json!(""));
+        assert_eq!(parsed("url=http://x/?a=b"), json!("http://x/?a=b"));
+        assert!(parameter("n").is_err() && parameter("=1").is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_string_survives_as_a_parameter(key in "[^=]{1,20}", value in "\\PC{0,40}") {
+            let (parsed_key, parsed) = parameter(&format!("{key}={value}")).unwrap();
+            prop_assert_eq!(parsed_key, key);
+            match parsed {
+                Value::String(text) => prop_assert!(text == value || serde_json::from_str::<String>(&value).unwrap() == text),
+                other => prop_assert_eq!(serde_json::from_str::<Value>(&value).unwrap(), other),
+            }
+        }
+
+        #[test]
+        fn nothing_makes_the_parsers_panic(text in "\\PC{0,40}") {
+            let _ = (mebibytes(&text), duration(&text), cpu_millis(&text), header(&text), parameter(&text));
+        }
+    }
+}

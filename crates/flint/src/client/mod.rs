@@ -1,0 +1,176 @@
+//! The client's side of the REST API.
+
+mod address;
+mod credentials;
+mod lines;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use flint_api_native::resource::{ErrorBody, ErrorDetail};
+use http::{HeaderMap, Method, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper_util::rt::TokioIo;
+use serde::de::DeserializeOwned;
+use tokio::net::TcpStream;
+
+pub(crate) use address::{Address, segment};
+pub(crate) use credentials::{GUEST_KEY, key_for};
+pub(crate) use lines::Lines;
+
+use crate::{
+    cli::Global,
+    failure::{Exit, Failure},
+};
+
+/// A server that does not accept within this is not there.
+const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+
+/// A server, and the key to it.
+#[derive(Clone)]
+pub(crate) struct Client {
+    address: Address,
+    authorization: Option<String>,
+}
+
+impl Client {
+    /// As the command line, the environment and the user's files say.
+    pub(crate) fn new(global: &Global) -> Result<Self, Failure> {
+        let address = Address::parse(&global.url)?;
+        let authorization = key_for(&address, global.auth.as_deref())?.map(|key| format!("Bearer {key}"));
+        Ok(Self { address, authorization })
+    }
+
+    /// With a key that is already known.
+    pub(crate) fn with_key(url: &str, key: &str) -> Result<Self, Failure> {
+        Ok(Self { address: Address::parse(url)?, authorization: Some(format!("Bearer {key}")) })
+    }
+
+    /// Sends a request and gives the answer whatever its status. One connection a request: a command sends few.
+    pub(crate) async fn send(
+        &self,
+        mut request: Request<Full<Bytes>>,
+    ) -> Result<Response<Incoming>, Failure> {
+        let headers = request.headers_mut();
+        headers.insert(header::HOST, self.address.host_header());
+        if let Some(authorization) = &self.authorization {
+            let value = authorization
+                .parse()
+                .map_err(|_| Failure::usage("the key has characters that cannot be sent"))?;
+            headers.entry(header::AUTHORIZATION).or_insert(value);
+        }
+        let unreachable = |why: String| {
+            Failure::new(Exit::Unreachable, "unreachable", format!("no answer from {}: {why}", self.address))
+        };
+        let connect = TcpStream::connect((self.address.host(), self.address.port()));
+        let stream = match tokio::time::timeout(CONNECT_WITHIN, connect).await {
+            Ok(Ok(stream)) => stream,
+            Ok(Err(error)) => {
+                return Err(unreachable(error.to_string())
+                    .hint("start the server with `flint up`, or name another one with --url or FLINT_URL"));
+            }
+            Err(_) => {
+                return Err(unreachable(format!(
+                    "it did not accept a connection within {} s",
+                    CONNECT_WITHIN.as_secs()
+                ))
+                .hint("check --url or FLINT_URL"));
+            }
+        };
+        // Best effort: without it small requests only wait a little longer.
+        let _ = stream.set_nodelay(true);
+        let broken = |error: hyper::Error| {
+            unreachable(format!("the connection broke ({error})"))
+                .hint("check that --url names a Flint server, and its log; then repeat")
+        };
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
+        // Ends with the connection, which ends with the answer's body or this process.
+        tokio::spawn(connection);
+        sender.send_request(request).await.map_err(broken)
+    }
+
+    /// Sends a request and gives the answer, an error for a status of 400 or more.
+    pub(crate) async fn request(
+        &self,
+        method: Method,
+        path: &str,
+        accept: &str,
+        body: Option<(&str, Bytes)>,
+    ) -> Result<Response<Incoming>, Failure> {
+        let mut request = Request::builder().method(method).uri(path).header(header::ACCEPT, accept);
+        if let Some((content_type, _)) = &body {
+            request = request.header(header::CONTENT_TYPE, *content_type);
+        }
+        let body = body.map(|(_, bytes)| bytes).unwrap_or_default();
+        let request = request
+            .body(Full::new(body))
+            .map_err(|error| Failure::usage(format!("cannot ask for {path}: {error}")))?;
+        let answer = self.send(request).await?;
+        if answer.status().is_client_error() || answer.status().is_server_error() {
+            return Err(refusal(answer).await);
+        }
+        Ok(answer)
+    }
+
+    /// Reads a resource.
+    pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
+        decode(self.request(Method::GET, path, "application/json", None).await?).await
+    }
+
+    /// Deletes a resource.
+    pub(crate) async fn delete(&self, path: &str) -> Result<(), Failure> {
+        self.request(Method::DELETE, path, "application/json", None).await.map(drop)
+    }
+}
+
+/// All of an answer's body.
+pub(crate) async fn collect(answer: Response<Incoming>) -> Result<Bytes, Failure> {
+    answer.into_body().collect().await.map(|whole| whole.to_bytes()).map_err(cut_short)
+}
+
+/// The server went away in the middle of an answer.
+pub(crate) fn cut_short(error: hyper::Error) -> Failure {
+    Failure::new(Exit::Unreachable, "cut_short", format!("the answer ended early: {error}"))
+        .hint("the server may have stopped or the function crashed while it was answering; `flint activations` shows what is recorded")
+}
+
+async fn decode<T: DeserializeOwned>(answer: Response<Incoming>) -> Result<T, Failure> {
+    let body = collect(answer).await?;
+    serde_json::from_slice(&body).map_err(|error| {
+        Failure::new(
+            Exit::Refused,
+            "unexpected_answer",
+            format!("the server's answer is not what this version of flint expects: {error}"),
+        )
+        .hint("use the same version of flint on both sides (`flint --version`)")
+    })
+}
+
+/// What the server said when it refused; also when what answers is not Flint.
+async fn refusal(answer: Response<Incoming>) -> Failure {
+    let (status, headers) = (answer.status(), answer.headers().clone());
+    match collect(answer).await {
+        Ok(body) => refusal_from(status, &headers, &body),
+        Err(failure) => failure,
+    }
+}
+
+/// The error in a body that was read already.
+pub(crate) fn refusal_from(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Failure {
+    if let Ok(ErrorBody { error }) = serde_json::from_slice(body) {
+        let mut failure = Failure::refused(error);
+        if status == StatusCode::UNAUTHORIZED && failure.hint.is_none() {
+            failure.hint = Some("give a key with --auth, FLINT_AUTH or ~/.config/flint/auth".into());
+        }
+        return failure;
+    }
+    let media =
+        headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("no content type");
+    Failure::refused(ErrorDetail {
+        code: "unexpected_answer".into(),
+        message: format!("the server answered {status} ({media}), which is not an answer of Flint's API"),
+        hint: Some("check that --url names a Flint server".into()),
+    })
+}

@@ -1,0 +1,45 @@
+//! `flint activations`.
+
+use flint_api_native::resource::{ActivationList, StatusWord};
+
+use crate::{
+    cli::{ActivationsArgs, Global},
+    client::{Client, segment},
+    failure::Exit,
+    output::{ago, human_duration, human_size, print_json, print_line, table},
+};
+
+pub(crate) async fn run(global: &Global, args: &ActivationsArgs) -> anyhow::Result<Exit> {
+    let client = Client::new(global)?;
+    let mut path = format!("/v1/activations?limit={}&skip={}", args.limit, args.skip);
+    if let Some(function) = &args.function {
+        path.push_str(&format!("&function={}", segment(function)));
+    }
+    let list: ActivationList = client.get(&path).await?;
+    if global.json {
+        print_json(&list)?;
+        return Ok(Exit::Ok);
+    }
+    if list.activations.is_empty() {
+        print_line("nothing ran yet; call something with `flint invoke NAME`")?;
+        return Ok(Exit::Ok);
+    }
+    let rows = list.activations.iter().map(|record| {
+        vec![
+            record.id.clone(),
+            record.function.split_once('/').map_or(record.function.as_str(), |(_, local)| local).to_owned(),
+            record.status.word().replace('_', " "),
+            if record.init_us.is_some() { "cold" } else { "warm" }.to_owned(),
+            human_duration(record.wait_us),
+            human_duration(record.duration_us),
+            record.usage.memory_peak_bytes.map_or_else(|| "-".to_owned(), human_size),
+            ago(record.start),
+        ]
+    });
+    print_line(&table(
+        &["activation", "function", "status", "start", "waited", "took", "memory", "when"],
+        &[4, 5, 6],
+        rows,
+    ))?;
+    Ok(Exit::Ok)
+}

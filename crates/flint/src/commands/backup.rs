@@ -1,0 +1,147 @@
+//! `flint backup` and `flint restore`.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use flint_store::StoreError;
+use flint_store_sqlite::{SqliteStore, StoreConfig};
+use http::Method;
+use serde_json::json;
+use tokio::task::spawn_blocking;
+
+use crate::{
+    admin::Admin,
+    cli::{BackupArgs, RestoreArgs},
+    client::collect,
+    config,
+    failure::{Exit, Failure},
+    output::{Progress, human_size, print_json, print_line},
+    server::{explain_store, open_store},
+};
+
+pub(crate) async fn backup(args: &BackupArgs, json: bool) -> anyhow::Result<Exit> {
+    let config = config::load(&args.data, None)?.config;
+    let data_dir = &config.server.data_dir;
+    if !data_dir.is_dir() {
+        return Err(Failure::usage(format!("there is no data in {}", data_dir.display()))
+            .hint("name the data directory with --data-dir")
+            .into());
+    }
+    let target = std::path::absolute(&args.target)
+        .map_err(|error| Failure::usage(format!("{}: {error}", args.target.display())))?;
+    let progress = Progress::start(format!("copying {}", data_dir.display()));
+    let (files, bytes) = match Admin::server_of(&config).await? {
+        Some(client) => {
+            let body = json!({ "to": target }).to_string().into();
+            let answer = client
+                .request(Method::POST, "/v1/backup", "application/json", Some(("application/json", body)))
+                .await?;
+            let copied: serde_json::Value = serde_json::from_slice(&collect(answer).await?)?;
+            (copied["files"].as_u64().unwrap_or_default(), copied["bytes"].as_u64().unwrap_or_default())
+        }
+        None => {
+            let store = open_store(&config).await?;
+            let copied = store.backup(&target, |_| {}).await.map_err(explain_store);
+            let closed = store.close().await.map_err(explain_store);
+            let copied = copied?;
+            closed?;
+            (copied.files as u64, copied.bytes)
+        }
+    };
+    drop(progress);
+    match json {
+        true => print_json(&json!({ "to": target, "files": files, "bytes": bytes }))?,
+        false => {
+            print_line(&format!("copied {files} files ({}) to {}", human_size(bytes), target.display()))?
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+pub(crate) async fn restore(args: &RestoreArgs, json: bool) -> anyhow::Result<Exit> {
+    let config = config::load(&args.data, None)?.config;
+    let data_dir = config.server.data_dir;
+    if !args.source.is_dir() {
+        return Err(Failure::usage(format!(
+            "{} is not a directory that `flint backup` made",
+            args.source.display()
+        ))
+        .into());
+    }
+    let occupied = fs::read_dir(&data_dir).is_ok_and(|mut entries| entries.next().is_some());
+    let aside = match (occupied, args.force) {
+        (false, _) => None,
+        (true, true) => Some(move_aside(&data_dir).await?),
+        (true, false) => {
+            return Err(Failure::usage(format!("{} has data already", data_dir.display()))
+                .hint("choose another --data-dir, or say --force: the old data is kept beside under another name")
+                .into());
+        }
+    };
+    let progress = Progress::start(format!("restoring {}", data_dir.display()));
+    let (source, target) = (args.source.clone(), data_dir.clone());
+    let restored = spawn_blocking(move || flint_store_sqlite::restore(&source, &target, |_| {})).await?;
+    let summary = match restored {
+        Ok(summary) => summary,
+        Err(error) => {
+            if let Some(aside) = &aside {
+                put_back(aside, &data_dir);
+            }
+            return Err(explain_store(error).into());
+        }
+    };
+    drop(progress);
+    if json {
+        print_json(
+            &json!({ "to": data_dir, "files": summary.files, "bytes": summary.bytes, "old_data": aside }),
+        )?;
+    } else {
+        print_line(&format!(
+            "restored {} files ({}) to {}",
+            summary.files,
+            human_size(summary.bytes),
+            data_dir.display()
+        ))?;
+        if let Some(aside) = aside {
+            print_line(&format!("the old data is in {}", aside.display()))?;
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+/// Renames data that no server uses.
+async fn move_aside(data_dir: &Path) -> Result<PathBuf, Failure> {
+    let probe = StoreConfig::new(data_dir);
+    let opened = spawn_blocking(move || SqliteStore::open(probe)).await;
+    match opened.map_err(|error| Failure::local(format!("looking at the old data failed: {error}")))? {
+        Ok(store) => drop(store),
+        Err(error @ StoreError::InUse { .. }) => return Err(explain_store(error)),
+        // Damaged data is what a restore is for.
+        Err(_) => {}
+    }
+    let stamp = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let name = data_dir
+        .file_name()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_else(|| "data".to_owned());
+    let aside = data_dir.with_file_name(format!("{name}.before-restore-{stamp}"));
+    fs::rename(data_dir, &aside).map_err(|error| {
+        Failure::local(format!("cannot move {} to {}: {error}", data_dir.display(), aside.display()))
+            .hint("restore into a new --data-dir instead")
+    })?;
+    Ok(aside)
+}
+
+/// A restore that failed leaves the old data where it was.
+fn put_back(aside: &Path, data_dir: &Path) {
+    let back = fs::remove_dir_all(data_dir).or_else(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => Ok(()),
+        _ => Err(error),
+    });
+    if back.and_then(|()| fs::rename(aside, data_dir)).is_err() {
+        eprintln!("note: the old data is in {}", aside.display());
+    }
+}

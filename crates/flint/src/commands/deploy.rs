@@ -1,0 +1,90 @@
+//! `flint deploy`.
+
+use bytes::Bytes;
+use flint_api_native::resource::{DeployResult, ProgressLine};
+use http::{Method, header};
+
+use crate::{
+    cli::{DeployArgs, Global},
+    client::{Client, Lines, collect, segment},
+    failure::{Exit, Failure},
+    output::{Progress, human_duration, human_size, print_json, print_line},
+    package::{Package, package},
+};
+
+pub(crate) async fn run(global: &Global, args: &DeployArgs) -> anyhow::Result<Exit> {
+    let client = Client::new(global)?;
+    let progress = Progress::start(format!("packing {}", args.path.display()));
+    let package = package(&args.path, args.function.clone())?;
+    for note in &package.notes {
+        eprintln!("note: {note}");
+    }
+    progress.step(format!("uploading {} ({})", package.name, human_size(package.size as u64)));
+    let result = upload(&client, &package, |step| progress.step(format!("{}: {step}", package.name))).await?;
+    drop(progress);
+    if global.json {
+        print_json(&result)?;
+    } else {
+        print_line(&summary(&result))?;
+    }
+    Ok(Exit::Ok)
+}
+
+/// Sends a package; `told` hears what the server is doing meanwhile.
+pub(crate) async fn upload(
+    client: &Client,
+    package: &Package,
+    mut told: impl FnMut(&str),
+) -> Result<DeployResult, Failure> {
+    let path = format!("/v1/functions/{}", segment(&package.name));
+    let body = serde_json::to_vec(&package.request)
+        .map_err(|error| Failure::local(format!("cannot write the request: {error}")))?;
+    let body = Some(("application/json", Bytes::from(body)));
+    let answer =
+        client.request(Method::PUT, &path, "application/x-ndjson, application/json;q=0.9", body).await?;
+    let streamed =
+        answer.headers().get(header::CONTENT_TYPE).is_some_and(|media| media == "application/x-ndjson");
+    let unexpected = |error: serde_json::Error| {
+        Failure::new(
+            Exit::Refused,
+            "unexpected_answer",
+            format!("the server's answer is not what this version of flint expects: {error}"),
+        )
+    };
+    if !streamed {
+        return serde_json::from_slice(&collect(answer).await?).map_err(unexpected);
+    }
+    let mut lines = Lines::new(answer.into_body());
+    while let Some(line) = lines.next().await? {
+        match serde_json::from_slice(&line).map_err(unexpected)? {
+            ProgressLine::Progress(step) => told(&step),
+            ProgressLine::Result(result) => return Ok(*result),
+            ProgressLine::Error(error) => return Err(Failure::refused(error)),
+        }
+    }
+    Err(Failure::new(
+        Exit::Unreachable,
+        "cut_short",
+        "the server stopped answering before the deploy was done",
+    )
+    .hint("look at the server's log, then deploy again: it is safe to repeat"))
+}
+
+fn summary(result: &DeployResult) -> String {
+    let function = &result.function;
+    let verb = if result.created { "created" } else { "updated" };
+    let mut text = format!(
+        "{verb} {} {} ({}, {} contract, {}/{}/{})",
+        function.name,
+        function.version,
+        function.kind,
+        function.contract,
+        function.strategy.isolation,
+        function.strategy.start,
+        function.strategy.reuse,
+    );
+    if !result.steps.is_empty() && result.prepare_us > 0 {
+        text.push_str(&format!("\n  {} in {}", result.steps.join(", "), human_duration(result.prepare_us)));
+    }
+    text
+}

@@ -1,0 +1,198 @@
+//! `flint dev`: deploy and call on every save.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    time::{Duration, Instant, SystemTime},
+};
+
+use anyhow::Context;
+use flint_model::LogStream;
+use http_body_util::BodyExt;
+use notify::{EventKind, RecursiveMode, Watcher};
+use tokio::sync::mpsc;
+
+use super::{
+    call::{Input, call, record},
+    deploy::upload,
+};
+use crate::{
+    cli::{CallArgs, DevArgs, Global},
+    client::{Client, cut_short},
+    failure::{self, Exit, Failure},
+    output::{human_duration, human_size, print_line},
+    package::package,
+};
+
+/// Editors write a file in several steps: what comes within this belongs together.
+const SETTLE: Duration = Duration::from_millis(15);
+/// How much of a text answer is shown.
+const SHOWN: usize = 4096;
+
+pub(crate) async fn run(global: &Global, args: &DevArgs) -> anyhow::Result<Exit> {
+    let client = Client::new(global)?;
+    let input = Input::read(&CallArgs {
+        params: args.call_params.clone(),
+        param_file: args.param_file.clone(),
+        file: args.file.clone(),
+        headers: Vec::new(),
+    })?;
+    let mut changes = Changes::watch(&args.path)?;
+    let mut good = round(&client, args, &input, Instant::now(), global.json).await?;
+    if args.once {
+        return Ok(good);
+    }
+    loop {
+        eprintln!("watching {} (Ctrl-C ends)", args.path.display());
+        tokio::select! {
+            saved = changes.next() => good = round(&client, args, &input, saved, global.json).await?,
+            end = tokio::signal::ctrl_c() => {
+                end?;
+                return Ok(good);
+            }
+        }
+    }
+}
+
+/// One deploy and call. What is wrong with the code is shown, and the watch goes on; only a server that is gone ends it.
+async fn round(
+    client: &Client,
+    args: &DevArgs,
+    input: &Input,
+    saved: Instant,
+    json: bool,
+) -> anyhow::Result<Exit> {
+    match deploy_and_call(client, args, input, saved, json).await {
+        Ok(good) => Ok(if good { Exit::Ok } else { Exit::FunctionFailed }),
+        Err(error)
+            if args.once
+                || error
+                    .downcast_ref::<Failure>()
+                    .is_some_and(|failure| failure.exit == Exit::Unreachable) =>
+        {
+            Err(error)
+        }
+        Err(error) => Ok(failure::report(&error, json)),
+    }
+}
+
+async fn deploy_and_call(
+    client: &Client,
+    args: &DevArgs,
+    input: &Input,
+    saved: Instant,
+    json: bool,
+) -> anyhow::Result<bool> {
+    let package = package(&args.path, args.function.clone())?;
+    for note in &package.notes {
+        eprintln!("note: {note}");
+    }
+    let deployed = upload(client, &package, |_| {}).await?;
+    let after_deploy = saved.elapsed();
+    let called = call(client, input.request(&package.name, "")?).await?;
+    let (good, status, activation, media) =
+        (called.succeeded(), called.status.clone(), called.activation.clone(), called.media_type());
+    let http_status = called.answer.status();
+    let body = called.answer.into_body().collect().await.map_err(cut_short)?.to_bytes();
+    let answered = saved.elapsed();
+    let record = record(client, &activation).await?;
+    if json {
+        let line = serde_json::json!({
+            "function": deployed.function.name, "version": deployed.function.version, "activation": activation,
+            "status": status, "http_status": http_status.as_u16(), "content_type": media, "size": body.len(),
+            "text": std::str::from_utf8(&body).ok(), "logs": record.map(|record| record.logs),
+            "deploy_us": after_deploy.as_micros() as u64, "answer_us": answered.as_micros() as u64,
+        });
+        print_line(&line.to_string())?;
+        return Ok(good);
+    }
+    for line in record.iter().flat_map(|record| &record.logs) {
+        let mark = if line.stream == LogStream::Stderr { "err" } else { "out" };
+        print_line(&format!("  {mark} │ {}", line.text))?;
+    }
+    match std::str::from_utf8(&body) {
+        Ok(text) => {
+            let shown = serde_json::from_str::<serde_json::Value>(text)
+                .ok()
+                .and_then(|value| serde_json::to_string_pretty(&value).ok())
+                .unwrap_or_else(|| text.to_owned());
+            let cut: String = shown.chars().take(SHOWN).collect();
+            print_line(&if cut.len() < shown.len() { format!("{cut}…") } else { cut })?;
+        }
+        Err(_) => print_line(&format!("{media}, {}", human_size(body.len() as u64)))?,
+    }
+    let us = |duration: Duration| human_duration(duration.as_micros() as u64);
+    let mark = if good { "✓" } else { "✗" };
+    print_line(&format!(
+        "{mark} {} {} · {} · answered {} after the save (deployed after {})",
+        deployed.function.name,
+        deployed.function.version,
+        status.replace('_', " "),
+        us(answered),
+        us(after_deploy)
+    ))?;
+    Ok(good)
+}
+
+/// Tells when something under a path was saved.
+struct Changes {
+    path: PathBuf,
+    events: mpsc::Receiver<Instant>,
+    seen: Fingerprint,
+    _watcher: notify::RecommendedWatcher,
+}
+
+/// Size and time of every file, so that reading (or our own packing) is not taken for a save.
+type Fingerprint = BTreeMap<PathBuf, (u64, Option<SystemTime>)>;
+
+impl Changes {
+    fn watch(path: &Path) -> anyhow::Result<Self> {
+        let path = path
+            .canonicalize()
+            .map_err(|error| Failure::usage(format!("cannot watch {}: {error}", path.display())))?;
+        let (tell, events) = mpsc::channel(64);
+        let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
+            if event.is_ok_and(|event| !matches!(event.kind, EventKind::Access(_))) {
+                // A full channel has news enough.
+                let _ = tell.try_send(Instant::now());
+            }
+        })
+        .context("watching for changes")?;
+        // A file is watched through its directory: many editors replace it instead of writing into it.
+        let (target, mode) = match path.is_dir() {
+            true => (path.as_path(), RecursiveMode::Recursive),
+            false => (path.parent().unwrap_or(&path), RecursiveMode::NonRecursive),
+        };
+        watcher.watch(target, mode).with_context(|| format!("watching {}", target.display()))?;
+        let seen = fingerprint(&path);
+        Ok(Self { path, events, seen, _watcher: watcher })
+    }
+
+    /// When the next save began to be seen. Cancellation-safe.
+    async fn next(&mut self) -> Instant {
+        loop {
+            let Some(saved) = self.events.recv().await else { return std::future::pending().await };
+            tokio::time::sleep(SETTLE).await;
+            while self.events.try_recv().is_ok() {}
+            let now = fingerprint(&self.path);
+            if now != self.seen && !now.is_empty() {
+                self.seen = now;
+                return saved;
+            }
+        }
+    }
+}
+
+fn fingerprint(path: &Path) -> Fingerprint {
+    let walk = ignore::WalkBuilder::new(path)
+        .standard_filters(false)
+        .add_custom_ignore_filename(".flintignore")
+        .filter_entry(|entry| entry.file_name() != ".git")
+        .build();
+    walk.filter_map(Result::ok)
+        .filter_map(|entry| {
+            let meta = entry.metadata().ok().filter(std::fs::Metadata::is_file)?;
+            Some((entry.into_path(), (meta.len(), meta.modified().ok())))
+        })
+        .collect()
+}

@@ -1,0 +1,123 @@
+//! `flint explain`: of an activation, where its time went; of a function, how it runs and why.
+
+use flint_api_native::resource::{ActivationResource, FunctionExplanation, StatusWord};
+use flint_model::ActivationId;
+
+use crate::{
+    cli::{ExplainArgs, Global},
+    client::{Client, segment},
+    failure::{Exit, Failure},
+    output::{clock, draw_timeline, human_duration, human_size, print_json, print_line, table},
+};
+
+pub(crate) async fn run(global: &Global, args: &ExplainArgs) -> anyhow::Result<Exit> {
+    let client = Client::new(global)?;
+    if args.what.parse::<ActivationId>().is_ok() {
+        let Some(record) = super::call::record(&client, &args.what).await? else {
+            return Err(Failure::new(
+                Exit::Refused,
+                "not_found",
+                format!("there is no record of activation {}", args.what),
+            )
+            .hint("`flint activations` shows what is recorded")
+            .into());
+        };
+        match global.json {
+            true => print_json(&record)?,
+            false => print_line(&activation(&record))?,
+        }
+    } else {
+        let explanation: FunctionExplanation =
+            client.get(&format!("/v1/explain/{}", segment(&args.what))).await?;
+        match global.json {
+            true => print_json(&explanation)?,
+            false => print_line(&function(&explanation))?,
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+fn activation(record: &ActivationResource) -> String {
+    let start = match record.init_us {
+        Some(init) => {
+            format!("cold (its instance took {} to come up and load the code)", human_duration(init))
+        }
+        None => "warm (its instance was there already)".to_owned(),
+    };
+    let mut rows = vec![
+        (
+            "function",
+            format!(
+                "{} {}{}",
+                record.function,
+                record.version,
+                record.kind.as_ref().map(|kind| format!(" ({kind})")).unwrap_or_default()
+            ),
+        ),
+        (
+            "ended",
+            format!(
+                "{}{}",
+                record.status.word().replace('_', " "),
+                if record.timed_out { ", at its time limit" } else { "" }
+            ),
+        ),
+        ("began", clock(record.start)),
+        ("start", start),
+    ];
+    let used = [
+        record.usage.cpu_us.map(|us| format!("{} of CPU", human_duration(us))),
+        record.usage.memory_peak_bytes.map(|bytes| format!("{} of memory at most", human_size(bytes))),
+    ];
+    let used: Vec<_> = used.into_iter().flatten().collect();
+    if !used.is_empty() {
+        rows.push(("used", used.join(", ")));
+    }
+    for attempt in &record.attempts {
+        rows.push((
+            "earlier",
+            format!("an attempt at {} ended by: {}", clock(attempt.start), attempt.ended_by),
+        ));
+    }
+    if record.status != flint_model::Status::Success
+        && let Some(result) = &record.result
+    {
+        rows.push(("answer", result.get().chars().take(400).collect()));
+    }
+    let head: Vec<_> = rows.iter().map(|(label, text)| format!("{label:<9} {text}")).collect();
+    format!("activation {}\n{}\n\n{}", record.id, head.join("\n"), draw_timeline(&record.timeline))
+}
+
+fn function(explanation: &FunctionExplanation) -> String {
+    let function = &explanation.function;
+    let strategy = &explanation.strategy;
+    let mut parts = vec![format!(
+        "{}/{} {} runs as\n  contract {} · isolation {} · start {} · reuse {} · {} at once in an instance",
+        function.namespace,
+        function.name,
+        function.version,
+        function.contract,
+        strategy.isolation,
+        strategy.start,
+        strategy.reuse,
+        strategy.concurrency
+    )];
+    let list = |title: &str, lines: &[String]| {
+        let lines: Vec<_> = lines.iter().map(|line| format!("  - {line}")).collect();
+        (!lines.is_empty()).then(|| format!("{title}\n{}", lines.join("\n")))
+    };
+    parts.extend(list("because", &explanation.reasons));
+    if !explanation.considered.is_empty() {
+        let rows = explanation.considered.iter().map(|verdict| {
+            let mark = if verdict.picked { "→" } else { " " };
+            vec![
+                format!("{mark} {}", verdict.strategy),
+                verdict.executor.clone().unwrap_or_else(|| "-".into()),
+                verdict.why.clone(),
+            ]
+        });
+        parts.push(table(&["  strategy", "executor", "why"], &[], rows));
+    }
+    parts.extend(list("this host lacks", &explanation.lacking));
+    parts.join("\n\n")
+}

@@ -1,0 +1,100 @@
+//! `flint logs`.
+
+use flint_api_native::resource::{ActivationList, ActivationResource, FunctionResource};
+use flint_model::{ActivationId, LogStream};
+use http::Method;
+
+use crate::{
+    cli::{Global, LogsArgs},
+    client::{Client, Lines, segment},
+    failure::{Exit, Failure},
+    output::{clock, print_line},
+};
+
+pub(crate) async fn run(global: &Global, args: &LogsArgs) -> anyhow::Result<Exit> {
+    let client = Client::new(global)?;
+    if let Some(id) = args.of.as_deref().filter(|of| of.parse::<ActivationId>().is_ok()) {
+        let Some(record) = super::call::record(&client, id).await? else {
+            return Err(Failure::new(
+                Exit::Refused,
+                "not_found",
+                format!("there is no record of activation {id}"),
+            )
+            .hint("`flint activations` shows what is recorded; a call that still runs has no record yet")
+            .into());
+        };
+        show(&record, global.json, false)?;
+        if record.logs.is_empty() && !global.json {
+            eprintln!("it logged nothing");
+        }
+        return Ok(Exit::Ok);
+    }
+    // A stream that is opened first misses nothing of what ends while the past is being shown.
+    let stream = match args.follow {
+        true => Some(follow(&client, args.of.as_deref()).await?),
+        false => None,
+    };
+    let mut path = format!("/v1/activations?logs=true&limit={}", args.limit);
+    if let Some(function) = &args.of {
+        path.push_str(&format!("&function={}", segment(function)));
+    }
+    let mut shown = std::collections::HashSet::new();
+    if args.limit > 0 {
+        let list: ActivationList = client.get(&path).await?;
+        if let (true, Some(function)) = (list.activations.is_empty(), &args.of) {
+            // Nothing ran, or a name that was mistyped?
+            let _: FunctionResource = client.get(&format!("/v1/functions/{}", segment(function))).await?;
+        }
+        for record in list.activations.iter().rev() {
+            show(record, global.json, args.of.is_none())?;
+            shown.insert(record.id.clone());
+        }
+    }
+    let Some(mut lines) = stream else { return Ok(Exit::Ok) };
+    while let Some(line) = lines.next().await? {
+        let Some(data) = line.strip_prefix(b"data: ") else { continue };
+        let Ok(record) = serde_json::from_slice::<ActivationResource>(data) else { continue };
+        if !shown.remove(&record.id) {
+            show(&record, global.json, args.of.is_none())?;
+        }
+    }
+    Err(Failure::new(Exit::Unreachable, "cut_short", "the server ended the stream of logs")
+        .hint("it may have been stopped; start it and follow again")
+        .into())
+}
+
+/// Server-sent events, one a record.
+async fn follow(client: &Client, function: Option<&str>) -> Result<Lines, Failure> {
+    let path = match function {
+        Some(name) => format!("/v1/functions/{}/logs?follow=true", segment(name)),
+        None => "/v1/logs?follow=true".to_owned(),
+    };
+    let answer = client.request(Method::GET, &path, "text/event-stream", None).await?;
+    Ok(Lines::new(answer.into_body()))
+}
+
+fn show(record: &ActivationResource, json: bool, named: bool) -> anyhow::Result<()> {
+    if json {
+        // One document a line, so that a stream can be read.
+        let lines = record.logs.iter().map(|line| {
+            serde_json::json!({
+                "activation": record.id, "function": record.function,
+                "time_us": line.time_us, "stream": line.stream, "text": line.text,
+            })
+        });
+        return lines.map(|line| line.to_string()).try_for_each(|line| print_line(&line));
+    }
+    let name = record.function.split_once('/').map_or(record.function.as_str(), |(_, local)| local);
+    for line in &record.logs {
+        let mark = match line.stream {
+            LogStream::Stdout => "out",
+            LogStream::Stderr => "err",
+        };
+        let time = clock(line.time_us / 1000);
+        match named {
+            true => print_line(&format!("{time} {mark} {name}: {}", line.text))?,
+            false => print_line(&format!("{time} {mark} {}", line.text))?,
+        }
+    }
+    Ok(())
+}

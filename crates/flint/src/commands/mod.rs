@@ -1,0 +1,19 @@
+//! One file a command.
+
+pub(crate) mod activations;
+pub(crate) mod backup;
+pub(crate) mod bench;
+mod call;
+pub(crate) mod completions;
+pub(crate) mod config;
+pub(crate) mod deploy;
+pub(crate) mod dev;
+pub(crate) mod doctor;
+pub(crate) mod explain;
+pub(crate) mod get;
+pub(crate) mod invoke;
+pub(crate) mod list;
+pub(crate) mod logs;
+pub(crate) mod namespace;
+pub(crate) mod remove;
+pub(crate) mod up;

@@ -1,0 +1,34 @@
+//! `flint up`.
+
+use anyhow::Context;
+use flint_telemetry::LogFormat;
+
+use crate::{
+    cli::UpArgs,
+    config::{Config, LogWord, load},
+    failure::{Exit, Failure},
+    server,
+};
+
+pub(crate) fn run(args: UpArgs) -> anyhow::Result<Exit> {
+    let config = load(&args.data, args.listen.as_deref())?.config;
+    start_logs(&config)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .worker_threads(config.server.threads.max(1))
+        .thread_name("flint")
+        // Blocking work is files and the store's reads; more threads than this only cost memory.
+        .max_blocking_threads(64)
+        .build()
+        .context("starting threads")?;
+    runtime.block_on(server::up(config))
+}
+
+fn start_logs(config: &Config) -> Result<(), Failure> {
+    let format = match config.log.format {
+        LogWord::Text => LogFormat::Text,
+        LogWord::Json => LogFormat::Json,
+    };
+    flint_telemetry::init(format, &config.log.filter)
+        .map_err(|error| Failure::usage(format!("log.filter: {error}")))
+}

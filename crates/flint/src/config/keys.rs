@@ -1,0 +1,224 @@
+//! What every key means. A test holds this list against the types.
+
+/// One configuration key.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Key {
+    /// `section.key`.
+    pub(crate) path: &'static str,
+    /// What it says.
+    pub(crate) meaning: &'static str,
+    /// A value that it may have.
+    pub(crate) example: &'static str,
+}
+
+const fn key(path: &'static str, example: &'static str, meaning: &'static str) -> Key {
+    Key { path, meaning, example }
+}
+
+/// Every key there is. Examples are TOML values.
+pub(crate) const KEYS: &[Key] = &[
+    key(
+        "server.listen",
+        r#""127.0.0.1:3233""#,
+        "Address and port. Other than loopback only after a key was created (`flint namespace create`)",
+    ),
+    key("server.data_dir", r#""/var/lib/flint""#, "Where everything is kept; one server a directory"),
+    key("server.threads", "1", "Threads that serve requests; built in: half of the cores"),
+    key("server.max_connections", "8192", "Connections at once; further ones wait to be accepted"),
+    key("server.max_header", r#""64KB""#, "Largest head of a request, at least 8KB"),
+    key(
+        "server.header_timeout",
+        r#""15s""#,
+        "How long a client may take to send a request's head; also how long a connection may stay idle",
+    ),
+    key("server.drain_timeout", r#""15s""#, "How long a stop waits for calls that are running"),
+    key(
+        "server.credential_ttl",
+        r#""30s""#,
+        "How long a checked key is remembered, and so works on after it was removed",
+    ),
+    key("server.collect_every", r#""10min""#, "How often code and artefacts are removed that nothing uses"),
+    key("limits.invocations_per_minute", "60000", "Calls per minute and namespace; 0 = none"),
+    key("limits.concurrent_invocations", "1000", "Calls at once, queued or running, per namespace; 0 = none"),
+    key("limits.fires_per_minute", "60000", "Trigger firings per minute and namespace; 0 = none"),
+    key("limits.min_timeout", r#""100ms""#, "Shortest time limit that a function may ask for"),
+    key("limits.max_timeout", r#""5min""#, "Longest time limit that a function may ask for"),
+    key("limits.min_memory", r#""128MB""#, "Smallest memory limit that a function may ask for"),
+    key("limits.max_memory", r#""512MB""#, "Largest memory limit that a function may ask for"),
+    key("limits.min_logs", "0", "Smallest log limit that a function may ask for"),
+    key("limits.max_logs", r#""10MB""#, "Largest log limit that a function may ask for"),
+    key("limits.max_concurrency", "1", "Most calls at once in one instance that a function may ask for"),
+    key("limits.max_code", r#""48MB""#, "Largest code"),
+    key("limits.max_parameters", r#""1MB""#, "Largest parameters, and largest annotations, of one function"),
+    key("limits.max_payload", r#""1MB""#, "Largest JSON body of a call"),
+    key("limits.max_result", r#""1MB""#, "Largest JSON result of a call"),
+    key("limits.max_body", r#""256MB""#, "Largest binary or streamed body of a call"),
+    key(
+        "limits.max_blocking_wait",
+        r#""1min""#,
+        "How long a blocking call waits before it is answered with 202 and goes on by itself",
+    ),
+    key("defaults.timeout", r#""1min""#, "Time limit of a function that asks for none"),
+    key("defaults.memory", r#""256MB""#, "Memory limit of a function that asks for none"),
+    key("defaults.logs", r#""10MB""#, "Log limit of a function that asks for none"),
+    key(
+        "defaults.cpu_millis",
+        "1000",
+        "CPU limit of a function that asks for none, in thousandths of a core",
+    ),
+    key("defaults.processes", "1024", "Processes and threads of a function that asks for no number"),
+    key("defaults.tmp", r#""64MB""#, "Size of /tmp of a function that asks for none"),
+    key(
+        "pool.memory",
+        r#""4GB""#,
+        "Memory of all instances together; absent = 60 % of the host's or the cgroup's",
+    ),
+    key(
+        "pool.start_charge",
+        r#""64MB""#,
+        "Memory that an instance of a function never measured before is charged",
+    ),
+    key("pool.keep_alive", r#""10min""#, "How long an instance without calls is kept"),
+    key(
+        "pool.pause_grace",
+        r#""10s""#,
+        "How long an instance is without calls before the processor is taken away from it",
+    ),
+    key(
+        "pool.protected",
+        r#""1min""#,
+        "How long an idle instance is safe from the needs of a namespace beyond its share",
+    ),
+    key("pool.sample_every", r#""1s""#, "How often the memory of used instances is measured"),
+    key("pool.stopping", "64", "Instances being stopped at once"),
+    key("pool.prewarm", "1", "Runtimes kept started without a function, of each kind; 0 = none"),
+    key(
+        "pool.prewarm_kinds",
+        r#"["nodejs:20"]"#,
+        "Which runtimes; absent = the default Node.js and Python of this host",
+    ),
+    key(
+        "pool.prewarm_memory",
+        r#""256MB""#,
+        "The memory limit they are started with: they serve functions with this limit",
+    ),
+    key(
+        "pool.prewarm_delay",
+        r#""500ms""#,
+        "How long no instance has been started before a taken one is replaced",
+    ),
+    key("queue.per_function", "1000", "Calls of one function that may wait for an instance at once"),
+    key("queue.total", "10000", "Calls that may wait for an instance at once, all functions together"),
+    key("queue.max_wait", r#""1min""#, "How long a call may wait for an instance"),
+    key("queue.starts", "4", "Instances being started at once; absent = two for each core"),
+    key(
+        "queue.starts_per_function",
+        "4",
+        "Instances of one function being started at once; absent = two for each core",
+    ),
+    key("async.max_attempts", "3", "How often an accepted call is attempted when Flint or the host fails"),
+    key("async.running", "256", "Accepted calls that run at once"),
+    key("async.waiting", "4096", "Accepted calls that wait in memory; the rest waits on disk"),
+    key("async.lease", r#""1min""#, "How long a server that stops answering keeps its calls from others"),
+    key(
+        "async.retry_delay",
+        r#""1s""#,
+        "How long after a failed attempt the next one comes; doubled for each further one",
+    ),
+    key("store.max_age", r#""168h""#, "How long activation records are kept; 0 = at any age"),
+    key(
+        "store.max_size",
+        r#""10GB""#,
+        "How much activation records may take before the oldest are removed; 0 = no bound",
+    ),
+    key(
+        "store.sync",
+        r#""durable""#,
+        "What an acknowledged write survives: durable = a power cut, process-only = the end of the process (for tests)",
+    ),
+    key(
+        "network.dns",
+        r#"["9.9.9.9"]"#,
+        "Name servers for functions with network egress; empty = the host's own where a function can reach them",
+    ),
+    key(
+        "network.allow_private",
+        "false",
+        "Whether functions with network egress reach private addresses (10.0.0.0/8 and the like)",
+    ),
+    key(
+        "sandbox.uid_base",
+        "1600000",
+        "First user id of the range that instances run as; ignored without root",
+    ),
+    key("sandbox.spare_networks", "8", "Empty network namespaces kept ready"),
+    key(
+        "sandbox.recycle",
+        "256",
+        "Ended instances whose cgroup and network are kept for the next instance of the same function",
+    ),
+    key("prepare.max_files", "65536", "Most files in an archive of code"),
+    key("prepare.max_unpacked", r#""512MB""#, "Most bytes in an archive of code, uncompressed"),
+    key("prepare.build_timeout", r#""1min""#, "How long a build step at deploy may take"),
+    key("prepare.build_memory", r#""1GB""#, "Memory for a build step at deploy"),
+    key(
+        "log.filter",
+        r#""info""#,
+        "What is logged: a level, or levels by module, such as info,flint_invoker=debug",
+    ),
+    key("log.format", r#""text""#, "text or json"),
+    key(
+        "metrics.functions",
+        "500",
+        "How many functions have metrics of their own; the others are counted together",
+    ),
+];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::config::Config;
+
+    fn leaves(prefix: &str, value: &serde_json::Value, into: &mut BTreeSet<String>) {
+        match value {
+            serde_json::Value::Object(map) => {
+                for (key, value) in map {
+                    let path = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
+                    leaves(&path, value, into);
+                }
+            }
+            _ => {
+                into.insert(prefix.to_owned());
+            }
+        }
+    }
+
+    #[test]
+    fn every_key_is_listed_and_every_listed_key_exists() {
+        let mut in_types = BTreeSet::new();
+        leaves("", &serde_json::to_value(Config::default()).unwrap(), &mut in_types);
+        let listed: BTreeSet<_> = KEYS.iter().map(|key| key.path.to_owned()).collect();
+        let missing: Vec<_> = in_types.difference(&listed).collect();
+        assert!(missing.is_empty(), "keys without a meaning: {missing:?}");
+        for key in KEYS {
+            let (section, name) = key.path.split_once('.').unwrap();
+            let toml = format!("[{section}]\n{name} = {}", key.example);
+            let parsed: Result<Config, _> = toml::from_str(&toml);
+            assert!(parsed.is_ok(), "{toml}: {}", parsed.unwrap_err());
+        }
+    }
+
+    #[test]
+    fn the_reference_lists_every_key() {
+        let reference = include_str!("../../../../docs/configuration.md");
+        for key in KEYS {
+            assert!(
+                reference.contains(&format!("`{}`", key.path)),
+                "docs/configuration.md does not mention {}",
+                key.path
+            );
+        }
+    }
+}

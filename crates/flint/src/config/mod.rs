@@ -1,0 +1,9 @@
+//! The server's configuration: a file, the environment and the command line, in this order; the later wins.
+
+mod keys;
+mod load;
+mod sections;
+
+pub(crate) use keys::{KEYS, Key};
+pub(crate) use load::{Setting, load};
+pub(crate) use sections::{Config, LogWord, ServerConfig, SyncWord};

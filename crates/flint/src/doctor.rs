@@ -1,0 +1,144 @@
+//! What a host can run, and what it lacks: tried, not guessed.
+
+use std::{fs::File, os::fd::OwnedFd, path::Path, time::Duration};
+
+use anyhow::Context;
+use flint_api_native::resource::{AbilityResource, AbilityState, DoctorReport, RuntimeResource};
+use flint_executor::Executor;
+use flint_executor_process::{ProcessConfig, ProcessExecutor};
+use flint_sandbox::{Launcher, LauncherConfig, Probe, ProbeState, SandboxIo, SandboxSpec};
+use tokio::{task::spawn_blocking, time::timeout};
+
+use crate::config::Config;
+
+/// How long the trial may take.
+const TRIAL: Duration = Duration::from_secs(10);
+
+/// What the host offers, and beyond that what an executor says. Takes some milliseconds and blocks.
+pub(crate) fn abilities(executor: &dyn Executor) -> Vec<AbilityResource> {
+    let mut abilities: Vec<_> = flint_sandbox::probe().into_iter().map(ability_of).collect();
+    for capability in executor.capabilities() {
+        // Runtimes have a list of their own.
+        if capability.name.starts_with("runtime ")
+            || abilities.iter().any(|known| known.name == capability.name)
+        {
+            continue;
+        }
+        let (state, detail, remedy) = match capability.state {
+            Ok(how) => (AbilityState::Works, how, String::new()),
+            Err(missing) => (AbilityState::Missing, "not available".to_owned(), missing),
+        };
+        abilities.push(AbilityResource { name: capability.name, state, detail, remedy });
+    }
+    abilities
+}
+
+fn ability_of(probe: Probe) -> AbilityResource {
+    let state = match probe.state {
+        ProbeState::Available => AbilityState::Works,
+        ProbeState::Limited => AbilityState::Limited,
+        ProbeState::Missing => AbilityState::Missing,
+    };
+    AbilityResource { name: probe.name.to_owned(), state, detail: probe.detail, remedy: probe.remedy }
+}
+
+/// Looks at this host, and runs a program in a sandbox. Leaves nothing behind, and does not disturb a server.
+pub(crate) async fn examine(config: &Config) -> anyhow::Result<DoctorReport> {
+    let scratch = std::env::temp_dir().join(format!("flint-doctor-{}", std::process::id()));
+    std::fs::create_dir_all(&scratch).with_context(|| format!("making {}", scratch.display()))?;
+    let report = examine_in(config, &scratch).await;
+    // What is left would be a few files in the directory for temporary ones.
+    let _ = std::fs::remove_dir_all(&scratch);
+    report
+}
+
+async fn examine_in(config: &Config, scratch: &Path) -> anyhow::Result<DoctorReport> {
+    let mut launcher_config =
+        LauncherConfig::new(scratch.join("sandbox"), format!("doctor{}", std::process::id()));
+    launcher_config.uid_base = config.sandbox.uid_base;
+    let launcher = match Launcher::spawn(launcher_config).await {
+        Ok(launcher) => launcher,
+        Err(error) => {
+            let mut abilities: Vec<_> =
+                spawn_blocking(flint_sandbox::probe).await?.into_iter().map(ability_of).collect();
+            abilities.push(broken("sandbox", error.to_string()));
+            return Ok(DoctorReport { ok: false, abilities, runtimes: Vec::new() });
+        }
+    };
+    let tried = trial(&launcher).await;
+    let process = ProcessConfig::new(scratch.join("prepared"), scratch.join("runtimes"), launcher.clone());
+    let report = match ProcessExecutor::new(process).await {
+        Ok(executor) => {
+            let (mut abilities, runtimes, executor) = spawn_blocking(move || {
+                let (abilities, runtimes) = (abilities(&executor), runtimes(&executor));
+                (abilities, runtimes, executor)
+            })
+            .await?;
+            executor.shutdown().await;
+            let ok = tried.state == AbilityState::Works && runtimes.iter().any(|runtime| runtime.available);
+            abilities.push(tried);
+            DoctorReport { ok, abilities, runtimes }
+        }
+        Err(error) => DoctorReport {
+            ok: false,
+            abilities: vec![tried, broken("executor process", error.to_string())],
+            runtimes: Vec::new(),
+        },
+    };
+    launcher.shutdown().await;
+    Ok(report)
+}
+
+fn broken(name: &str, why: String) -> AbilityResource {
+    AbilityResource {
+        name: name.to_owned(),
+        state: AbilityState::Missing,
+        detail: why,
+        remedy: "run as root, or allow user namespaces to this user (see what is missing above)".to_owned(),
+    }
+}
+
+/// Runs `/bin/true` the way functions are run.
+async fn trial(launcher: &Launcher) -> AbilityResource {
+    let name = "sandbox".to_owned();
+    match timeout(TRIAL, run_true(launcher)).await {
+        Ok(Ok(setup_us)) => AbilityResource {
+            name,
+            state: AbilityState::Works,
+            detail: format!("a program ran in one, set up in {:.1} ms", setup_us as f64 / 1000.0),
+            remedy: String::new(),
+        },
+        Ok(Err(why)) => broken(&name, why),
+        Err(_) => broken(&name, format!("a program did not end within {} s", TRIAL.as_secs())),
+    }
+}
+
+async fn run_true(launcher: &Launcher) -> Result<u64, String> {
+    let null = || {
+        File::options()
+            .write(true)
+            .open("/dev/null")
+            .map(OwnedFd::from)
+            .map_err(|error| format!("/dev/null: {error}"))
+    };
+    let io = SandboxIo { stdin: None, stdout: null()?, stderr: null()?, link: None };
+    let spec = SandboxSpec::new("doctor", vec!["true".to_owned()]);
+    let sandbox = launcher.start(&spec, io).await.map_err(|error| error.to_string())?;
+    let exit = sandbox.wait().await;
+    match exit.status.success() {
+        true => Ok(exit.setup_us),
+        false => Err(format!("a program that does nothing ended with {}", exit.status)),
+    }
+}
+
+fn runtimes(executor: &dyn Executor) -> Vec<RuntimeResource> {
+    let kinds = executor.kinds().into_iter();
+    kinds
+        .map(|runtime| RuntimeResource {
+            kind: runtime.kind.to_string(),
+            default: runtime.default,
+            available: runtime.state.is_ok(),
+            detail: runtime.state.unwrap_or_else(|missing| missing),
+        })
+        .collect()
+}

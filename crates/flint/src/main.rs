@@ -1,0 +1,21 @@
+//! The `flint` binary: the command line, the configuration, and the one place where every part of the server meets.
+#![forbid(unsafe_code)]
+
+mod admin;
+mod bench;
+mod cli;
+mod client;
+mod commands;
+mod config;
+mod doctor;
+mod failure;
+mod output;
+mod package;
+mod server;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    flint_sandbox::launcher_entry();
+    cli::run()
+}

@@ -1,0 +1,34 @@
+//! What a long step is doing.
+
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// A line on stderr that says what is being done; it appears after a second and only on a terminal.
+pub(crate) struct Progress {
+    bar: ProgressBar,
+}
+
+impl Progress {
+    /// Begins with `what`.
+    pub(crate) fn start(what: impl Into<String>) -> Self {
+        let bar = ProgressBar::no_length().with_message(what.into());
+        // The template is constant; were it wrong, the default style would do.
+        let style = ProgressStyle::with_template("{spinner} {msg} ({elapsed})")
+            .unwrap_or_else(|_| ProgressStyle::default_spinner());
+        bar.set_style(style);
+        bar.enable_steady_tick(Duration::from_millis(250));
+        Self { bar }
+    }
+
+    /// Goes on with `what`.
+    pub(crate) fn step(&self, what: impl Into<String>) {
+        self.bar.set_message(what.into());
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}

@@ -1,0 +1,172 @@
+//! What is in a directory or archive.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use ignore::WalkBuilder;
+
+use crate::failure::Failure;
+
+/// Never part of a function: version control, editors, caches of the platform that wrote them, and Flint's own files.
+const LEFT_OUT: &[&str] =
+    &[".git", ".hg", ".svn", ".DS_Store", ".idea", ".vscode", "__pycache__", ".flintignore"];
+/// Left out at the top only.
+const LEFT_OUT_AT_TOP: &[&str] = &["flint.toml", "flint.json"];
+
+/// One thing to pack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    /// Its path in the archive, `/` between segments.
+    pub(crate) name: String,
+    /// Where it is.
+    pub(crate) path: PathBuf,
+    pub(crate) what: What,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum What {
+    Directory,
+    File {
+        executable: bool,
+    },
+    /// A link to something else in the same directory, as it is written.
+    Link(String),
+}
+
+/// A directory's content in order of name, so that the same files always make the same archive.
+#[derive(Debug, Default)]
+pub(crate) struct Contents {
+    pub(crate) entries: Vec<Entry>,
+    /// What was left out that a user might expect: links to outside, sockets, names that are not UTF-8.
+    pub(crate) notes: Vec<String>,
+}
+
+/// What `directory` holds, without what `.flintignore` (written like .gitignore) and [`LEFT_OUT`] name.
+pub(crate) fn of_directory(directory: &Path) -> Result<Contents, Failure> {
+    let root = directory.canonicalize().map_err(|error| cannot_read(directory, &error))?;
+    let mut contents = Contents::default();
+    let mut walk = WalkBuilder::new(&root);
+    walk.standard_filters(false)
+        .add_custom_ignore_filename(".flintignore")
+        .follow_links(false)
+        .filter_entry(|entry| {
+            let name = entry.file_name().to_string_lossy();
+            let name = name.as_ref();
+            entry.depth() == 0
+                || !(LEFT_OUT.contains(&name) || entry.depth() == 1 && LEFT_OUT_AT_TOP.contains(&name))
+        })
+        .sort_by_file_name(|a, b| a.cmp(b));
+    for entry in walk.build() {
+        let entry =
+            entry.map_err(|error| Failure::usage(format!("cannot read {}: {error}", directory.display())))?;
+        if entry.depth() == 0 {
+            continue;
+        }
+        let path = entry.path();
+        let relative = path.strip_prefix(&root).unwrap_or(path);
+        let Some(name) = relative.to_str().map(str::to_owned) else {
+            contents.notes.push(format!("left out {}: its name is not UTF-8", relative.display()));
+            continue;
+        };
+        let meta = fs::symlink_metadata(path).map_err(|error| cannot_read(path, &error))?;
+        let what = if meta.is_dir() {
+            What::Directory
+        } else if meta.is_symlink() {
+            match link_within(&root, path) {
+                Ok(target) => What::Link(target),
+                // A virtual environment's own interpreter: functions run with the host's.
+                Err(_) if name.starts_with("virtualenv/bin/python") => continue,
+                Err(why) => {
+                    contents.notes.push(format!("left out {name}: {why}"));
+                    continue;
+                }
+            }
+        } else if meta.is_file() {
+            What::File { executable: is_executable(&meta) }
+        } else {
+            contents.notes.push(format!("left out {name}: it is neither a file, a directory nor a link"));
+            continue;
+        };
+        contents.entries.push(Entry { name, path: path.to_owned(), what });
+    }
+    Ok(contents)
+}
+
+/// A link's text when it is relative and leads to something that exists within `root`.
+fn link_within(root: &Path, link: &Path) -> Result<String, String> {
+    let target = fs::read_link(link).map_err(|error| error.to_string())?;
+    let shown = target.display().to_string();
+    let resolved = link.canonicalize().map_err(|_| format!("it links to {shown}, which does not exist"))?;
+    if target.is_absolute() || !resolved.starts_with(root) {
+        return Err(format!("it links to {shown}, outside the directory"));
+    }
+    target.to_str().map(str::to_owned).ok_or_else(|| "its target is not UTF-8".to_owned())
+}
+
+pub(crate) fn is_executable(meta: &fs::Metadata) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    meta.is_file() && meta.permissions().mode() & 0o111 != 0
+}
+
+pub(crate) fn cannot_read(path: &Path, error: &io::Error) -> Failure {
+    let failure = Failure::usage(format!("cannot read {}: {error}", path.display()));
+    match error.kind() {
+        io::ErrorKind::NotFound => failure.hint("check the path"),
+        io::ErrorKind::PermissionDenied => failure.hint("check the file's permissions"),
+        _ => failure,
+    }
+}
+
+/// The names in a zip archive.
+pub(crate) fn of_zip(path: &Path, content: &[u8]) -> Result<Vec<String>, Failure> {
+    let archive = zip::ZipArchive::new(io::Cursor::new(content))
+        .map_err(|error| Failure::usage(format!("{} is not a zip archive: {error}", path.display())))?;
+    Ok(archive.file_names().map(str::to_owned).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    #[test]
+    fn a_directory_is_read_in_order_without_what_is_ignored_or_leads_outside() {
+        let outside = tempfile::tempdir().unwrap();
+        fs::write(outside.path().join("secret"), "s").unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str| {
+            let path = dir.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, name).unwrap();
+        };
+        for name in [
+            "z.js",
+            "a/b.js",
+            ".git/config",
+            "flint.toml",
+            "a/flint.toml",
+            "dist/out.js",
+            "notes.md",
+            ".env",
+            "a/__pycache__/x.pyc",
+        ] {
+            write(name);
+        }
+        fs::write(dir.path().join(".flintignore"), "dist/\n*.md\n").unwrap();
+        fs::set_permissions(dir.path().join("z.js"), fs::Permissions::from_mode(0o755)).unwrap();
+        symlink("a/b.js", dir.path().join("inside")).unwrap();
+        symlink("../../../etc/passwd", dir.path().join("relative-out")).unwrap();
+        symlink(outside.path().join("secret"), dir.path().join("absolute-out")).unwrap();
+        symlink("nothing", dir.path().join("dangling")).unwrap();
+
+        let contents = of_directory(dir.path()).unwrap();
+        let names: Vec<_> = contents.entries.iter().map(|entry| entry.name.as_str()).collect();
+        assert_eq!(names, [".env", "a", "a/b.js", "a/flint.toml", "inside", "z.js"]);
+        assert_eq!(contents.entries[4].what, What::Link("a/b.js".into()));
+        assert_eq!(contents.entries[5].what, What::File { executable: true });
+        assert_eq!(contents.notes.len(), 3, "{:?}", contents.notes);
+    }
+}

@@ -1,0 +1,165 @@
+//! Which runtime some code is for, and what it is called.
+
+use std::{borrow::Cow, path::Path};
+
+use flint_model::{CodeFormat, Contract, EntityName};
+
+use crate::failure::Failure;
+
+/// What the look of some code says about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Guess {
+    pub(crate) format: CodeFormat,
+    /// Absent when only the user can know.
+    pub(crate) kind: Option<Cow<'static, str>>,
+    /// Absent: the server's choice for the kind.
+    pub(crate) contract: Option<Contract>,
+}
+
+impl Guess {
+    fn new(format: CodeFormat, kind: Option<&'static str>) -> Self {
+        Self { format, kind: kind.map(Cow::Borrowed), contract: None }
+    }
+}
+
+const NODE: &str = "nodejs:default";
+const PYTHON: &str = "python:default";
+const JAVA: &str = "java:default";
+const NATIVE: &str = "native";
+
+/// By the file's name and first bytes, and for an archive by the names in it.
+pub(crate) fn of_file(path: &Path, content: &[u8], executable: bool) -> Result<Guess, Failure> {
+    let name = path.file_name().map(|name| name.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
+    let extension = name.rsplit_once('.').map(|(_, extension)| extension).unwrap_or_default();
+    let archive_names =
+        |names: Result<Vec<String>, Failure>| names.map(|names| of_names(names.iter().map(String::as_str)));
+    Ok(match extension {
+        "js" | "mjs" | "cjs" => Guess::new(CodeFormat::Source, Some(NODE)),
+        "py" => Guess::new(CodeFormat::Source, Some(PYTHON)),
+        "java" => Guess::new(CodeFormat::Source, Some(JAVA)),
+        "jar" => Guess::new(CodeFormat::Jar, Some(JAVA)),
+        "zip" => Guess {
+            format: CodeFormat::Zip,
+            kind: archive_names(super::contents::of_zip(path, content))?,
+            contract: None,
+        },
+        _ if name.ends_with(".tar.gz") || extension == "tgz" => Guess::new(CodeFormat::TarGz, None),
+        _ if content.starts_with(b"\x7fELF") || content.starts_with(b"#!") || executable => {
+            Guess { contract: Some(Contract::Stdio), ..Guess::new(CodeFormat::Executable, Some(NATIVE)) }
+        }
+        _ => {
+            return Err(Failure::usage(format!("cannot tell what {} is", path.display())).hint(
+                "give a .js, .mjs, .cjs, .py, .java, .jar, .zip or .tar.gz file, a directory, or an executable (`chmod +x`, or a first line like #!/bin/sh)",
+            ));
+        }
+    })
+}
+
+/// By the names at the top of a directory or archive.
+pub(crate) fn of_names<'a>(names: impl Iterator<Item = &'a str>) -> Option<Cow<'static, str>> {
+    let mut virtualenv = None;
+    let (mut node, mut python, mut java, mut native) = (false, false, false, false);
+    for name in names {
+        match name {
+            "package.json" | "index.js" | "index.mjs" | "index.cjs" => node = true,
+            "__main__.py" | "main.py" | "handler.py" => python = true,
+            "exec" | "bootstrap" => native = true,
+            "META-INF/MANIFEST.MF" => java = true,
+            _ if virtualenv.is_none() && name.starts_with("virtualenv/lib/python") => {
+                virtualenv = python_of(name)
+            }
+            _ if !name.contains('/')
+                && (name.ends_with(".class") || name.ends_with(".java") || name.ends_with(".jar")) =>
+            {
+                java = true
+            }
+            _ => {}
+        }
+    }
+    // `exec` is made for this and nothing else; a package.json may also be there for a Python function's tools.
+    match (native, python, node, java) {
+        (true, ..) => Some(NATIVE.into()),
+        // Compiled packages work with the Python that they were made for, and with no other.
+        (_, true, false, _) => Some(virtualenv.map_or(PYTHON.into(), Cow::Owned)),
+        (_, false, true, _) => Some(NODE.into()),
+        (_, false, false, true) => Some(JAVA.into()),
+        _ => None,
+    }
+}
+
+/// The runtime of `virtualenv/lib/python3.11/…`.
+fn python_of(name: &str) -> Option<String> {
+    let version = name.strip_prefix("virtualenv/lib/python")?.split('/').next()?;
+    let numbers = version
+        .split('.')
+        .filter(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()))
+        .count();
+    (numbers == 2 && version.split('.').count() == 2).then(|| format!("python:{version}"))
+}
+
+/// What a directory or archive without a known entry file is refused with.
+pub(crate) fn unknown(path: &Path) -> Failure {
+    Failure::usage(format!("cannot tell from its content which runtime {} is for", path.display())).hint(
+        "say it with --kind (nodejs, python, java, native) or in flint.toml; by itself flint recognises index.js or package.json, __main__.py or main.py, .class or .java files, and an executable named exec",
+    )
+}
+
+/// The function's name when nobody says another: the file's name without its extensions, or the directory's.
+pub(crate) fn name_of(path: &Path) -> Result<String, Failure> {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    // `.` and `..` have no name of their own.
+    let named = absolute.canonicalize().unwrap_or(absolute);
+    let name = named.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let stem = if named.is_dir() { name.as_str() } else { name.trim_end_matches(".tar.gz") };
+    let stem = match stem.rsplit_once('.') {
+        Some((stem, _)) if !named.is_dir() && !stem.is_empty() => stem,
+        _ => stem,
+    };
+    EntityName::parse(stem).map(|name| name.to_string()).map_err(|_| {
+        Failure::usage(format!("'{stem}' cannot be the name of a function: letters, digits, _ @ . & - and inner spaces are allowed"))
+            .hint("choose one with --name")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_recognised_by_extension_then_by_content() {
+        let guess = |name: &str, content: &[u8]| of_file(Path::new(name), content, false);
+        assert_eq!(guess("a.mjs", b"").unwrap(), Guess::new(CodeFormat::Source, Some(NODE)));
+        assert_eq!(guess("A.PY", b"").unwrap().kind.as_deref(), Some(PYTHON));
+        assert_eq!(guess("a.jar", b"").unwrap().format, CodeFormat::Jar);
+        assert_eq!(guess("a.tar.gz", b"").unwrap(), Guess::new(CodeFormat::TarGz, None));
+        let script = guess("run", b"#!/bin/sh\n").unwrap();
+        assert_eq!((script.format, script.contract), (CodeFormat::Executable, Some(Contract::Stdio)));
+        let failure = guess("notes.txt", b"hello").unwrap_err();
+        assert!(failure.message.contains("notes.txt") && failure.hint.is_some());
+        assert!(guess("broken.zip", b"not a zip").is_err());
+    }
+
+    #[test]
+    fn directories_are_recognised_by_their_entry_file() {
+        let of = |names: &[&str]| of_names(names.iter().copied()).map(Cow::into_owned);
+        assert_eq!(of(&["package.json", "lib/x.js"]).as_deref(), Some(NODE));
+        assert_eq!(of(&["__main__.py", "virtualenv/bin/activate"]).as_deref(), Some(PYTHON));
+        assert_eq!(
+            of(&["__main__.py", "virtualenv/lib/python3.11/site-packages/PIL/Image.py"]).as_deref(),
+            Some("python:3.11")
+        );
+        assert_eq!(of(&["__main__.py", "virtualenv/lib/pythonic/x.py"]).as_deref(), Some(PYTHON));
+        assert_eq!(of(&["Main.class"]).as_deref(), Some(JAVA));
+        assert_eq!(of(&["exec"]).as_deref(), Some(NATIVE));
+        assert_eq!(of(&["README.md"]), None);
+        assert_eq!(of(&["main.py", "index.js"]), None, "two entry files: only the user can know");
+    }
+
+    #[test]
+    fn names_come_from_files() {
+        assert_eq!(name_of(Path::new("/x/resize.js")).unwrap(), "resize");
+        assert_eq!(name_of(Path::new("/x/resize.tar.gz")).unwrap(), "resize");
+        assert_eq!(name_of(Path::new("/x/v1.2.js")).unwrap(), "v1.2");
+        assert!(name_of(Path::new("/x/é.js")).is_err());
+    }
+}

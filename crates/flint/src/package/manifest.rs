@@ -1,0 +1,176 @@
+//! `flint.toml` or `flint.json`: what a directory says about the function in it.
+
+use std::{collections::BTreeMap, fs, io, num::NonZeroU32, path::Path};
+
+use flint_model::{Contract, Isolation, Network, Reuse, Start};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::{cli::FunctionArgs, failure::Failure};
+
+/// What a manifest may say. Every key is optional, and an option on the command line wins.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Manifest {
+    name: Option<String>,
+    kind: Option<String>,
+    main: Option<String>,
+    contract: Option<Contract>,
+    isolation: Option<Isolation>,
+    start: Option<Start>,
+    reuse: Option<Reuse>,
+    concurrency: Option<NonZeroU32>,
+    network: Option<Network>,
+    limits: Limits,
+    params: BTreeMap<String, Value>,
+    init_params: BTreeMap<String, Value>,
+    annotations: BTreeMap<String, Value>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Limits {
+    memory: Option<Text>,
+    timeout: Option<Text>,
+    logs: Option<Text>,
+    cpu: Option<Text>,
+}
+
+/// What is written on the command line as a word may be a number here.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(untagged)]
+enum Text {
+    Word(String),
+    Whole(u64),
+    Fraction(f64),
+}
+
+impl Text {
+    fn read<T>(&self, key: &str, parse: impl Fn(&str) -> Result<T, String>) -> Result<T, String> {
+        let text = match self {
+            Self::Word(word) => word.clone(),
+            Self::Whole(number) => number.to_string(),
+            Self::Fraction(number) => number.to_string(),
+        };
+        parse(&text).map_err(|why| format!("limits.{key}: {why}"))
+    }
+}
+
+impl Manifest {
+    /// The manifest in `directory`; an empty one when there is none.
+    pub(crate) fn in_directory(directory: &Path) -> Result<Self, Failure> {
+        let read = |name: &str| match fs::read_to_string(directory.join(name)) {
+            Ok(text) => Ok(Some(text)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(super::contents::cannot_read(&directory.join(name), &error)),
+        };
+        let wrong = |name: &str, why: String| {
+            Failure::usage(format!("{}: {}", directory.join(name).display(), why.trim()))
+                .hint("docs/cli.md lists what a manifest may say")
+        };
+        match (read("flint.toml")?, read("flint.json")?) {
+            (Some(_), Some(_)) => {
+                Err(Failure::usage(format!("{} has both a flint.toml and a flint.json", directory.display()))
+                    .hint("keep one of them"))
+            }
+            (Some(text), None) => Self::from_toml(&text).map_err(|why| wrong("flint.toml", why)),
+            (None, Some(text)) => {
+                serde_json::from_str(&text).map_err(|error| wrong("flint.json", error.to_string()))
+            }
+            (None, None) => Ok(Self::default()),
+        }
+    }
+
+    fn from_toml(text: &str) -> Result<Self, String> {
+        toml::from_str(text).map_err(|error| error.to_string())
+    }
+
+    /// What `args` say, and for the rest this manifest.
+    pub(crate) fn complete(self, args: FunctionArgs) -> Result<FunctionArgs, String> {
+        use crate::cli::{cpu_millis, duration, mebibytes};
+        let merged = |mut ours: BTreeMap<String, Value>, theirs: Vec<(String, Value)>| {
+            ours.extend(theirs);
+            ours.into_iter().collect()
+        };
+        let Limits { memory, timeout, logs, cpu } = self.limits;
+        Ok(FunctionArgs {
+            name: args.name.or(self.name),
+            kind: args.kind.or(self.kind),
+            main: args.main.or(self.main),
+            contract: args.contract.or(self.contract),
+            memory: or_read(args.memory, memory, "memory", mebibytes)?,
+            timeout: or_read(args.timeout, timeout, "timeout", duration)?,
+            logs: or_read(args.logs, logs, "logs", mebibytes)?,
+            cpu: or_read(args.cpu, cpu, "cpu", cpu_millis)?,
+            isolation: args.isolation.or(self.isolation),
+            start: args.start.or(self.start),
+            reuse: args.reuse.or(self.reuse),
+            concurrency: args.concurrency.or(self.concurrency),
+            network: args.network.or(self.network),
+            params: merged(self.params, args.params),
+            init_params: merged(self.init_params, args.init_params),
+            annotations: merged(self.annotations, args.annotations),
+        })
+    }
+}
+
+fn or_read<T>(
+    arg: Option<T>,
+    text: Option<Text>,
+    key: &str,
+    parse: impl Fn(&str) -> Result<T, String>,
+) -> Result<Option<T>, String> {
+    match arg {
+        Some(value) => Ok(Some(value)),
+        None => text.map(|text| text.read(key, parse)).transpose(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_manifest_completes_the_command_line() {
+        let manifest = Manifest::from_toml(
+            "name = 'resize'\nkind = 'nodejs'\ncontract = 'handler'\nparams = { max = 128, by = 'file' }\n\
+             [limits]\nmemory = 512\ntimeout = '90s'\ncpu = 0.5\n",
+        )
+        .unwrap();
+        let args = FunctionArgs {
+            name: Some("mine".into()),
+            params: vec![("max".into(), json!(64))],
+            ..Default::default()
+        };
+        let done = manifest.complete(args).unwrap();
+        assert_eq!((done.name.as_deref(), done.kind.as_deref()), (Some("mine"), Some("nodejs")));
+        assert_eq!(
+            (done.memory, done.timeout, done.cpu),
+            (Some(512), Some(Duration::from_secs(90)), Some(500))
+        );
+        assert_eq!(done.params, [("by".into(), json!("file")), ("max".into(), json!(64))]);
+    }
+
+    #[test]
+    fn wrong_keys_and_values_are_named() {
+        let error = Manifest::from_toml("memroy = 1").unwrap_err();
+        assert!(error.contains("memroy") && error.contains("unknown field"), "{error}");
+        let manifest = Manifest::from_toml("limits = { timeout = 60 }").unwrap();
+        let error = manifest.complete(FunctionArgs::default()).unwrap_err();
+        assert!(error.starts_with("limits.timeout: '60' is not a time"), "{error}");
+        assert!(Manifest::from_toml("start = 'teleport'").is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_the_reader_panic(text in "\\PC{0,120}") {
+            let _ = Manifest::from_toml(&text);
+            let _ = serde_json::from_str::<Manifest>(&text);
+        }
+    }
+}

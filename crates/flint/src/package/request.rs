@@ -1,0 +1,156 @@
+//! A path and what the user says about it, as the request that the API takes.
+
+use std::{fs, path::Path};
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use flint_api_native::resource::{CodeUpload, DeployRequest, LimitsPatch, ParameterResource};
+use flint_model::CodeFormat;
+use serde_json::Value;
+
+use super::{
+    archive,
+    contents::{self, cannot_read, is_executable},
+    kind::{self, Guess},
+    manifest::Manifest,
+};
+use crate::{cli::FunctionArgs, failure::Failure};
+
+/// What will be deployed.
+#[derive(Debug)]
+pub(crate) struct Package {
+    /// Under which name.
+    pub(crate) name: String,
+    pub(crate) request: DeployRequest,
+    /// How many bytes of code.
+    pub(crate) size: usize,
+    /// What the user may want to know.
+    pub(crate) notes: Vec<String>,
+}
+
+/// Packs the file or directory at `path`. Blocks.
+pub(crate) fn package(path: &Path, args: FunctionArgs) -> Result<Package, Failure> {
+    let meta = fs::metadata(path).map_err(|error| cannot_read(path, &error))?;
+    let (code, guess, args, notes) = match meta.is_dir() {
+        true => directory(path, args)?,
+        false => {
+            let code = fs::read(path).map_err(|error| cannot_read(path, &error))?;
+            let guess = kind::of_file(path, &code, is_executable(&meta))?;
+            (code, guess, args, Vec::new())
+        }
+    };
+    if code.is_empty() {
+        return Err(Failure::usage(format!("{} is empty", path.display())));
+    }
+    let Some(kind) = args.kind.clone().or(guess.kind.as_deref().map(str::to_owned)) else {
+        return Err(kind::unknown(path));
+    };
+    let name = match &args.name {
+        Some(name) => name.clone(),
+        None => kind::name_of(path)?,
+    };
+    let size = code.len();
+    Ok(Package { name, request: request(kind, guess, code, args)?, size, notes })
+}
+
+type Read = (Vec<u8>, Guess, FunctionArgs, Vec<String>);
+
+fn directory(path: &Path, args: FunctionArgs) -> Result<Read, Failure> {
+    let args = Manifest::in_directory(path)?
+        .complete(args)
+        .map_err(|why| Failure::usage(format!("{}: {why}", path.join("flint.toml").display())))?;
+    let contents = contents::of_directory(path)?;
+    if contents.entries.is_empty() {
+        return Err(Failure::usage(format!("{} has no files to deploy", path.display()))
+            .hint("look into its .flintignore, or give another directory"));
+    }
+    let kind = kind::of_names(contents.entries.iter().map(|entry| entry.name.as_str()));
+    let guess = Guess { format: CodeFormat::Zip, kind, contract: None };
+    Ok((archive::zip(path, &contents)?, guess, args, contents.notes))
+}
+
+fn request(kind: String, guess: Guess, code: Vec<u8>, args: FunctionArgs) -> Result<DeployRequest, Failure> {
+    let code = match (guess.format, String::from_utf8(code)) {
+        (CodeFormat::Source, Ok(text)) => CodeUpload { format: guess.format, text: Some(text), base64: None },
+        (CodeFormat::Source, Err(error)) => {
+            let at = error.utf8_error().valid_up_to();
+            return Err(Failure::usage(format!("the source is not UTF-8: byte {at} cannot be read"))
+                .hint("save the file as UTF-8"));
+        }
+        (format, Ok(text)) => CodeUpload { format, text: None, base64: Some(STANDARD.encode(text)) },
+        (format, Err(error)) => {
+            CodeUpload { format, text: None, base64: Some(STANDARD.encode(error.as_bytes())) }
+        }
+    };
+    let parameter = |init: bool| move |(key, value): (String, Value)| ParameterResource { key, value, init };
+    Ok(DeployRequest {
+        kind: Some(kind),
+        main: args.main,
+        code: Some(code),
+        contract: args.contract.or(guess.contract),
+        isolation: args.isolation,
+        start: args.start,
+        reuse: args.reuse,
+        network: args.network,
+        limits: LimitsPatch {
+            timeout_ms: args.timeout.map(|timeout| timeout.as_millis() as u64),
+            memory_mb: args.memory,
+            logs_mb: args.logs,
+            concurrency: args.concurrency,
+            cpu_millis: args.cpu,
+            ..LimitsPatch::default()
+        },
+        parameters: args
+            .params
+            .into_iter()
+            .map(parameter(false))
+            .chain(args.init_params.into_iter().map(parameter(true)))
+            .collect(),
+        annotations: args.annotations.into_iter().collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn packed(name: &str, content: &[u8], args: FunctionArgs) -> Result<Package, Failure> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(name);
+        fs::write(&path, content).unwrap();
+        package(&path, args)
+    }
+
+    #[test]
+    fn a_source_file_travels_as_text_and_a_binary_as_base64() {
+        let package = packed("hello.js", b"exports.main = () => 1", FunctionArgs::default()).unwrap();
+        assert_eq!(
+            (package.name.as_str(), package.request.kind.as_deref()),
+            ("hello", Some("nodejs:default"))
+        );
+        assert_eq!(package.request.code.unwrap().text.as_deref(), Some("exports.main = () => 1"));
+        let package =
+            packed("Hello.jar", b"PK..", FunctionArgs { kind: Some("java".into()), ..Default::default() })
+                .unwrap();
+        assert_eq!(package.request.kind.as_deref(), Some("java"));
+        assert_eq!(package.request.code.unwrap().base64.as_deref(), Some("UEsuLg=="));
+    }
+
+    #[test]
+    fn what_cannot_be_deployed_is_refused_with_the_cause() {
+        let message = |result: Result<Package, Failure>| result.unwrap_err().message;
+        assert!(message(packed("a.js", b"", FunctionArgs::default())).ends_with("is empty"));
+        assert!(message(packed("a.py", b"\xff\xfe", FunctionArgs::default())).contains("not UTF-8"));
+        assert!(
+            message(package(Path::new("/nowhere/a.js"), FunctionArgs::default())).contains("/nowhere/a.js")
+        );
+        let dir = tempfile::tempdir().unwrap();
+        assert!(message(package(dir.path(), FunctionArgs::default())).contains("no files"));
+        fs::write(dir.path().join("data.bin"), "x").unwrap();
+        assert!(message(package(dir.path(), FunctionArgs::default())).contains("which runtime"));
+        fs::write(dir.path().join("flint.toml"), "kind = 'python'\nname = 'x'").unwrap();
+        assert_eq!(
+            package(dir.path(), FunctionArgs::default()).unwrap().request.kind.as_deref(),
+            Some("python")
+        );
+    }
+}

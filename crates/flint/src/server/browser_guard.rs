@@ -1,0 +1,75 @@
+//! While the well-known guest key works, a page of any web site that a local browser shows could use it: the key is public, and
+//! the API allows every origin. So a request that comes from, or believes to go to, another site is refused then.
+
+use axum::{
+    body::Body,
+    http::{HeaderMap, HeaderValue, StatusCode, Uri, header},
+    response::Response,
+};
+use serde_json::json;
+
+const MESSAGE: &str = "while the guest key works, only this machine's own pages and tools may ask";
+const HINT: &str = "call the server as 127.0.0.1 or localhost; for other sites and names let it listen on another address, where keys are your own";
+
+/// The refusal in the front's own form, unless the request is one of this machine's own.
+pub(super) fn refusal(headers: &HeaderMap, native: bool) -> Option<Response> {
+    let origin = headers.get(header::ORIGIN).filter(|origin| !is_local_origin(origin));
+    // A name of another site that resolves to this machine makes that site's pages look like its own.
+    let host = headers.get(header::HOST).filter(|host| !is_local_host(host));
+    origin.or(host)?;
+    let body = match native {
+        true => json!({ "error": { "code": "foreign_origin", "message": MESSAGE, "hint": HINT } }),
+        false => json!({ "error": format!("{MESSAGE}: {HINT}"), "code": "foreign_origin" }),
+    };
+    let mut response = Response::new(Body::from(body.to_string()));
+    *response.status_mut() = StatusCode::FORBIDDEN;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    Some(response)
+}
+
+fn is_local_origin(origin: &HeaderValue) -> bool {
+    let uri = origin.to_str().ok().and_then(|text| text.parse::<Uri>().ok());
+    uri.and_then(|uri| uri.host().map(is_local_name)).unwrap_or(false)
+}
+
+fn is_local_host(host: &HeaderValue) -> bool {
+    let authority = host.to_str().ok().and_then(|text| text.parse::<axum::http::uri::Authority>().ok());
+    authority.is_some_and(|authority| is_local_name(authority.host()))
+}
+
+fn is_local_name(name: &str) -> bool {
+    let name = name.trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase();
+    name == "localhost"
+        || name.ends_with(".localhost")
+        || name.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_refused(name: header::HeaderName, value: &'static str) -> bool {
+        refusal(&HeaderMap::from_iter([(name, HeaderValue::from_static(value))]), true).is_some()
+    }
+
+    #[test]
+    fn only_this_machines_pages_and_tools_may_ask() {
+        assert!(refusal(&HeaderMap::new(), false).is_none());
+        for local in
+            ["http://127.0.0.1:3233", "http://localhost", "http://[::1]:80", "https://app.localhost:1"]
+        {
+            assert!(!is_refused(header::ORIGIN, local), "{local}");
+        }
+        for foreign in
+            ["https://example.com", "null", "http://127.0.0.1.example.com", "http://localhost.evil", "?"]
+        {
+            assert!(is_refused(header::ORIGIN, foreign), "{foreign}");
+        }
+        for local in ["127.0.0.1:3233", "localhost:3233", "[::1]:3233", "guest.localhost"] {
+            assert!(!is_refused(header::HOST, local), "{local}");
+        }
+        for foreign in ["rebound.example:3233", "127.0.0.1.nip.io", "10.0.0.1"] {
+            assert!(is_refused(header::HOST, foreign), "{foreign}");
+        }
+    }
+}

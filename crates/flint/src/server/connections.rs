@@ -1,0 +1,120 @@
+//! Accepting connections and serving requests on them: hyper without layers in between.
+
+use std::{convert::Infallible, sync::Arc, time::Duration};
+
+use axum::{Router, body::Body, extract::Request, response::Response};
+use flint_controller::Controller;
+use hyper::{body::Incoming, server::conn::http1};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::{Semaphore, oneshot},
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tower::Service;
+
+use super::browser_guard;
+use crate::config::ServerConfig;
+
+/// After a failed accept (out of file descriptors, mostly), so that the loop does not spin.
+const PAUSE: Duration = Duration::from_millis(50);
+/// How long connections have for their last answer once all calls are over.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// Both fronts: who answers is decided by the path alone.
+#[derive(Clone)]
+pub(super) struct Fronts {
+    pub(super) native: Router,
+    pub(super) openwhisk: Router,
+    pub(super) controller: Arc<Controller>,
+    /// Whether the well-known guest key works.
+    pub(super) guest: bool,
+}
+
+impl Fronts {
+    async fn answer(mut self, request: hyper::Request<Incoming>) -> Result<Response, Infallible> {
+        let path = request.uri().path();
+        let native =
+            path == "/v1" || path.starts_with("/v1/") || matches!(path, "/health" | "/ready" | "/metrics");
+        if self.guest
+            && let Some(refusal) = browser_guard::refusal(request.headers(), native)
+        {
+            return Ok(refusal);
+        }
+        let request: Request = request.map(Body::new);
+        let response =
+            if native { self.native.call(request).await } else { self.openwhisk.call(request).await };
+        if native && let Ok(response) = &response {
+            self.controller.metrics().http_request("native", response.status().as_u16());
+        }
+        response
+    }
+}
+
+/// Serves until `closed` resolves; then no connection is accepted, and each ends after the request it is serving.
+pub(super) async fn serve(
+    listener: TcpListener,
+    fronts: Fronts,
+    config: ServerConfig,
+    mut closed: oneshot::Receiver<()>,
+) {
+    let slots = Arc::new(Semaphore::new(config.max_connections.clamp(1, Semaphore::MAX_PERMITS)));
+    let (tasks, ending) = (TaskTracker::new(), CancellationToken::new());
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new())
+        .header_read_timeout(config.header_timeout)
+        .keep_alive(true)
+        // hyper's own minimum is 8 KB.
+        .max_buf_size(usize::try_from(config.max_header.as_u64()).unwrap_or(usize::MAX).max(8192));
+    loop {
+        // The semaphore is never closed.
+        let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { break };
+        let stream = tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    tracing::warn!(%error, "a connection was not accepted");
+                    tokio::time::sleep(PAUSE).await;
+                    continue;
+                }
+            },
+            _ = &mut closed => break,
+        };
+        let connection = connection(http.clone(), stream, fronts.clone(), ending.clone());
+        tasks.spawn(async move {
+            connection.await;
+            drop(slot);
+        });
+    }
+    drop(listener);
+    ending.cancel();
+    tasks.close();
+    tasks.wait().await;
+}
+
+async fn connection(http: http1::Builder, stream: TcpStream, fronts: Fronts, ending: CancellationToken) {
+    // Best effort: without it small answers only wait a little longer.
+    let _ = stream.set_nodelay(true);
+    let service = hyper::service::service_fn(move |request| fronts.clone().answer(request));
+    let serving = http.serve_connection(TokioIo::new(stream), service);
+    tokio::pin!(serving);
+    let served = tokio::select! {
+        served = serving.as_mut() => served,
+        () = ending.cancelled() => {
+            serving.as_mut().graceful_shutdown();
+            serving.await
+        }
+    };
+    if let Err(error) = served {
+        // The other side's doing: it went away, or does not speak HTTP.
+        tracing::debug!(%error, "a connection ended early");
+    }
+}
+
+/// Waits for the end of [`serve`] after the calls are over.
+pub(super) async fn join(serving: tokio::task::JoinHandle<()>) {
+    let abort = serving.abort_handle();
+    if tokio::time::timeout(LAST_WORDS, serving).await.is_err() {
+        abort.abort();
+    }
+}

@@ -1,0 +1,65 @@
+//! `flint up`: every part of the server, put together and taken apart.
+
+mod address;
+mod banner;
+mod browser_guard;
+mod connections;
+mod data_dir;
+mod notify;
+mod operator;
+mod parts;
+mod stop;
+mod tap;
+
+pub(crate) use data_dir::{explain_store, open_store};
+pub(crate) use operator::OperatorFile;
+pub(crate) use parts::offline_api;
+
+use anyhow::Context;
+use tokio::sync::oneshot;
+use tracing::info;
+
+use crate::{config::Config, failure::Exit};
+
+/// Runs the server until it is told to stop.
+pub(crate) async fn up(config: Config) -> anyhow::Result<Exit> {
+    // Signals are caught from here on: a stop during the start goes through the same clean-up.
+    let mut signals = stop::Signals::listen().context("listening for signals")?;
+    let address = address::Listen::parse(&config.server.listen)?;
+    // Before anything is made: a busy port is the commonest reason why a server does not start.
+    let listener = address.bind().await?;
+    let made = data_dir::Made::in_case_of_failure(&config.server.data_dir);
+    let started = tokio::select! {
+        started = parts::Parts::start(&config, listener.local_addr()?) => started,
+        signal = signals.next() => {
+            info!(signal, "stopped during the start");
+            return Ok(Exit::Ok);
+        }
+    };
+    let parts = match started {
+        Ok(parts) => parts,
+        Err(error) => {
+            made.remove();
+            return Err(error);
+        }
+    };
+    made.keep();
+    let (closing, closed) = oneshot::channel::<()>();
+    let serving = tokio::spawn(connections::serve(listener, parts.service(), config.server.clone(), closed));
+    banner::print(&parts, &config);
+    notify::ready();
+
+    let signal = signals.next().await;
+    info!(signal, "stopping: running calls have {:?}", config.server.drain_timeout);
+    notify::stopping();
+    drop(closing);
+    tokio::select! {
+        () = parts.shutdown(config.server.drain_timeout, serving) => info!("stopped"),
+        signal = signals.next() => {
+            // The launcher ends with this process, and every sandbox with it; the next start sweeps.
+            tracing::warn!(signal, "stopping now: calls that run are lost");
+            return Ok(Exit::Local);
+        }
+    }
+    Ok(Exit::Ok)
+}

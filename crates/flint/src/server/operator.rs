@@ -1,0 +1,105 @@
+//! The operator's key, and where the server is: `operator.json` in the data directory, for its owner's eyes only. Who can read it
+//! may do everything with the data anyway.
+
+use std::{
+    fs, io,
+    io::Write,
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+};
+
+use flint_model::{ApiKey, KeyId};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::failure::Failure;
+
+const FILE: &str = "operator.json";
+
+/// What the file says.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct OperatorFile {
+    /// The operator's key, `uuid:secret`.
+    key: String,
+    /// Where the server answers; absent while none runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) url: Option<String>,
+}
+
+impl OperatorFile {
+    /// Reads it; `None` when there is none.
+    pub(crate) fn read(data_dir: &Path) -> Result<Option<Self>, Failure> {
+        let path = data_dir.join(FILE);
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => {
+                return Err(Failure::local(format!("cannot read {}: {error}", path.display()))
+                    .hint("only the user that runs the server may manage it; try it as that user"));
+            }
+        };
+        let wrong = || {
+            Failure::local(format!("{} is not what Flint wrote", path.display()))
+                .hint("remove it; the next start makes a new key")
+        };
+        let file: Self = serde_json::from_str(&text).map_err(|_| wrong())?;
+        ApiKey::parse(&file.key).is_some().then_some(Some(file)).ok_or_else(wrong)
+    }
+
+    /// Reads it, or makes one with a new key.
+    pub(crate) fn read_or_make(data_dir: &Path) -> Result<Self, Failure> {
+        if let Some(file) = Self::read(data_dir)? {
+            return Ok(file);
+        }
+        // Two random UUIDs without hyphens are 64 characters, of which 244 bits are random.
+        let secret = format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple());
+        let key = ApiKey { id: KeyId(Uuid::new_v4()), secret };
+        let file = Self { key: key.expose(), url: None };
+        file.write(data_dir)?;
+        Ok(file)
+    }
+
+    /// Writes it in one step.
+    pub(crate) fn write(&self, data_dir: &Path) -> Result<(), Failure> {
+        let path: PathBuf = data_dir.join(FILE);
+        let new = data_dir.join(format!("{FILE}.new"));
+        let written = fs::OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&new)
+            .and_then(|mut file| file.write_all(&serde_json::to_vec(self).unwrap_or_default()))
+            .and_then(|()| fs::rename(&new, &path));
+        written.map_err(|error| Failure::local(format!("cannot write {}: {error}", path.display())))
+    }
+
+    /// The key as clients send it.
+    pub(crate) fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// The key as the API checks it.
+    pub(crate) fn api_key(&self) -> Option<ApiKey> {
+        ApiKey::parse(&self.key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn the_key_stays_and_is_for_its_owner_only() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(OperatorFile::read(dir.path()).unwrap().is_none());
+        let made = OperatorFile::read_or_make(dir.path()).unwrap();
+        assert_eq!(OperatorFile::read_or_make(dir.path()).unwrap().key(), made.key());
+        assert!(made.api_key().is_some());
+        assert_eq!(fs::metadata(dir.path().join(FILE)).unwrap().permissions().mode() & 0o777, 0o600);
+        fs::write(dir.path().join(FILE), "{}").unwrap();
+        assert!(OperatorFile::read(dir.path()).is_err());
+    }
+}

@@ -1,0 +1,273 @@
+//! The composition root: every part of the server, who gets which, and in what order they come and go.
+
+use std::{
+    hash::{DefaultHasher, Hash, Hasher},
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use anyhow::Context;
+use async_trait::async_trait;
+use axum::Router;
+use flint_api_native::{ActivationFeed, Maintenance, NativeConfig};
+use flint_api_openwhisk::FrontConfig;
+use flint_controller::{Controller, ControllerConfig, Stores};
+use flint_executor::Executor;
+use flint_executor_process::{ProcessConfig, ProcessExecutor, UnpackLimits};
+use flint_invoker::{Invoker, InvokerConfig};
+use flint_sandbox::{Launcher, LauncherConfig, SweepReport};
+use flint_scheduler::{Scheduler, SchedulerConfig};
+use flint_store_sqlite::SqliteStore;
+use flint_telemetry::MetricsConfig;
+use tokio::task::{JoinHandle, spawn_blocking};
+use tracing::{info, warn};
+
+use super::{
+    connections::{self, Fronts},
+    data_dir::open_store,
+    operator::OperatorFile,
+    tap::TappedLog,
+};
+use crate::{
+    config::Config,
+    doctor,
+    failure::{Exit, Failure},
+};
+
+/// A running server.
+pub(super) struct Parts {
+    pub(super) controller: Arc<Controller>,
+    /// Where it answers.
+    pub(super) url: String,
+    /// Whether the guest key works.
+    pub(super) guest: bool,
+    fronts: Fronts,
+    feed: ActivationFeed,
+    store: Arc<SqliteStore>,
+    launcher: Launcher,
+    data_dir: PathBuf,
+    operator: OperatorFile,
+}
+
+impl Parts {
+    /// Brings up everything in order. What was brought up before a failure is taken down again.
+    pub(super) async fn start(config: &Config, bound: SocketAddr) -> anyhow::Result<Self> {
+        let store = Arc::new(open_store(config).await?);
+        let data_dir =
+            std::fs::canonicalize(&config.server.data_dir).context("finding the data directory")?;
+        let launcher = launch(config, &data_dir).await?;
+        let started = Self::with_launcher(config, bound, store, data_dir, launcher.clone()).await;
+        if started.is_err() {
+            launcher.shutdown().await;
+        }
+        started
+    }
+
+    async fn with_launcher(
+        config: &Config,
+        bound: SocketAddr,
+        store: Arc<SqliteStore>,
+        data_dir: PathBuf,
+        launcher: Launcher,
+    ) -> anyhow::Result<Self> {
+        let (guest, url) = (bound.ip().is_loopback(), url_of(bound));
+        let executor: Arc<dyn Executor> =
+            Arc::new(ProcessExecutor::new(process_config(config, &data_dir, &url, launcher.clone())).await?);
+        let abilities = {
+            let executor = Arc::clone(&executor);
+            spawn_blocking(move || doctor::abilities(&*executor)).await.context("looking at the host")?
+        };
+        let invoker_config = InvokerConfig { pool: config.pool.clone() };
+        let invoker = Invoker::new(invoker_config, vec![Arc::clone(&executor)], store.blobs());
+        let scheduler = Scheduler::new(SchedulerConfig { queue: config.queue.clone() }, Arc::clone(&invoker));
+        let feed = ActivationFeed::default();
+        let stores = Stores {
+            activations: Arc::new(TappedLog { log: store.activations(), feed: feed.clone() }),
+            ..stores_of(&store)
+        };
+        let controller = Controller::new(controller_config(config, guest, &url), stores, scheduler, invoker);
+        let begun = begin(&controller, guest, &data_dir, &url).await;
+        let operator = match begun {
+            Ok(operator) => operator,
+            Err(error) => {
+                controller.shutdown(Duration::ZERO).await;
+                return Err(error);
+            }
+        };
+        let native = flint_api_native::router(
+            Arc::clone(&controller),
+            NativeConfig {
+                operator: operator.api_key(),
+                open_metrics: guest,
+                feed: feed.clone(),
+                abilities,
+                executors: vec![executor],
+                maintenance: Some(Arc::new(Data(Arc::clone(&store)))),
+            },
+        );
+        let openwhisk = flint_api_openwhisk::router(Arc::clone(&controller), front_config());
+        let fronts = Fronts { native, openwhisk, controller: Arc::clone(&controller), guest };
+        Ok(Self { controller, url, guest, fronts, feed, store, launcher, data_dir, operator })
+    }
+
+    /// What answers requests.
+    pub(super) fn service(&self) -> Fronts {
+        self.fronts.clone()
+    }
+
+    /// Ends everything in order: no further calls, the running ones (at most `within`), connections, records, sandboxes.
+    pub(super) async fn shutdown(self, within: Duration, serving: JoinHandle<()>) {
+        let Self { controller, fronts, feed, store, launcher, data_dir, mut operator, .. } = self;
+        feed.close();
+        controller.shutdown(within).await;
+        connections::join(serving).await;
+        drop((fronts, controller));
+        let closed = match Arc::into_inner(store) {
+            Some(store) => store.close().await,
+            // Somebody still reads; dropping the last handle closes it.
+            None => Ok(()),
+        };
+        if let Err(error) = closed {
+            warn!(%error, "the last records may not be written");
+        }
+        launcher.shutdown().await;
+        operator.url = None;
+        if let Err(error) = operator.write(&data_dir) {
+            warn!(%error, "operator.json still says where the server was");
+        }
+    }
+}
+
+/// Takes over the data: nobody is let in from outside before there is a key of their own.
+async fn begin(
+    controller: &Arc<Controller>,
+    guest: bool,
+    data_dir: &Path,
+    url: &str,
+) -> anyhow::Result<OperatorFile> {
+    if !guest && !controller.has_own_keys().await? {
+        return Err(Failure::new(
+            Exit::Usage,
+            "no_keys",
+            format!("others can reach {url}, and no key exists yet: the guest key is public and works on loopback only"),
+        )
+        .hint(format!("flint namespace create NAME --data-dir {}", data_dir.display()))
+        .into());
+    }
+    let mut operator = OperatorFile::read_or_make(data_dir)?;
+    operator.url = Some(url.to_owned());
+    operator.write(data_dir)?;
+    controller.start().await?;
+    Ok(operator)
+}
+
+/// The launcher of this data directory's sandboxes, once those of an earlier life are gone.
+async fn launch(config: &Config, data_dir: &Path) -> anyhow::Result<Launcher> {
+    let state_dir = data_dir.join("sandbox");
+    let swept = {
+        let state_dir = state_dir.clone();
+        spawn_blocking(move || flint_sandbox::sweep(&state_dir)).await.context("sweeping")?
+    };
+    for problem in &swept.problems {
+        warn!("left behind by an earlier server and not removed: {problem}");
+    }
+    if (SweepReport { problems: Vec::new(), ..swept.clone() }) != SweepReport::default() {
+        info!(?swept, "removed what an earlier server left behind");
+    }
+    // The same directory has the same name in every life, so that a later one finds what an earlier one left.
+    let mut name = DefaultHasher::new();
+    data_dir.hash(&mut name);
+    let launcher = LauncherConfig {
+        dns: config.network.dns.clone(),
+        allow_private: config.network.allow_private,
+        spare_networks: config.sandbox.spare_networks,
+        recycle_limit: config.sandbox.recycle,
+        uid_base: config.sandbox.uid_base,
+        ..LauncherConfig::new(state_dir, format!("{:016x}", name.finish()))
+    };
+    Launcher::spawn(launcher).await.map_err(|error| {
+        Failure::new(Exit::Local, "no_sandbox", error.to_string())
+            .hint("`flint doctor` shows what this host lacks")
+            .into()
+    })
+}
+
+fn process_config(config: &Config, data_dir: &Path, url: &str, launcher: Launcher) -> ProcessConfig {
+    let prepare = &config.prepare;
+    ProcessConfig {
+        api_host: Some(url.to_owned()),
+        unpack: UnpackLimits { entries: prepare.max_files, bytes: prepare.max_unpacked },
+        build_timeout: prepare.build_timeout,
+        build_memory: prepare.build_memory,
+        ..ProcessConfig::new(data_dir.join("prepared"), data_dir.join("runtimes"), launcher)
+    }
+}
+
+fn controller_config(config: &Config, guest: bool, url: &str) -> ControllerConfig {
+    ControllerConfig {
+        limits: config.limits.config(),
+        defaults: config.defaults.limits(),
+        asynchronous: config.asynchronous.clone(),
+        guest,
+        api_host: url.to_owned(),
+        credential_ttl: config.server.credential_ttl,
+        collect_every: config.server.collect_every,
+        metrics: MetricsConfig { max_functions: config.metrics.functions },
+    }
+}
+
+/// What OpenWhisk's clients show as the server's build.
+fn front_config() -> FrontConfig {
+    let default = FrontConfig::default();
+    FrontConfig {
+        build_number: option_env!("FLINT_COMMIT").map_or(default.build_number, str::to_owned),
+        ..default
+    }
+}
+
+fn stores_of(store: &SqliteStore) -> Stores {
+    Stores {
+        catalog: store.catalog(),
+        activations: store.activations(),
+        queue: store.queue(),
+        blobs: store.blobs(),
+    }
+}
+
+/// How others reach it: every interface is this machine's name to itself.
+fn url_of(bound: SocketAddr) -> String {
+    match bound.ip().is_unspecified() {
+        true => format!("http://127.0.0.1:{}", bound.port()),
+        false => format!("http://{bound}"),
+    }
+}
+
+/// The data as a whole.
+struct Data(Arc<SqliteStore>);
+
+#[async_trait]
+impl Maintenance for Data {
+    async fn backup(&self, to: PathBuf) -> Result<(usize, u64), String> {
+        let copied = self.0.backup(&to, |_| {}).await.map_err(|error| error.to_string())?;
+        Ok((copied.files, copied.bytes))
+    }
+}
+
+/// The API on data that no server uses: for administration before the first start. It runs no functions.
+pub(crate) fn offline_api(config: &Config, store: &SqliteStore, operator: &OperatorFile) -> Router {
+    let invoker = Invoker::new(InvokerConfig::default(), Vec::new(), store.blobs());
+    let scheduler = Scheduler::new(SchedulerConfig::default(), Arc::clone(&invoker));
+    let controller =
+        Controller::new(controller_config(config, false, ""), stores_of(store), scheduler, invoker);
+    let native = NativeConfig {
+        operator: operator.api_key(),
+        open_metrics: false,
+        feed: ActivationFeed::default(),
+        abilities: Vec::new(),
+        executors: Vec::new(),
+        maintenance: None,
+    };
+    flint_api_native::router(controller, native)
+}

@@ -1,0 +1,124 @@
+//! An instance in the pool.
+
+use std::sync::{
+    Arc, Mutex, PoisonError,
+    atomic::{AtomicBool, AtomicU64, Ordering},
+};
+
+use flint_executor::Instance;
+use flint_model::{ByteSize, Function, InstanceId, Reuse};
+use tokio::sync::Notify;
+
+use crate::{InstanceKey, StartReport, freeze::Freeze};
+
+/// An instance in the pool. What is decided about it is decided under the pool's lock; what is kept here can be read, and
+/// noted, without.
+pub(crate) struct Entry {
+    pub(crate) id: InstanceId,
+    pub(crate) key: Arc<InstanceKey>,
+    pub(crate) function: Arc<Function>,
+    pub(crate) instance: Arc<dyn Instance>,
+    /// Calls it serves at once.
+    pub(crate) slots: u32,
+    /// Whether it has the processor.
+    pub(crate) freeze: Freeze,
+    /// Tells its keeper to stop it.
+    pub(crate) retire: Notify,
+    /// It serves no further call: it is broken, has ended, or is to be stopped.
+    condemned: AtomicBool,
+    /// Its function was updated or deleted: it serves the calls that were waiting for it, and then none.
+    outdated: AtomicBool,
+    /// It has been given a call.
+    called: AtomicBool,
+    /// It served a call since its memory was last measured.
+    used: AtomicBool,
+    /// The most memory that was seen.
+    peak: AtomicU64,
+    /// How it was started, until its first call takes that.
+    report: Mutex<Option<Box<StartReport>>>,
+}
+
+impl Entry {
+    pub(crate) fn new(
+        key: Arc<InstanceKey>,
+        function: Arc<Function>,
+        instance: Arc<dyn Instance>,
+        report: StartReport,
+        id: InstanceId,
+    ) -> Self {
+        Self {
+            id,
+            slots: slots(&function),
+            key,
+            function,
+            instance,
+            freeze: Freeze::default(),
+            retire: Notify::new(),
+            condemned: AtomicBool::new(false),
+            outdated: AtomicBool::new(false),
+            called: AtomicBool::new(false),
+            used: AtomicBool::new(true),
+            peak: AtomicU64::new(0),
+            report: Mutex::new(Some(Box::new(report))),
+        }
+    }
+
+    pub(crate) fn condemn(&self) {
+        self.condemned.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_condemned(&self) -> bool {
+        self.condemned.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn mark_outdated(&self) {
+        self.outdated.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_outdated(&self) -> bool {
+        self.outdated.load(Ordering::Relaxed)
+    }
+
+    /// Whether one call is all that it serves.
+    pub(crate) fn is_single_use(&self) -> bool {
+        self.function.strategy.reuse == Reuse::Never
+    }
+
+    /// Notes that it is given a call. `true` when that is not the first one.
+    pub(crate) fn mark_called(&self) -> bool {
+        self.called.load(Ordering::Relaxed) || self.called.swap(true, Ordering::Relaxed)
+    }
+
+    pub(crate) fn mark_used(&self) {
+        self.used.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it served a call since this was last asked.
+    pub(crate) fn take_used(&self) -> bool {
+        self.used.swap(false, Ordering::Relaxed)
+    }
+
+    pub(crate) fn note_memory(&self, memory: ByteSize) {
+        self.peak.fetch_max(memory.as_u64(), Ordering::Relaxed);
+    }
+
+    pub(crate) fn peak(&self) -> u64 {
+        self.peak.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn take_report(&self) -> Option<Box<StartReport>> {
+        self.report.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    pub(crate) fn put_report(&self, report: Box<StartReport>) {
+        *self.report.lock().unwrap_or_else(PoisonError::into_inner) = Some(report);
+    }
+}
+
+/// Calls that an instance of `function` serves at once: what its owner asked for, as far as its strategy can.
+pub(crate) fn slots(function: &Function) -> u32 {
+    match function.strategy.reuse {
+        Reuse::Never => 1,
+        Reuse::Warm => function.limits.concurrency.min(function.strategy.concurrency).get(),
+    }
+}

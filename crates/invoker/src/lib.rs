@@ -1,0 +1,36 @@
+//! One node: the pool of instances and what a call meets there.
+//!
+//! [`Invoker`] is what a scheduler uses: [`Invoker::take`] gives a [`Lease`] on an idle instance, [`Invoker::reserve`] and
+//! [`Invoker::start`] make a new one. Whom to serve first, and when another instance is worth its start, is for the scheduler to
+//! decide; what an instance costs, and which idle one has to go, is decided here.
+
+#![forbid(unsafe_code)]
+
+mod config;
+mod entry;
+mod freeze;
+mod host_memory;
+mod invoker;
+mod job;
+mod keeper;
+mod key;
+mod lease;
+mod pool;
+mod preparing;
+mod prewarm;
+mod shared;
+mod start;
+mod stats;
+#[cfg(feature = "testing")]
+pub mod testing;
+pub mod units;
+mod upkeep;
+
+pub use config::{InvokerConfig, PoolConfig};
+pub use invoker::Invoker;
+pub use job::{Before, Job, Outcome, Ran, Refusal, StreamEnd};
+pub use key::InstanceKey;
+pub use lease::{Lease, OVERDUE, StartReport};
+pub use pool::Shortage;
+pub use start::{Permit, StartError, StartFor};
+pub use stats::{FunctionInstances, InstanceCounts, InvokerStats, Totals};

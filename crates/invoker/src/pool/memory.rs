@@ -1,0 +1,287 @@
+//! Who may use how much memory, and who has to give some back.
+//!
+//! An instance is charged what its function's instances were last seen to need (a fixed guess before the first measurement, never
+//! more than the function's limit) until it is measured itself. When the budget is used up, a start takes the memory of idle
+//! instances, the namespace that has most first, and within that namespace the one not called for the longest time. A
+//! namespace may take from another one that would still have at least as much, or what nobody has used for a while;
+//! so no namespace loses its warm instances to one that already has more.
+
+use std::{collections::HashMap, sync::Arc};
+
+use flint_model::{ByteSize, FunctionLimits, InstanceId, NamespaceName};
+use tokio::time::Instant;
+
+use super::{Function, Phase, Pool, Record};
+use crate::InstanceKey;
+
+/// The least an instance is charged.
+const LEAST_CHARGE: u64 = 1 << 20;
+
+/// How far instances that are being stopped may take the pool beyond its budget: one tenth of it.
+const DYING_SHARE: u64 = 10;
+
+/// What is missing to start an instance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shortage {
+    /// Its function has as many as it may have.
+    Instances {
+        /// How many.
+        limit: u32,
+    },
+    /// The memory is used by instances that serve calls, or that must not be taken from their owner.
+    Memory {
+        /// How much is needed.
+        needed: ByteSize,
+        /// How much of the budget is in use.
+        used: ByteSize,
+    },
+    /// Instances are being stopped that have to be gone first.
+    Stopping {
+        /// How many.
+        instances: usize,
+    },
+    /// The pool is closed.
+    Closed,
+}
+
+impl Pool {
+    /// What a new instance is charged before it is measured.
+    fn estimate(&self, key: &InstanceKey, limits: &FunctionLimits) -> u64 {
+        let peak = self.functions.get(key).map_or(0, |function| function.peak);
+        let guess = if peak > 0 { peak } else { self.start_charge };
+        guess.min(limits.memory.as_u64()).max(LEAST_CHARGE)
+    }
+
+    /// Takes the memory for one more instance, if need be from idle ones. Says how many of those are stopped for it, also
+    /// when their memory has to be waited for, and the new instance's id.
+    pub(crate) fn reserve(
+        &mut self,
+        key: &Arc<InstanceKey>,
+        limits: &FunctionLimits,
+        now: Instant,
+    ) -> (usize, Result<InstanceId, Shortage>) {
+        let charge = self.estimate(key, limits);
+        match self.make_room(key, charge, limits, now) {
+            Ok(evicted) if self.live + self.dying + self.prewarmed + charge > self.hard_limit() => {
+                (evicted, Err(Shortage::Stopping { instances: self.dying_count }))
+            }
+            Ok(evicted) => (evicted, Ok(self.insert(key, charge, now))),
+            Err(shortage) => (0, Err(shortage)),
+        }
+    }
+
+    /// The budget and what dying instances may use beyond it.
+    fn hard_limit(&self) -> u64 {
+        self.budget + self.budget / DYING_SHARE
+    }
+
+    /// Stops idle instances until `charge` fits beside those that start and live. Says how many.
+    fn make_room(
+        &mut self,
+        key: &InstanceKey,
+        charge: u64,
+        limits: &FunctionLimits,
+        now: Instant,
+    ) -> Result<usize, Shortage> {
+        if self.closed {
+            return Err(Shortage::Closed);
+        }
+        let instances = self.functions.get(key).map_or(0, |function| function.instances);
+        if let Some(limit) = limits.instances
+            && instances >= limit.get()
+        {
+            return Err(Shortage::Instances { limit: limit.get() });
+        }
+        if self.dying_count >= self.stopping_limit {
+            return Err(Shortage::Stopping { instances: self.dying_count });
+        }
+        let missing = (self.live + self.prewarmed + charge).saturating_sub(self.budget);
+        if missing == 0 {
+            return Ok(0);
+        }
+        self.pressed = true;
+        let Some(victims) = self.victims(missing, Some((&key.namespace, charge)), now) else {
+            let used = ByteSize::bytes(self.live + self.prewarmed);
+            return Err(Shortage::Memory { needed: ByteSize::bytes(charge), used });
+        };
+        for id in &victims {
+            self.evict(*id);
+        }
+        Ok(victims.len())
+    }
+
+    /// Enters an instance that starts into the books.
+    fn insert(&mut self, key: &Arc<InstanceKey>, charge: u64, now: Instant) -> InstanceId {
+        self.last_id += 1;
+        let id = InstanceId(self.last_id);
+        let phase = Phase::Starting { outdated: self.is_forgotten(key) };
+        self.records.insert(id, Record { key: Arc::clone(key), phase, charge, in_use: 0, idle_since: now });
+        let function = self.functions.entry(Arc::clone(key)).or_insert_with(|| Function {
+            available: Vec::new(),
+            instances: 0,
+            charge: 0,
+            peak: 0,
+            last_used: now,
+        });
+        function.instances += 1;
+        function.charge += charge;
+        *self.namespaces.entry(key.namespace.clone()).or_default() += charge;
+        self.live += charge;
+        id
+    }
+
+    /// Whether it is fair that `holder` loses an instance which has just finished a call, so that `claimant` can have one: when the
+    /// memory would not suffice otherwise, and the claimant will not have more than the holder has now. Between two functions of
+    /// one namespace, their own use decides.
+    pub(crate) fn may_displace(
+        &self,
+        holder: &InstanceKey,
+        claimant: &InstanceKey,
+        limits: &FunctionLimits,
+    ) -> bool {
+        let charge = self.estimate(claimant, limits);
+        let short = self.live + self.prewarmed + charge > self.budget;
+        let (has, would_have) = if holder.namespace == claimant.namespace {
+            (self.charge_of(holder), self.charge_of(claimant) + charge)
+        } else {
+            (
+                self.charge_of_namespace(&holder.namespace),
+                self.charge_of_namespace(&claimant.namespace) + charge,
+            )
+        };
+        short && would_have <= has
+    }
+
+    /// What the starting and live instances of a key are charged.
+    pub(crate) fn charge_of(&self, key: &InstanceKey) -> u64 {
+        self.functions.get(key).map_or(0, |function| function.charge)
+    }
+
+    /// What the starting and live instances of a namespace are charged.
+    pub(crate) fn charge_of_namespace(&self, namespace: &NamespaceName) -> u64 {
+        self.namespaces.get(namespace).copied().unwrap_or_default()
+    }
+
+    /// Charges a live instance what it was measured to use.
+    pub(crate) fn measured(&mut self, id: InstanceId, memory: ByteSize) {
+        let Some(record) = self.records.get_mut(&id) else { return };
+        let Phase::Live(entry) = &record.phase else { return };
+        entry.note_memory(memory);
+        let charge = memory.as_u64().max(LEAST_CHARGE);
+        let before = std::mem::replace(&mut record.charge, charge);
+        let adjust = |total: &mut u64| *total = (*total + charge).saturating_sub(before);
+        adjust(&mut self.live);
+        if let Some(function) = self.functions.get_mut(&record.key) {
+            adjust(&mut function.charge);
+            function.peak = entry.peak();
+        }
+        if let Some(total) = self.namespaces.get_mut(&record.key.namespace) {
+            adjust(total);
+        }
+    }
+
+    /// Notes what runtimes without a function use, and how many are to be kept.
+    pub(crate) fn measured_prewarmed(&mut self, memory: ByteSize, target: usize) {
+        self.prewarmed = memory.as_u64();
+        self.prewarm_target = target;
+        if target > 0 {
+            self.prewarm_need = self.prewarmed;
+        }
+    }
+
+    /// Stops idle instances until the others fit into the budget again. Says how many.
+    pub(crate) fn trim(&mut self, now: Instant) -> usize {
+        let mut evicted = 0;
+        while self.live + self.prewarmed > self.budget
+            && let Some(id) = self.victims(1, None, now).and_then(|victims| victims.first().copied())
+        {
+            self.evict(id);
+            evicted += 1;
+        }
+        evicted
+    }
+
+    /// Whether runtimes without a function should make room: from the moment that memory was short until a fifth would be free
+    /// with them.
+    pub(crate) fn is_pressed(&self) -> bool {
+        self.pressed
+    }
+
+    /// Notices that memory is not short any more. `true` when memory was short until now.
+    pub(crate) fn relax(&mut self) -> bool {
+        let relaxes =
+            self.pressed && self.live + self.dying + self.prewarm_need <= self.budget - self.budget / 5;
+        self.pressed &= !relaxes;
+        relaxes
+    }
+
+    /// Idle instances that together free `missing`; `None` when there are not enough that may be taken.
+    fn victims(
+        &self,
+        missing: u64,
+        requester: Option<(&NamespaceName, u64)>,
+        now: Instant,
+    ) -> Option<Vec<InstanceId>> {
+        let mut idle: HashMap<&NamespaceName, Vec<(Instant, InstanceId, u64)>> = HashMap::new();
+        for (id, record) in &self.records {
+            if matches!(record.phase, Phase::Live(_)) && record.in_use == 0 {
+                idle.entry(&record.key.namespace).or_default().push((record.idle_since, *id, record.charge));
+            }
+        }
+        for instances in idle.values_mut() {
+            // The longest idle last, where it is popped; ids tell those apart that came at the same moment.
+            instances.sort_unstable_by_key(|(since, id, _)| std::cmp::Reverse((*since, *id)));
+        }
+        let mut charges: HashMap<&NamespaceName, u64> =
+            idle.keys().map(|namespace| (*namespace, self.charge_of_namespace(namespace))).collect();
+        let (mut freed, mut victims) = (0, Vec::new());
+        while freed < missing {
+            let may_take = |namespace: &NamespaceName, idle_since: Instant| match requester {
+                None => true,
+                Some((own, _)) if own == namespace => true,
+                Some((own, charge)) => {
+                    now.saturating_duration_since(idle_since) >= self.protected
+                        || charges[namespace] >= self.charge_of_namespace(own) + charge
+                }
+            };
+            let richest = idle
+                .iter()
+                .filter_map(|(namespace, instances)| {
+                    let (idle_since, ..) = instances.last()?;
+                    may_take(namespace, *idle_since).then_some((charges[*namespace], *namespace))
+                })
+                .max()?
+                .1;
+            let (_, id, charge) = idle.get_mut(richest)?.pop()?;
+            if let Some(total) = charges.get_mut(richest) {
+                *total = total.saturating_sub(charge);
+            }
+            freed += charge;
+            victims.push(id);
+        }
+        Some(victims)
+    }
+
+    fn evict(&mut self, id: InstanceId) {
+        if let Some(Record { phase: Phase::Live(entry), .. }) = self.records.get(&id) {
+            entry.condemn();
+        }
+        self.withdraw(id);
+        self.stop(id);
+    }
+
+    /// Takes an instance that starts or lives out of the books of its function and namespace.
+    pub(super) fn uncharge(&mut self, key: &Arc<InstanceKey>, charge: u64) {
+        self.live -= charge;
+        if let Some(function) = self.functions.get_mut(key) {
+            function.instances -= 1;
+            function.charge -= charge;
+        }
+        if let Some(total) = self.namespaces.get_mut(&key.namespace) {
+            *total -= charge;
+            if *total == 0 {
+                self.namespaces.remove(&key.namespace);
+            }
+        }
+    }
+}

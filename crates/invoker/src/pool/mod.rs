@@ -1,0 +1,237 @@
+//! Which instances there are, which of them are free, and what they cost. Decides; does nothing that takes time.
+//!
+//! An instance is in one of three phases: *starting* (its memory is reserved), *live* (free or serving calls) and *dying* (its
+//! keeper is stopping it). Its charge counts for its function and namespace in the first two, and for the pool in all three.
+
+mod memory;
+mod stats;
+#[cfg(all(test, feature = "testing"))]
+mod tests;
+mod upkeep;
+
+pub use memory::Shortage;
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use flint_model::{FunctionPath, InstanceId, NamespaceName};
+use tokio::time::Instant;
+
+use crate::{InstanceKey, PoolConfig, entry::Entry};
+
+pub(crate) struct Pool {
+    budget: u64,
+    start_charge: u64,
+    protected: Duration,
+    stopping_limit: usize,
+    records: HashMap<InstanceId, Record>,
+    functions: HashMap<Arc<InstanceKey>, Function>,
+    /// What the starting and live instances of each namespace are charged.
+    namespaces: HashMap<NamespaceName, u64>,
+    /// The newest revision of each path that was forgotten, and when.
+    forgotten: HashMap<FunctionPath, (u64, Instant)>,
+    /// Charge of all starting and live instances.
+    live: u64,
+    /// Charge of all dying instances.
+    dying: u64,
+    dying_count: usize,
+    /// Memory of runtimes without a function.
+    prewarmed: u64,
+    /// What that was when they were kept last.
+    prewarm_need: u64,
+    /// How many of them are to be kept.
+    prewarm_target: usize,
+    /// Memory was short lately: runtimes without a function are not to be kept.
+    pressed: bool,
+    closed: bool,
+    last_id: u64,
+}
+
+struct Record {
+    key: Arc<InstanceKey>,
+    phase: Phase,
+    charge: u64,
+    /// Calls it serves now.
+    in_use: u32,
+    /// Since when it serves none.
+    idle_since: Instant,
+}
+
+enum Phase {
+    Starting { outdated: bool },
+    Live(Arc<Entry>),
+    Dying,
+}
+
+/// The instances of one key.
+struct Function {
+    /// Those with a free slot, the most recently used last.
+    available: Vec<InstanceId>,
+    /// How many are starting or live.
+    instances: u32,
+    /// Their charge.
+    charge: u64,
+    /// The most memory that the instance measured last was seen to use; 0 before the first measurement.
+    peak: u64,
+    last_used: Instant,
+}
+
+impl Pool {
+    pub(crate) fn new(budget: u64, config: &PoolConfig) -> Self {
+        Self {
+            budget,
+            start_charge: config.start_charge.as_u64(),
+            protected: config.protected,
+            stopping_limit: config.stopping.max(1),
+            records: HashMap::new(),
+            functions: HashMap::new(),
+            namespaces: HashMap::new(),
+            forgotten: HashMap::new(),
+            live: 0,
+            dying: 0,
+            dying_count: 0,
+            prewarmed: 0,
+            prewarm_need: 0,
+            prewarm_target: 0,
+            pressed: false,
+            closed: false,
+            last_id: 0,
+        }
+    }
+
+    /// Whether there is nothing to look after.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.records.is_empty() && !self.pressed
+    }
+
+    /// A free slot of the instance that was used last.
+    pub(crate) fn take(&mut self, key: &InstanceKey) -> Option<Arc<Entry>> {
+        let function = self.functions.get_mut(key)?;
+        let id = *function.available.last()?;
+        let record = self.records.get_mut(&id)?;
+        let Phase::Live(entry) = &record.phase else { return None };
+        record.in_use += 1;
+        if record.in_use == entry.slots {
+            function.available.pop();
+        }
+        Some(Arc::clone(entry))
+    }
+
+    /// The other half of [`Self::take`]. An instance that is not to be used again is stopped when its last call is over.
+    pub(crate) fn give_back(&mut self, id: InstanceId, reuse: bool, now: Instant) {
+        let Some(record) = self.records.get_mut(&id) else { return };
+        record.in_use = record.in_use.saturating_sub(1);
+        let Phase::Live(entry) = &record.phase else { return };
+        entry.mark_used();
+        if !reuse {
+            entry.condemn();
+        }
+        if entry.is_condemned() || entry.is_outdated() {
+            let idle = record.in_use == 0;
+            self.withdraw(id);
+            if idle {
+                self.stop(id);
+            }
+            return;
+        }
+        let was_full = record.in_use + 1 == entry.slots;
+        record.idle_since = now;
+        if let Some(function) = self.functions.get_mut(&record.key) {
+            function.last_used = now;
+            if was_full {
+                function.available.push(id);
+            }
+        }
+    }
+
+    /// A start has worked. One slot of the new instance is taken, by its starter.
+    pub(crate) fn started(&mut self, entry: &Arc<Entry>, now: Instant) {
+        let Some(record) = self.records.get_mut(&entry.id) else { return };
+        let outdated = matches!(record.phase, Phase::Starting { outdated: true });
+        record.phase = Phase::Live(Arc::clone(entry));
+        record.in_use = 1;
+        record.idle_since = now;
+        if self.closed {
+            entry.condemn();
+            self.stop(entry.id);
+        } else if outdated {
+            entry.mark_outdated();
+        } else if entry.slots > 1
+            && let Some(function) = self.functions.get_mut(&record.key)
+        {
+            function.available.push(entry.id);
+        }
+    }
+
+    /// A start has not worked, or was given up: its reservation is free again.
+    pub(crate) fn not_started(&mut self, id: InstanceId) {
+        if let Some(Record { phase: Phase::Starting { .. }, .. }) = self.records.get(&id)
+            && let Some(record) = self.records.remove(&id)
+        {
+            self.uncharge(&record.key, record.charge);
+        }
+    }
+
+    /// An instance has ended. `true`: by itself while it was idle, and is cleared away now; otherwise it is being stopped
+    /// anyway, or will be when its last call is over.
+    pub(crate) fn ended(&mut self, id: InstanceId) -> bool {
+        let Some(record) = self.records.get(&id) else { return false };
+        let Phase::Live(entry) = &record.phase else { return false };
+        entry.condemn();
+        let idle = record.in_use == 0;
+        self.withdraw(id);
+        if idle {
+            self.stop(id);
+        }
+        idle
+    }
+
+    /// Nothing is left of an instance.
+    pub(crate) fn gone(&mut self, id: InstanceId) {
+        self.stop(id);
+        if let Some(record) = self.records.remove(&id) {
+            self.dying -= record.charge;
+            self.dying_count -= 1;
+        }
+    }
+
+    /// Takes no further instance, and stops all of them, busy or not.
+    pub(crate) fn close(&mut self) {
+        self.closed = true;
+        let all: Vec<_> = self.records.keys().copied().collect();
+        for id in all {
+            match self.records.get_mut(&id).map(|record| &mut record.phase) {
+                Some(Phase::Live(entry)) => {
+                    entry.condemn();
+                    self.withdraw(id);
+                    self.stop(id);
+                }
+                Some(Phase::Starting { .. } | Phase::Dying) | None => {}
+            }
+        }
+    }
+
+    /// Nobody can take `id` any more.
+    fn withdraw(&mut self, id: InstanceId) {
+        if let Some(record) = self.records.get(&id)
+            && let Some(function) = self.functions.get_mut(&record.key)
+        {
+            function.available.retain(|available| *available != id);
+        }
+    }
+
+    /// Live → dying: its keeper stops it.
+    fn stop(&mut self, id: InstanceId) {
+        let Some(record) = self.records.get_mut(&id) else { return };
+        let Phase::Live(entry) = std::mem::replace(&mut record.phase, Phase::Dying) else { return };
+        let (key, charge) = (Arc::clone(&record.key), record.charge);
+        self.uncharge(&key, charge);
+        self.dying += charge;
+        self.dying_count += 1;
+        if entry.peak() > 0
+            && let Some(function) = self.functions.get_mut(&key)
+        {
+            function.peak = entry.peak();
+        }
+        entry.retire.notify_one();
+    }
+}

@@ -1,0 +1,197 @@
+//! Who has to go.
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use flint_executor::{Call, Instance, Invoked};
+use flint_model::{ByteSize, InstanceId, Timestamp};
+use tokio::time::Instant;
+
+use super::{Pool, Shortage};
+use crate::{InstanceKey, PoolConfig, StartReport, entry::Entry, testing};
+
+struct NoInstance(InstanceId);
+
+#[async_trait]
+impl Instance for NoInstance {
+    fn id(&self) -> InstanceId {
+        self.0
+    }
+
+    async fn invoke(&self, _: Call) -> Invoked {
+        unreachable!("the pool makes no calls")
+    }
+
+    async fn memory(&self) -> Option<ByteSize> {
+        None
+    }
+
+    async fn pause(&self) {}
+
+    async fn resume(&self) {}
+
+    async fn ended(&self) {}
+
+    async fn stop(&self) {}
+}
+
+/// A pool in which every instance is charged 64 MB.
+struct Table {
+    pool: Pool,
+    now: Instant,
+    stopped: Vec<&'static str>,
+    there: Vec<(InstanceId, &'static str)>,
+}
+
+impl Table {
+    fn new(instances: u64) -> Self {
+        let pool = Pool::new(ByteSize::mib(64 * instances).as_u64(), &PoolConfig::default());
+        Self { pool, now: Instant::now(), stopped: Vec::new(), there: Vec::new() }
+    }
+
+    fn key(path: &str) -> Arc<InstanceKey> {
+        testing::key(&testing::function(path))
+    }
+
+    /// Starts an instance, busy; later than everything before.
+    fn start(&mut self, path: &'static str) -> Result<InstanceId, Shortage> {
+        self.now += Duration::from_secs(1);
+        let function = Arc::new(testing::function(path));
+        let key = Self::key(path);
+        let mut reserved = self.pool.reserve(&key, &function.limits, self.now).1;
+        while let Err(Shortage::Stopping { .. }) = reserved {
+            self.bury();
+            reserved = self.pool.reserve(&key, &function.limits, self.now).1;
+        }
+        let id = reserved?;
+        let report = StartReport {
+            began: self.now,
+            began_at: Timestamp::from_millis(0),
+            started: Duration::ZERO,
+            restored: None,
+            initialised: Duration::ZERO,
+            logs: Vec::new(),
+        };
+        let entry = Entry::new(key, function, Arc::new(NoInstance(id)), report, id);
+        self.pool.started(&Arc::new(entry), self.now);
+        self.there.push((id, path));
+        Ok(id)
+    }
+
+    /// Starts an instance which is idle from then on.
+    fn idle(&mut self, path: &'static str) -> InstanceId {
+        let id = self.start(path).expect("room");
+        self.pool.give_back(id, true, self.now);
+        id
+    }
+
+    /// What is being stopped is gone.
+    fn bury(&mut self) {
+        let pool = &mut self.pool;
+        self.there.retain(|(id, path)| {
+            let dying = matches!(pool.records.get(id).map(|record| &record.phase), Some(super::Phase::Dying));
+            if dying {
+                pool.gone(*id);
+                self.stopped.push(path);
+            }
+            !dying
+        });
+    }
+
+    /// Which ones went since this was last asked.
+    fn gone(&mut self) -> Vec<&'static str> {
+        self.bury();
+        std::mem::take(&mut self.stopped)
+    }
+}
+
+#[test]
+fn the_namespace_with_most_gives_first_and_of_it_the_longest_idle() {
+    let mut table = Table::new(6);
+    for path in ["b/old", "a/1", "a/2", "a/3", "a/4", "b/new"] {
+        table.idle(path);
+    }
+    table.start("c/f").unwrap();
+    assert_eq!(table.gone(), ["a/1"]);
+    table.start("c/g").unwrap();
+    assert_eq!(table.gone(), ["a/2"], "a still has as much as c will have");
+    table.start("c/h").unwrap_err();
+    assert_eq!(table.gone(), [""; 0], "two each: c would have more than the others");
+    table.now += Duration::from_secs(60);
+    table.start("c/h").unwrap();
+    assert_eq!(
+        table.gone(),
+        ["b/old"],
+        "nobody has used it for a minute; b and a have as much, and the names decide"
+    );
+}
+
+#[test]
+fn a_namespace_may_always_exchange_its_own() {
+    let mut table = Table::new(3);
+    table.idle("a/1");
+    table.idle("a/2");
+    table.idle("b/1");
+    table.start("a/3").unwrap();
+    assert_eq!(table.gone(), ["a/1"]);
+}
+
+#[test]
+fn nothing_is_stopped_when_that_would_not_be_enough() {
+    let mut table = Table::new(3);
+    table.start("a/busy").unwrap();
+    table.start("a/busy").unwrap();
+    let idle = table.idle("b/idle");
+    table.pool.measured(idle, ByteSize::mib(10));
+    table.pool.measured(idle, ByteSize::mib(63));
+    assert!(matches!(table.start("a/more"), Err(Shortage::Memory { .. })));
+    assert_eq!(table.gone(), [""; 0]);
+}
+
+#[test]
+fn an_instance_is_given_up_only_for_someone_with_less_and_only_when_memory_is_short() {
+    let mut table = Table::new(4);
+    for _ in 0..3 {
+        table.start("a/f").unwrap();
+    }
+    let (limits, key) = (testing::function("b/f").limits, Table::key);
+    assert!(!table.pool.may_displace(&key("a/f"), &key("b/f"), &limits), "there is room");
+    table.start("b/f").unwrap();
+    assert!(table.pool.may_displace(&key("a/f"), &key("b/f"), &limits), "3 and 1 become 2 and 2");
+    assert!(!table.pool.may_displace(&key("b/f"), &key("a/f"), &limits));
+    assert!(
+        table.pool.may_displace(&key("a/f"), &key("a/other"), &limits),
+        "within a namespace, functions share"
+    );
+}
+
+#[test]
+fn what_is_being_stopped_is_waited_for_when_it_still_needs_its_memory() {
+    let mut table = Table::new(2);
+    table.idle("a/1");
+    table.idle("a/2");
+    let (key, limits) = (Table::key("a/3"), testing::function("a/3").limits);
+    for evicted in [1, 0] {
+        let reserved = table.pool.reserve(&key, &limits, table.now);
+        assert_eq!(reserved, (evicted, Err(Shortage::Stopping { instances: 1 })));
+    }
+    assert_eq!(table.gone(), ["a/1"]);
+    table.start("a/3").unwrap();
+    assert_eq!(table.gone(), [""; 0], "one was enough");
+}
+
+#[test]
+fn a_start_is_charged_what_the_function_was_seen_to_need() {
+    let mut table = Table::new(10);
+    let id = table.start("a/f").unwrap();
+    assert_eq!(table.pool.live, ByteSize::mib(64).as_u64());
+    table.pool.measured(id, ByteSize::mib(100));
+    table.pool.measured(id, ByteSize::mib(80));
+    assert_eq!(table.pool.live, ByteSize::mib(80).as_u64());
+    table.start("a/f").unwrap();
+    assert_eq!(table.pool.live, ByteSize::mib(180).as_u64(), "its peak");
+    table.pool.close();
+    table.gone();
+    assert_eq!((table.pool.live, table.pool.dying), (0, 0));
+    assert_eq!(table.pool.charge_of_namespace(&Table::key("a/f").namespace), 0);
+}

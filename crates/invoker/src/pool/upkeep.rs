@@ -1,0 +1,99 @@
+//! What is done to instances that nobody calls.
+
+use std::{sync::Arc, time::Duration};
+
+use flint_model::{FunctionPath, InstanceId};
+use tokio::time::Instant;
+
+use super::{Phase, Pool, Record};
+use crate::{InstanceKey, entry::Entry};
+
+/// How long the memory need of a function without instances, and the news that a revision is old, are remembered.
+const REMEMBER: Duration = Duration::from_secs(3600);
+
+impl Pool {
+    /// Stops instances that were idle for `keep_alive`. Says how many.
+    pub(crate) fn expire(&mut self, keep_alive: Duration, now: Instant) -> usize {
+        let idle_too_long = |record: &Record| now.saturating_duration_since(record.idle_since) >= keep_alive;
+        let expired = self.idle(idle_too_long, |entry| entry.id);
+        self.stop_all(&expired);
+        self.functions.retain(|_, function| {
+            function.instances > 0 || now.saturating_duration_since(function.last_used) < REMEMBER
+        });
+        self.forgotten.retain(|_, (_, when)| now.saturating_duration_since(*when) < REMEMBER);
+        expired.len()
+    }
+
+    /// Instances that were idle for `grace` and still run; each is to be paused by the caller.
+    pub(crate) fn begin_pauses(&mut self, grace: Duration, now: Instant) -> Vec<Arc<Entry>> {
+        let idle_for_long = |record: &Record| now.saturating_duration_since(record.idle_since) >= grace;
+        let mut idle = self.idle(idle_for_long, Arc::clone);
+        idle.retain(|entry| entry.freeze.begin_pause());
+        idle
+    }
+
+    /// Instances whose memory may have changed since this was last asked.
+    pub(crate) fn to_measure(&self) -> Vec<Arc<Entry>> {
+        self.records
+            .values()
+            .filter_map(|record| match &record.phase {
+                Phase::Live(entry) if entry.take_used() || record.in_use > 0 => Some(Arc::clone(entry)),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// Instances of `revision` of `path`, and of older ones, are found by no further call. Says how many idle ones are stopped.
+    pub(crate) fn forget(&mut self, path: &FunctionPath, revision: u64, now: Instant) -> usize {
+        let newest = self.forgotten.entry(path.clone()).or_insert((revision, now));
+        *newest = (newest.0.max(revision), now);
+        let mut idle = Vec::new();
+        for (id, record) in &mut self.records {
+            if record.key.path != *path || record.key.revision > revision {
+                continue;
+            }
+            match &mut record.phase {
+                Phase::Starting { outdated } => *outdated = true,
+                Phase::Live(entry) => {
+                    entry.mark_outdated();
+                    if record.in_use == 0 {
+                        idle.push(*id);
+                    }
+                }
+                Phase::Dying => {}
+            }
+        }
+        self.functions
+            .iter_mut()
+            .filter(|(key, _)| key.path == *path && key.revision <= revision)
+            .for_each(|(_, function)| function.available.clear());
+        self.stop_all(&idle);
+        idle.len()
+    }
+
+    /// Whether a newer revision is known to have replaced this one.
+    pub(super) fn is_forgotten(&self, key: &InstanceKey) -> bool {
+        self.forgotten.get(&key.path).is_some_and(|(revision, _)| key.revision <= *revision)
+    }
+
+    fn idle<T>(&self, which: impl Fn(&Record) -> bool, what: impl Fn(&Arc<Entry>) -> T) -> Vec<T> {
+        self.records
+            .values()
+            .filter(|record| record.in_use == 0 && which(record))
+            .filter_map(|record| match &record.phase {
+                Phase::Live(entry) => Some(what(entry)),
+                _ => None,
+            })
+            .collect()
+    }
+
+    fn stop_all(&mut self, instances: &[InstanceId]) {
+        for id in instances {
+            if let Some(Record { phase: Phase::Live(entry), .. }) = self.records.get(id) {
+                entry.condemn();
+            }
+            self.withdraw(*id);
+            self.stop(*id);
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Functions that are ready to start.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use flint_executor::{FunctionSource, PrepareError, Prepared, Progress};
+use flint_model::{Function, FunctionPath};
+use tokio::sync::OnceCell;
+
+/// What was prepared, by path and revision. Whoever comes while somebody else prepares waits for that.
+#[derive(Default)]
+pub(crate) struct Preparing {
+    cells: Mutex<HashMap<(FunctionPath, u64), Arc<Cell>>>,
+}
+
+struct Cell {
+    function: Arc<Function>,
+    prepared: OnceCell<Arc<Prepared>>,
+}
+
+impl Preparing {
+    /// The function as it was prepared; prepares it, by `prepare`, when that was not done yet. When that fails, or is dropped halfway,
+    /// the next one who waits tries again.
+    pub(crate) async fn get<P, F>(
+        &self,
+        function: &Arc<Function>,
+        prepare: P,
+    ) -> Result<Arc<Prepared>, PrepareError>
+    where
+        P: FnOnce() -> F,
+        F: Future<Output = Result<Arc<Prepared>, PrepareError>>,
+    {
+        let cell = self.cell(function);
+        cell.prepared.get_or_try_init(prepare).await.cloned()
+    }
+
+    pub(crate) fn is_ready(&self, function: &Function) -> bool {
+        let key = (function.path.clone(), function.revision);
+        self.cells().get(&key).is_some_and(|cell| cell.prepared.initialized())
+    }
+
+    pub(crate) fn forget(&self, path: &FunctionPath, revision: u64) {
+        self.cells().retain(|(cell_path, cell_revision), _| cell_path != path || *cell_revision > revision);
+    }
+
+    fn cell(&self, function: &Arc<Function>) -> Arc<Cell> {
+        let mut cells = self.cells();
+        let cell = cells
+            .entry((function.path.clone(), function.revision))
+            .or_insert_with(|| Arc::new(Cell { function: Arc::clone(function), prepared: OnceCell::new() }));
+        // A deploy prepares before it writes, and the write may lose to another one with the same revision.
+        if !Arc::ptr_eq(&cell.function, function) && *cell.function != **function {
+            *cell = Arc::new(Cell { function: Arc::clone(function), prepared: OnceCell::new() });
+        }
+        Arc::clone(cell)
+    }
+
+    fn cells(&self) -> MutexGuard<'_, HashMap<(FunctionPath, u64), Arc<Cell>>> {
+        self.cells.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl crate::Invoker {
+    /// Makes a function ready to start: at deploy, so that the first call need not wait for it. A function that was not
+    /// prepared since Flint started is prepared at its first call.
+    pub async fn prepare(
+        &self,
+        source: FunctionSource,
+        progress: Progress<'_>,
+    ) -> Result<Arc<Prepared>, PrepareError> {
+        let executor = Arc::clone(self.executor_for(&source.function)?);
+        let function = Arc::clone(&source.function);
+        self.preparing.get(&function, || async move { executor.prepare(source, progress).await }).await
+    }
+
+    /// The function as it was prepared; prepares it now when need be.
+    pub(crate) async fn prepared(&self, function: &Arc<Function>) -> Result<Arc<Prepared>, PrepareError> {
+        let executor = self.executor_for(function)?;
+        let prepare = || async {
+            let code = self.blobs.get(function.code.digest).await.map_err(|error| PrepareError::Failed {
+                operation: format!("reading the code of {}", function.path),
+                detail: error.to_string(),
+            })?;
+            let Some(code) = code else {
+                return Err(PrepareError::Unavailable {
+                    what: format!("the code of {}", function.path),
+                    reason: format!(
+                        "the blob {} is missing from the store: deploy it again",
+                        function.code.digest
+                    ),
+                });
+            };
+            executor.prepare(FunctionSource { function: Arc::clone(function), code }, &|_| {}).await
+        };
+        self.preparing.get(function, prepare).await
+    }
+
+    /// Whether a start of `function` need not wait for its preparation.
+    pub fn is_prepared(&self, function: &Function) -> bool {
+        self.preparing.is_ready(function)
+    }
+}
+
+#[cfg(all(test, feature = "testing"))]
+mod tests {
+    use std::{
+        sync::atomic::{AtomicUsize, Ordering},
+        time::Duration,
+    };
+
+    use super::*;
+    use crate::testing::function;
+
+    async fn prepare(
+        function: &Arc<Function>,
+        runs: &AtomicUsize,
+        fails: bool,
+    ) -> Result<Arc<Prepared>, PrepareError> {
+        runs.fetch_add(1, Ordering::Relaxed);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        if fails {
+            return Err(PrepareError::Code("no".to_owned()));
+        }
+        let (function, took) = (Arc::clone(function), Duration::ZERO);
+        Ok(Arc::new(Prepared { function, steps: Vec::new(), took, artefact: Box::new(()) }))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_herd_prepares_once_and_a_failure_is_tried_again() {
+        let (preparing, runs) = (Preparing::default(), AtomicUsize::new(0));
+        let f = Arc::new(function("guest/f"));
+        let (f_ref, runs_ref) = (&f, &runs);
+        let get = |fails| preparing.get(f_ref, move || prepare(f_ref, runs_ref, fails));
+        assert!(get(true).await.is_err() && !preparing.is_ready(&f));
+        let (a, b, c) = tokio::join!(get(false), get(false), get(false));
+        assert!(a.is_ok() && b.is_ok() && c.is_ok());
+        assert_eq!(runs.load(Ordering::Relaxed), 2);
+        preparing.forget(&f.path, 0);
+        assert!(preparing.is_ready(&f), "an older revision was forgotten");
+        preparing.forget(&f.path, 1);
+        assert!(!preparing.is_ready(&f));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_deploy_that_lost_against_another_one_leaves_none_of_its_code() {
+        let (preparing, runs) = (Preparing::default(), AtomicUsize::new(0));
+        let lost = Arc::new(function("guest/f"));
+        let mut won = function("guest/f");
+        won.main = Some("other".to_owned());
+        let won = Arc::new(won);
+        preparing.get(&lost, || prepare(&lost, &runs, false)).await.unwrap();
+        let prepared = preparing.get(&won, || prepare(&won, &runs, false)).await.unwrap();
+        assert_eq!(prepared.function.main.as_deref(), Some("other"));
+    }
+}

@@ -1,0 +1,131 @@
+//! Runtimes that are kept started without a function, so that a function's first start need not wait for its runtime.
+
+use std::{sync::Arc, time::Duration};
+
+use flint_executor::{Executor, PrewarmTarget, RuntimeKind};
+use flint_model::ByteSize;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use crate::{PoolConfig, shared::Shared};
+
+/// Families whose default kinds are kept when the configuration names none.
+const DEFAULT_FAMILIES: [&str; 2] = ["nodejs", "python"];
+
+/// Each executor with what it is to keep. A kind is kept by the first executor that has it.
+fn targets(
+    executors: &[Arc<dyn Executor>],
+    config: &PoolConfig,
+) -> Vec<(Arc<dyn Executor>, Vec<PrewarmTarget>)> {
+    let wanted = |runtime: &RuntimeKind| match &config.prewarm_kinds {
+        Some(kinds) => kinds.contains(&runtime.kind),
+        None => runtime.default && DEFAULT_FAMILIES.contains(&runtime.kind.family()),
+    };
+    let mut seen = Vec::new();
+    let mut all = Vec::new();
+    for executor in executors {
+        let mut targets = Vec::new();
+        for runtime in executor.kinds() {
+            if config.prewarm > 0
+                && runtime.state.is_ok()
+                && wanted(&runtime)
+                && !seen.contains(&runtime.kind)
+            {
+                seen.push(runtime.kind.clone());
+                targets.push(PrewarmTarget {
+                    kind: runtime.kind,
+                    memory: config.prewarm_memory,
+                    count: config.prewarm,
+                });
+            }
+        }
+        if !targets.is_empty() {
+            all.push((Arc::clone(executor), targets));
+        }
+    }
+    all
+}
+
+/// How long after the targets were set, memory is measured: the runtimes have to come up first.
+const MEASURE_AFTER: Duration = Duration::from_secs(2);
+
+/// Tells the executors what to keep: at the beginning; without the one that was taken as soon as one is taken, so that its successor
+/// does not get in the way of those who wait; again with it when no start has begun for a while; and nothing while memory is
+/// short.
+pub(crate) async fn keep_prewarmed(
+    shared: Arc<Shared>,
+    executors: Vec<Arc<dyn Executor>>,
+    config: PoolConfig,
+) {
+    let all = targets(&executors, &config);
+    if all.is_empty() {
+        return;
+    }
+    loop {
+        set(&shared, &all).await;
+        let mut measured = false;
+        loop {
+            let news = shared.prewarm.notified();
+            tokio::select! {
+                () = shared.closing.cancelled() => return,
+                () = news => break,
+                () = sleep(MEASURE_AFTER), if !measured => {
+                    measure(&shared, &all).await;
+                    measured = true;
+                }
+            }
+        }
+        hold_back(&shared, &all).await;
+        // Waiting makes sense before something is started, not before memory is given back.
+        while !shared.pool().is_pressed()
+            && let Some(last) = shared.last_start()
+            && Instant::now() < last + config.prewarm_delay
+        {
+            tokio::select! {
+                () = shared.closing.cancelled() => return,
+                () = shared.prewarm.notified() => hold_back(&shared, &all).await,
+                () = sleep_until(last + config.prewarm_delay) => {}
+            }
+        }
+    }
+}
+
+type Targets = [(Arc<dyn Executor>, Vec<PrewarmTarget>)];
+
+/// All targets, or none while memory is short.
+async fn set(shared: &Shared, all: &Targets) {
+    let pressed = shared.pool().is_pressed();
+    shared.replace_taken();
+    for (executor, targets) in all {
+        executor.prewarm(if pressed { &[] } else { targets }).await;
+    }
+    measure(shared, all).await;
+    shared.capacity.notify_one();
+}
+
+async fn measure(shared: &Shared, all: &Targets) {
+    let mut memory = 0;
+    for (executor, _) in all {
+        memory += executor.prewarmed_memory().await.as_u64();
+    }
+    let mut pool = shared.pool();
+    let wanted = all.iter().flat_map(|(_, targets)| targets).map(|target| target.count).sum();
+    let kept = if pool.is_pressed() { 0 } else { wanted };
+    pool.measured_prewarmed(ByteSize::bytes(memory), kept);
+}
+
+/// Lowers the targets of runtimes that were taken.
+async fn hold_back(shared: &Shared, all: &Targets) {
+    let taken = shared.taken();
+    if taken.is_empty() || shared.pool().is_pressed() {
+        return;
+    }
+    for (executor, targets) in all {
+        let mut lowered = targets.clone();
+        for target in &mut lowered {
+            target.count =
+                target.count.saturating_sub(taken.iter().filter(|kind| **kind == target.kind).count());
+        }
+        executor.prewarm(&lowered).await;
+    }
+    measure(shared, all).await;
+}

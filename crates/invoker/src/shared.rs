@@ -1,0 +1,128 @@
+//! What an invoker, its leases and its tasks have in common.
+
+use std::sync::{
+    Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicU64, Ordering},
+};
+
+use flint_model::Kind;
+use tokio::{sync::Notify, time::Instant};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use crate::{Totals, pool::Pool};
+
+/// What an invoker, its leases and its tasks have in common.
+pub(crate) struct Shared {
+    pool: Mutex<Pool>,
+    pub(crate) totals: Counters,
+    /// Every task of this invoker; shutdown joins them.
+    pub(crate) tasks: TaskTracker,
+    /// Ends the tasks that look after the pool.
+    pub(crate) closing: CancellationToken,
+    /// Memory came free, or an instance went.
+    pub(crate) capacity: Notify,
+    /// The pool has its first instance in a while: somebody has to look after it.
+    pub(crate) occupied: Notify,
+    /// A runtime without a function was taken, or memory became short or plenty.
+    pub(crate) prewarm: Notify,
+    starts: Mutex<Starts>,
+}
+
+/// What prewarming needs to know about starts.
+#[derive(Default)]
+struct Starts {
+    /// When the last one began.
+    last: Option<Instant>,
+    /// The kinds of prewarmed runtimes that were taken and not replaced yet.
+    taken: Vec<Kind>,
+}
+
+impl Shared {
+    pub(crate) fn new(pool: Pool) -> Self {
+        Self {
+            pool: Mutex::new(pool),
+            totals: Counters::default(),
+            tasks: TaskTracker::new(),
+            closing: CancellationToken::new(),
+            capacity: Notify::new(),
+            occupied: Notify::new(),
+            prewarm: Notify::new(),
+            starts: Mutex::default(),
+        }
+    }
+
+    /// The pool. Never held across an await.
+    pub(crate) fn pool(&self) -> MutexGuard<'_, Pool> {
+        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn starts(&self) -> MutexGuard<'_, Starts> {
+        self.starts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A start begins.
+    pub(crate) fn note_start(&self) {
+        self.starts().last = Some(Instant::now());
+        self.occupied.notify_one();
+    }
+
+    /// A start took a prewarmed runtime.
+    pub(crate) fn note_taken(&self, kind: &Kind) {
+        self.starts().taken.push(kind.clone());
+        self.prewarm.notify_one();
+    }
+
+    pub(crate) fn last_start(&self) -> Option<Instant> {
+        self.starts().last
+    }
+
+    /// What was taken since [`Self::replace_taken`].
+    pub(crate) fn taken(&self) -> Vec<Kind> {
+        self.starts().taken.clone()
+    }
+
+    /// What was taken is going to be replaced.
+    pub(crate) fn replace_taken(&self) {
+        self.starts().taken.clear();
+    }
+}
+
+macro_rules! counters {
+    ($($name:ident),*) => {
+        /// [`Totals`], counted by many.
+        #[derive(Default)]
+        pub(crate) struct Counters {
+            $(pub(crate) $name: Counter,)*
+        }
+
+        impl Counters {
+            pub(crate) fn read(&self) -> Totals {
+                Totals { $($name: self.$name.0.load(Ordering::Relaxed),)* }
+            }
+        }
+    };
+}
+
+counters!(
+    warm,
+    cold,
+    prewarmed,
+    restored,
+    failed,
+    evicted,
+    expired,
+    forgotten,
+    crashed,
+    out_of_memory,
+    overdue
+);
+
+/// A number that only grows.
+#[derive(Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    pub(crate) fn add(&self, more: usize) {
+        self.0.fetch_add(more as u64, Ordering::Relaxed);
+    }
+}

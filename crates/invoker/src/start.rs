@@ -1,0 +1,165 @@
+//! From the memory for an instance to the instance.
+
+use std::{sync::Arc, time::Duration};
+
+use flint_executor::{Fault, PrepareError, StartContext, StartFailure};
+use flint_model::{ActivationId, Function, InstanceId, Timestamp};
+use tokio::time::{Instant, sleep, timeout_at};
+use tokio_util::task::task_tracker::TaskTrackerToken;
+
+use crate::{InstanceKey, Invoker, Lease, StartReport, entry::Entry, keeper, lease::OVERDUE, shared::Shared};
+
+/// How long a start in progress may go on when the invoker shuts down.
+const CLOSING_PATIENCE: Duration = Duration::from_secs(2);
+
+/// Memory that is reserved for an instance, and its name. Dropping it gives the memory back.
+pub struct Permit {
+    shared: Arc<Shared>,
+    pub(crate) key: Arc<InstanceKey>,
+    pub(crate) function: Arc<Function>,
+    pub(crate) id: InstanceId,
+    used: bool,
+    /// Makes the shutdown wait for the start.
+    _awaited: TaskTrackerToken,
+}
+
+impl Permit {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        key: Arc<InstanceKey>,
+        function: Arc<Function>,
+        id: InstanceId,
+    ) -> Self {
+        let awaited = shared.tasks.token();
+        Self { shared, key, function, id, used: false, _awaited: awaited }
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        if !self.used {
+            self.shared.pool().not_started(self.id);
+            self.shared.capacity.notify_one();
+        }
+    }
+}
+
+/// The call that a start is made for.
+#[derive(Clone, Debug)]
+pub struct StartFor {
+    /// Its activation.
+    pub activation: ActivationId,
+    /// Its request's transaction id.
+    pub transaction: Arc<str>,
+    /// What it wants to be set when the code is loaded, beside the function's `init` parameters.
+    pub environment: Arc<[(String, String)]>,
+}
+
+/// Why there is no instance.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// This host cannot run the function.
+    #[error("{0}")]
+    Unavailable(String),
+    /// Its code is wrong: every further start would fail in the same way.
+    #[error("{0}")]
+    Code(StartFailure),
+    /// This start has failed.
+    #[error("{0}")]
+    Failed(StartFailure),
+}
+
+impl Invoker {
+    /// Starts an instance, preparing its function first where that was not done since Flint started.
+    ///
+    /// To be called from a task that goes on to the end: a start that is dropped halfway leaves the tidying up to the executor.
+    pub async fn start(&self, mut permit: Permit, call: StartFor) -> Result<Lease, StartError> {
+        let started = self.try_start(&mut permit, call).await;
+        if started.is_err() {
+            self.shared.totals.failed.add(1);
+        }
+        started
+    }
+
+    async fn try_start(&self, permit: &mut Permit, call: StartFor) -> Result<Lease, StartError> {
+        let function = Arc::clone(&permit.function);
+        let prepared = self.prepared(&function).await.map_err(cannot_prepare)?;
+        let executor = self.executor_for(&function).map_err(cannot_prepare)?;
+        let (began, began_at) = (Instant::now(), Timestamp::now());
+        self.shared.note_start();
+        let deadline = began + function.limits.timeout;
+        let mut environment: Vec<_> = function.parameters.environment().collect();
+        environment.extend_from_slice(&call.environment);
+        let context = StartContext {
+            id: permit.id,
+            activation: Some(call.activation),
+            transaction: call.transaction,
+            deadline: deadline.into_std(),
+            environment,
+            max_logs: function.limits.logs,
+        };
+        let start = timeout_at(deadline + OVERDUE, executor.start(&prepared, context));
+        let outcome = tokio::select! {
+            outcome = start => outcome,
+            () = self.given_up() => {
+                let fault = Fault::Platform { cause: "the server is shutting down".to_owned() };
+                return Err(StartError::Failed(failure(fault, began.elapsed())));
+            }
+        };
+        let started = match outcome {
+            Ok(Ok(started)) => started,
+            Ok(Err(failure)) => return Err(StartError::Failed(failure)),
+            Err(_) => {
+                self.shared.totals.overdue.add(1);
+                tracing::error!(function = %function.path, executor = executor.name(),
+                    "the executor did not give up a start at its deadline");
+                return Err(StartError::Failed(failure(Fault::Deadline, began.elapsed())));
+            }
+        };
+        let totals = &self.shared.totals;
+        match (started.started.is_zero(), started.restored) {
+            (_, Some(_)) => totals.restored.add(1),
+            (true, None) => totals.prewarmed.add(1),
+            (false, None) => totals.cold.add(1),
+        }
+        if started.started.is_zero() {
+            self.shared.note_taken(&function.kind);
+        }
+        let report = StartReport {
+            began,
+            began_at,
+            started: started.started,
+            restored: started.restored,
+            initialised: started.initialised,
+            logs: started.logs,
+        };
+        let entry =
+            Arc::new(Entry::new(Arc::clone(&permit.key), function, started.instance, report, permit.id));
+        permit.used = true;
+        self.shared.pool().started(&entry, Instant::now());
+        self.shared.tasks.spawn(keeper::keep(Arc::clone(&self.shared), Arc::clone(&entry)));
+        Ok(Lease::new(Arc::clone(&self.shared), entry))
+    }
+
+    /// Resolves when a start in progress is to be given up.
+    async fn given_up(&self) {
+        self.shared.closing.cancelled().await;
+        sleep(CLOSING_PATIENCE).await;
+    }
+}
+
+fn failure(fault: Fault, took: Duration) -> StartFailure {
+    StartFailure { fault, took, logs: Vec::new() }
+}
+
+fn cannot_prepare(error: PrepareError) -> StartError {
+    match error {
+        PrepareError::Unavailable { .. } => StartError::Unavailable(error.to_string()),
+        PrepareError::Code(message) => {
+            StartError::Code(failure(Fault::Developer { message }, Duration::ZERO))
+        }
+        PrepareError::Failed { .. } => {
+            StartError::Failed(failure(Fault::Platform { cause: error.to_string() }, Duration::ZERO))
+        }
+    }
+}

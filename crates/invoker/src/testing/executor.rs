@@ -1,0 +1,227 @@
+//! The simulated executor.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use flint_executor::{
+    Capability, Executor, FunctionSource, PrepareError, Prepared, PrewarmTarget, Progress, RuntimeKind,
+    StartContext, StartFailure, Started,
+};
+use flint_model::{ByteSize, Contract, Digest, Function, LogLine, LogStream, Strategy};
+use flint_store::{Blobs, StoreError};
+use tokio::time::{Instant, sleep};
+
+use super::{Script, instance::SimInstance};
+
+/// The simulated executor.
+#[derive(Default)]
+pub struct Sim {
+    pub(super) seen: Arc<Mutex<Seen>>,
+    scripts: Mutex<HashMap<String, Script>>,
+    prepare_time: Mutex<Duration>,
+    unavailable: Mutex<Option<String>>,
+}
+
+/// What an executor was asked for.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    /// Prepared, by path.
+    pub prepared: Vec<String>,
+    /// Starts that were begun, by path.
+    pub starts: Vec<String>,
+    /// Starts in progress.
+    pub starting: usize,
+    /// The most starts that were in progress at once.
+    pub most_starting: usize,
+    /// Instances that are there, by path.
+    pub live: HashMap<String, usize>,
+    /// The most instances of each path that were there at once.
+    pub most_live: HashMap<String, usize>,
+    /// Calls that ran to their end, by path.
+    pub served: HashMap<String, usize>,
+    /// Pauses and resumes.
+    pub pauses: (usize, usize),
+    /// The last targets.
+    pub prewarm: Vec<Vec<PrewarmTarget>>,
+    /// Whether it was shut down.
+    pub shut_down: bool,
+    /// Broken promises.
+    pub violations: Vec<String>,
+}
+
+impl Seen {
+    /// Instances that are there.
+    pub fn live_instances(&self) -> usize {
+        self.live.values().sum()
+    }
+
+    /// How often the function was started.
+    pub fn starts_of(&self, path: &str) -> usize {
+        self.starts.iter().filter(|started| *started == path).count()
+    }
+}
+
+impl Sim {
+    /// An executor whose functions follow [`Script::default`].
+    pub fn new() -> Arc<Self> {
+        Arc::default()
+    }
+
+    /// From now on the function follows `script`; calls in progress go on as they were.
+    pub fn script(&self, path: &str, script: Script) {
+        lock(&self.scripts).insert(path.to_owned(), script);
+    }
+
+    /// How long preparing takes.
+    pub fn prepare_time(&self, time: Duration) {
+        *lock(&self.prepare_time) = time;
+    }
+
+    /// Nothing can be prepared any more.
+    pub fn make_unavailable(&self, reason: &str) {
+        *lock(&self.unavailable) = Some(reason.to_owned());
+    }
+
+    /// What it was asked for.
+    pub fn seen(&self) -> Seen {
+        lock(&self.seen).clone()
+    }
+
+    /// Promises that were broken towards it.
+    pub fn violations(&self) -> Vec<String> {
+        lock(&self.seen).violations.clone()
+    }
+
+    pub(super) fn script_of(&self, path: &str) -> Script {
+        lock(&self.scripts).get(path).cloned().unwrap_or_default()
+    }
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Counts a start in progress.
+struct Starting<'a>(&'a Mutex<Seen>);
+
+impl Drop for Starting<'_> {
+    fn drop(&mut self) {
+        lock(self.0).starting -= 1;
+    }
+}
+
+#[async_trait]
+impl Executor for Sim {
+    fn name(&self) -> &'static str {
+        "sim"
+    }
+
+    fn handles(&self, _: &Strategy, contract: Contract) -> bool {
+        contract == Contract::Handler
+    }
+
+    fn capabilities(&self) -> Vec<Capability> {
+        Vec::new()
+    }
+
+    fn kinds(&self) -> Vec<RuntimeKind> {
+        ["nodejs:20", "python:3", "java:21"]
+            .into_iter()
+            .filter_map(|kind| kind.parse().ok())
+            .map(|kind| RuntimeKind {
+                kind,
+                default: true,
+                requires_main: false,
+                state: Ok("simulated".to_owned()),
+            })
+            .collect()
+    }
+
+    async fn prepare(&self, source: FunctionSource, _: Progress<'_>) -> Result<Arc<Prepared>, PrepareError> {
+        let time = *lock(&self.prepare_time);
+        lock(&self.seen).prepared.push(source.function.path.to_string());
+        sleep(time).await;
+        if let Some(reason) = lock(&self.unavailable).clone() {
+            return Err(PrepareError::Unavailable { what: source.function.kind.to_string(), reason });
+        }
+        Ok(Arc::new(Prepared {
+            function: source.function,
+            steps: Vec::new(),
+            took: time,
+            artefact: Box::new(()),
+        }))
+    }
+
+    async fn start(&self, prepared: &Arc<Prepared>, context: StartContext) -> Result<Started, StartFailure> {
+        let path = prepared.function.path.to_string();
+        let script = self.script_of(&path);
+        let attempt = {
+            let mut seen = lock(&self.seen);
+            seen.starts.push(path.clone());
+            seen.starting += 1;
+            seen.most_starting = seen.most_starting.max(seen.starting);
+            seen.starts_of(&path)
+        };
+        let _starting = Starting(&self.seen);
+        let began = Instant::now();
+        sleep(script.start).await;
+        let log = |text: &str| LogLine { time_us: 0, stream: LogStream::Stdout, text: text.to_owned() };
+        if attempt <= script.failing_starts {
+            return Err(StartFailure {
+                fault: script.start_fault,
+                took: began.elapsed(),
+                logs: vec![log("failing")],
+            });
+        }
+        let started = if script.prewarmed { Duration::ZERO } else { began.elapsed() / 2 };
+        Ok(Started {
+            instance: SimInstance::create(context.id, &prepared.function, script, Arc::clone(&self.seen)),
+            started,
+            restored: None,
+            initialised: began.elapsed(),
+            logs: vec![log("loading")],
+        })
+    }
+
+    async fn prewarm(&self, targets: &[PrewarmTarget]) {
+        lock(&self.seen).prewarm.push(targets.to_vec());
+    }
+
+    async fn prewarmed_memory(&self) -> ByteSize {
+        let kept = lock(&self.seen)
+            .prewarm
+            .last()
+            .map_or(0, |targets| targets.iter().map(|target| target.count).sum());
+        ByteSize::mib(40 * kept as u64)
+    }
+
+    async fn collect(&self, _: &[Arc<Function>]) {}
+
+    async fn shutdown(&self) {
+        lock(&self.seen).shut_down = true;
+    }
+}
+
+/// A store in which every address has one byte.
+#[derive(Debug, Default)]
+pub struct SimBlobs;
+
+#[async_trait]
+impl Blobs for SimBlobs {
+    async fn put(&self, _: Bytes) -> Result<Digest, StoreError> {
+        Ok(Digest::from_bytes([0; 32]))
+    }
+
+    async fn get(&self, _: Digest) -> Result<Option<Bytes>, StoreError> {
+        Ok(Some(Bytes::from_static(b"x")))
+    }
+
+    async fn collect(&self, _: &[Digest], _: Duration) -> Result<usize, StoreError> {
+        Ok(0)
+    }
+}

@@ -1,0 +1,54 @@
+//! The task that looks after instances which nobody calls.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+
+use crate::{
+    PoolConfig,
+    keeper::{SHORT_PATIENCE, measure},
+    shared::Shared,
+};
+
+/// The shortest time between two rounds.
+const SHORTEST_ROUND: Duration = Duration::from_millis(10);
+
+/// Pauses, stops and measures until the invoker shuts down. Sleeps while the pool is empty.
+pub(crate) async fn look_after(shared: Arc<Shared>, config: PoolConfig) {
+    let round =
+        config.sample_every.min(config.pause_grace / 4).min(config.keep_alive / 4).max(SHORTEST_ROUND);
+    let mut rounds = interval(round);
+    rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut measured = Instant::now();
+    let closing = shared.closing.clone();
+    while !closing.is_cancelled() {
+        let nothing_to_do = shared.pool().is_at_rest();
+        if nothing_to_do {
+            tokio::select! { () = closing.cancelled() => return, () = shared.occupied.notified() => {} }
+        }
+        tokio::select! { () = closing.cancelled() => return, _ = rounds.tick() => {} }
+        let now = Instant::now();
+        let expired = shared.pool().expire(config.keep_alive, now);
+        shared.totals.expired.add(expired);
+        if now.saturating_duration_since(measured) >= config.sample_every {
+            measured = now;
+            let used = shared.pool().to_measure();
+            for entry in used {
+                measure(&shared, &entry).await;
+            }
+            let (evicted, relaxed) = {
+                let mut pool = shared.pool();
+                (pool.trim(now), pool.relax())
+            };
+            shared.totals.evicted.add(evicted);
+            if relaxed {
+                shared.prewarm.notify_one();
+            }
+        }
+        let quiet = shared.pool().begin_pauses(config.pause_grace, now);
+        for entry in quiet {
+            // The state goes on to "paused" also when this gives up.
+            let _ = timeout(SHORT_PATIENCE, entry.freeze.pause(&*entry.instance)).await;
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! HTTP/1.1 as a load generator needs it: a request made once, sent many times, its answer checked and thrown away.
+//!
+//! The generator shares the machine with what it measures, so what it spends per call is taken from the arm: this client
+//! costs a write, a read and a scan of the headers.
+
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use async_trait::async_trait;
+use bytes::{Buf, BytesMut};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
+
+use crate::{Arm, ArmError, Connection};
+
+/// A request to send again and again.
+#[derive(Clone, Debug)]
+pub struct HttpRequest {
+    bytes: Arc<[u8]>,
+    expected_status: u16,
+}
+
+impl HttpRequest {
+    /// A request with a body; `headers` are whole lines without their line ends.
+    pub fn new(
+        method: &str,
+        path: &str,
+        host: SocketAddr,
+        headers: &[String],
+        body: &[u8],
+        expected_status: u16,
+    ) -> Self {
+        let mut text =
+            format!("{method} {path} HTTP/1.1\r\nhost: {host}\r\ncontent-length: {}\r\n", body.len());
+        for header in headers {
+            text.push_str(header);
+            text.push_str("\r\n");
+        }
+        text.push_str("\r\n");
+        let bytes = [text.as_bytes(), body].concat();
+        Self { bytes: bytes.into(), expected_status }
+    }
+}
+
+/// A server that is sent each of `requests` in turn. Connections begin at different requests, so that they do not
+/// all ask for the same thing at the same time.
+pub struct HttpArm {
+    address: SocketAddr,
+    requests: Arc<[HttpRequest]>,
+    connections: AtomicUsize,
+}
+
+impl HttpArm {
+    /// An arm at `address`.
+    ///
+    /// # Panics
+    /// If there is no request to send.
+    pub fn new(address: SocketAddr, requests: Vec<HttpRequest>) -> Self {
+        assert!(!requests.is_empty(), "an arm needs a request");
+        Self { address, requests: requests.into(), connections: AtomicUsize::new(0) }
+    }
+}
+
+#[async_trait]
+impl Arm for HttpArm {
+    async fn connect(&self) -> Result<Box<dyn Connection>, ArmError> {
+        let refused = |error: std::io::Error| ArmError::Connect {
+            to: self.address.to_string(),
+            detail: error.to_string(),
+        };
+        let stream = TcpStream::connect(self.address).await.map_err(refused)?;
+        stream.set_nodelay(true)?;
+        let next = self.connections.fetch_add(1, Ordering::Relaxed) % self.requests.len();
+        Ok(Box::new(HttpConnection {
+            stream,
+            buffer: BytesMut::new(),
+            requests: self.requests.clone(),
+            next,
+        }))
+    }
+}
+
+struct HttpConnection {
+    stream: TcpStream,
+    buffer: BytesMut,
+    requests: Arc<[HttpRequest]>,
+    next: usize,
+}
+
+/// What follows a response's head.
+enum Length {
+    Known(usize),
+    Chunked,
+}
+
+#[async_trait]
+impl Connection for HttpConnection {
+    async fn call(&mut self) -> Result<(), ArmError> {
+        let requests = Arc::clone(&self.requests);
+        let request = &requests[self.next];
+        self.next = (self.next + 1) % requests.len();
+        self.stream.write_all(&request.bytes).await?;
+        let (status, length) = self.read_head().await?;
+        match length {
+            Length::Known(length) if status == request.expected_status => self.skip(length).await,
+            Length::Chunked if status == request.expected_status => self.skip_chunks().await,
+            Length::Known(length) => {
+                while self.buffer.len() < length {
+                    self.fill().await?;
+                }
+                let body = String::from_utf8_lossy(&self.buffer[..length.min(300)]).into_owned();
+                Err(ArmError::WrongAnswer(format!(
+                    "status {status} instead of {}: {body}",
+                    request.expected_status
+                )))
+            }
+            Length::Chunked => Err(ArmError::WrongAnswer(format!("status {status}"))),
+        }
+    }
+}
+
+impl HttpConnection {
+    async fn fill(&mut self) -> Result<(), ArmError> {
+        if self.stream.read_buf(&mut self.buffer).await? == 0 {
+            return Err(ArmError::Broken(std::io::ErrorKind::UnexpectedEof.into()));
+        }
+        Ok(())
+    }
+
+    async fn read_head(&mut self) -> Result<(u16, Length), ArmError> {
+        loop {
+            let mut headers = [httparse::EMPTY_HEADER; 64];
+            let mut response = httparse::Response::new(&mut headers);
+            let parsed = response
+                .parse(&self.buffer)
+                .map_err(|error| ArmError::WrongAnswer(format!("not an HTTP response: {error}")))?;
+            if let httparse::Status::Complete(head_length) = parsed {
+                let header = |name: &str| {
+                    response
+                        .headers
+                        .iter()
+                        .find(|header| header.name.eq_ignore_ascii_case(name))
+                        .map(|header| header.value)
+                };
+                let status = response.code.unwrap_or(0);
+                let length = match header("content-length") {
+                    Some(text) => std::str::from_utf8(text)
+                        .ok()
+                        .and_then(|text| text.parse().ok())
+                        .map(Length::Known)
+                        .ok_or_else(|| ArmError::WrongAnswer("content-length is not a number".into()))?,
+                    None if header("transfer-encoding").is_some() => Length::Chunked,
+                    None => Length::Known(0),
+                };
+                self.buffer.advance(head_length);
+                return Ok((status, length));
+            }
+            self.fill().await?;
+        }
+    }
+
+    async fn skip(&mut self, mut length: usize) -> Result<(), ArmError> {
+        loop {
+            let here = length.min(self.buffer.len());
+            self.buffer.advance(here);
+            length -= here;
+            if length == 0 {
+                return Ok(());
+            }
+            self.fill().await?;
+        }
+    }
+
+    async fn skip_chunks(&mut self) -> Result<(), ArmError> {
+        loop {
+            match httparse::parse_chunk_size(&self.buffer) {
+                Ok(httparse::Status::Complete((head, size))) => {
+                    self.buffer.advance(head);
+                    self.skip(size as usize + 2).await?;
+                    if size == 0 {
+                        return Ok(());
+                    }
+                }
+                Ok(httparse::Status::Partial) => self.fill().await?,
+                Err(_) => return Err(ArmError::WrongAnswer("a malformed chunk".into())),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    async fn answers(response: &'static [u8]) -> HttpArm {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let mut request = [0; 4096];
+                while stream.read(&mut request).await.is_ok_and(|n| n > 0) {
+                    for byte in response {
+                        stream.write_all(&[*byte]).await.unwrap();
+                    }
+                }
+            }
+        });
+        HttpArm::new(address, vec![HttpRequest::new("GET", "/", address, &[], b"", 200)])
+    }
+
+    #[tokio::test]
+    async fn answers_in_pieces_are_read_to_their_end() {
+        for response in [
+            &b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello"[..],
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+        ] {
+            let arm = answers(response).await;
+            let mut connection = arm.connect().await.unwrap();
+            for _ in 0..3 {
+                connection.call().await.unwrap();
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn another_status_is_a_wrong_answer_that_shows_the_body() {
+        let arm = answers(b"HTTP/1.1 503 Busy\r\ncontent-length: 4\r\n\r\nbusy").await;
+        let error = arm.connect().await.unwrap().call().await.unwrap_err().to_string();
+        assert_eq!(error, "wrong answer: status 503 instead of 200: busy");
+    }
+}

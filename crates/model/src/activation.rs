@@ -1,0 +1,134 @@
+//! The record of one call.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::{
+    ActivationId, Annotations, ByteSize, EntityName, FunctionPath, Kind, LogLine, NamespaceName, Timeline,
+    Timestamp, Version,
+};
+
+/// The record of one activation: what was called, what came of it, what it used and what it logged.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Activation {
+    /// Its id; ids are in order of arrival.
+    pub id: ActivationId,
+    /// The invoking namespace: the one that owns the record.
+    pub namespace: NamespaceName,
+    /// The bare name of what was called.
+    pub name: EntityName,
+    /// The resolved function, which may belong to another namespace.
+    pub path: FunctionPath,
+    /// The function's version.
+    pub version: Version,
+    /// The function's runtime; absent when the call failed before that was known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<Kind>,
+    /// On whose behalf.
+    pub subject: String,
+    /// The enclosing sequence's or composition's activation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<ActivationId>,
+    /// When the last attempt's initialisation or run began.
+    pub start: Timestamp,
+    /// When it ended.
+    pub end: Timestamp,
+    /// Initialisation and run together, in µs.
+    pub duration_us: u64,
+    /// Initialisation, in µs; only when this call brought its instance into being.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub init_us: Option<u64>,
+    /// From arrival to the beginning of initialisation or run, in µs.
+    pub wait_us: u64,
+    /// Its stations.
+    pub timeline: Timeline,
+    /// What came of it.
+    pub response: Response,
+    /// What it used.
+    #[serde(default)]
+    pub usage: Usage,
+    /// The deadline ended it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub timed_out: bool,
+    /// Attempts before the one recorded here (asynchronous calls only).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attempts: Vec<Attempt>,
+    /// What it logged, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub logs: Vec<LogLine>,
+    /// Front-specific annotations, such as `limits`.
+    #[serde(default)]
+    pub annotations: Annotations,
+}
+
+/// An attempt that was not the last.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attempt {
+    /// When it began.
+    pub start: Timestamp,
+    /// What ended it.
+    pub ended_by: String,
+}
+
+/// How a call ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// The function answered.
+    Success,
+    /// The function answered with an error of its own (`{"error": …}`).
+    ApplicationError,
+    /// The function did not answer: it is broken, crashed, or exceeded a limit.
+    DeveloperError,
+    /// Flint could not run it.
+    InternalError,
+}
+
+impl Status {
+    /// OpenWhisk's words.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::ApplicationError => "application error",
+            Self::DeveloperError => "action developer error",
+            Self::InternalError => "whisk internal error",
+        }
+    }
+
+    /// OpenWhisk's number, 0 to 3.
+    pub const fn code(self) -> u8 {
+        match self {
+            Self::Success => 0,
+            Self::ApplicationError => 1,
+            Self::DeveloperError => 2,
+            Self::InternalError => 3,
+        }
+    }
+}
+
+/// What came of a call.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Response {
+    /// How it ended.
+    pub status: Status,
+    /// The JSON result; absent when the answer was not JSON (its bytes went to the caller only).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<Box<RawValue>>,
+    /// The answer's size.
+    #[serde(default)]
+    pub size: ByteSize,
+    /// The answer's media type when it was not JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content_type: Option<String>,
+}
+
+/// What a call used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// CPU time of the whole instance during the call, in µs; absent where the host cannot tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_us: Option<u64>,
+    /// The instance's highest memory so far; absent where the host cannot tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_peak: Option<ByteSize>,
+}

@@ -1,0 +1,82 @@
+//! Servers for tests that kill them, and programs that such servers run.
+
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::time::Duration;
+
+use flint_sandbox::{Launcher, LauncherConfig, Mount, Network, Sandbox, SandboxIo, SandboxSpec};
+
+/// Three sandboxes with daemons in them; prints `ready LAUNCHER_PID` and waits to be killed.
+pub fn serve(directory: &str, id: &str) {
+    runtime().block_on(async {
+        let launcher = Launcher::spawn(LauncherConfig::new(directory, id)).await.expect("a launcher");
+        let mut sandboxes = Vec::new();
+        for _ in 0..3 {
+            sandboxes
+                .push(start(&launcher, Network::None, &["/function/helper", "daemonise"], "/dev/null").await);
+        }
+        println!("ready {}", launcher.pid().await.expect("alive"));
+        std::thread::sleep(Duration::from_secs(600));
+        drop(sandboxes);
+    });
+}
+
+/// One sandbox to its end; its output is this program's.
+pub fn one_shot(directory: &str, network: &str, program: &[&str]) {
+    let network = if network == "egress" { Network::Egress } else { Network::None };
+    let code = runtime().block_on(async {
+        let launcher = Launcher::spawn(LauncherConfig::new(directory, "oneshot")).await.expect("a launcher");
+        let sandbox = start(&launcher, network, program, "/proc/self/fd/1").await;
+        let exit = sandbox.wait().await;
+        println!("exit={:?} oom={}", exit.status, exit.oom);
+        launcher.shutdown().await;
+        i32::from(!exit.status.success())
+    });
+    std::process::exit(code);
+}
+
+async fn start(launcher: &Launcher, network: Network, program: &[&str], output: &str) -> Sandbox {
+    let mut spec = SandboxSpec::new("test", program.iter().map(|word| (*word).to_owned()).collect());
+    spec.network = network;
+    spec.mounts.push(Mount {
+        source: std::env::current_exe().expect("this program"),
+        target: "/function/helper".into(),
+        readonly: true,
+    });
+    let open = || -> OwnedFd {
+        if output == "/dev/null" {
+            File::create(Path::new(output)).expect("/dev/null").into()
+        } else {
+            std::os::fd::AsFd::as_fd(&std::io::stdout()).try_clone_to_owned().expect("standard output")
+        }
+    };
+    let io = SandboxIo { stdin: None, stdout: open(), stderr: open(), link: None };
+    match launcher.start(&spec, io).await {
+        Ok(sandbox) => sandbox,
+        Err(error) => {
+            println!("start failed: {error}");
+            std::process::exit(3);
+        }
+    }
+}
+
+/// A process that has left its parent, session and group, as daemons do, beside one that stays.
+pub fn daemonise() {
+    // SAFETY: the children only make a session and sleep.
+    unsafe {
+        if libc::fork() == 0 {
+            libc::setsid();
+            if libc::fork() == 0 {
+                std::thread::sleep(Duration::from_secs(600));
+            }
+            libc::_exit(0);
+        }
+    }
+    println!("daemonised");
+    std::thread::sleep(Duration::from_secs(600));
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Runtime::new().expect("a runtime")
+}

@@ -1,0 +1,275 @@
+//! One sandbox's group: its limits while it runs, its accounts, and its return to the pool.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use super::{Controller, Tree, Version, field, number, put};
+use crate::outcome::Usage;
+use crate::spec::ResourceLimits;
+
+/// CPU bandwidth is given out for each of these periods, in microseconds.
+const CPU_PERIOD_US: u64 = 100_000;
+
+/// One sandbox's group in every hierarchy.
+#[derive(Debug)]
+pub(crate) struct Leaf {
+    memory: Option<(Version, PathBuf)>,
+    pids: Option<PathBuf>,
+    cpu: Option<(Version, PathBuf)>,
+    cpuacct: Option<PathBuf>,
+    freezer: Option<PathBuf>,
+    unified: Option<PathBuf>,
+    /// `cgroup.procs` of each v1 hierarchy, into which a sandbox's pid 1 writes itself.
+    entrances: Vec<OwnedFd>,
+    /// The v2 directory, for CLONE_INTO_CGROUP.
+    clone_into: Option<OwnedFd>,
+    /// v1: becomes readable when the memory limit is hit.
+    oom_event: Option<OwnedFd>,
+    /// v2 ≥ 6.12: writing to this very descriptor resets the peak it shows.
+    peak: Option<fs::File>,
+    limits: Option<ResourceLimits>,
+    cpu_before: u64,
+    oom_before: u64,
+}
+
+impl Leaf {
+    pub(super) fn create(tree: &Tree, name: &str) -> io::Result<Self> {
+        let at = |controller| tree.place(controller).map(|(version, path)| (version, path.join(name)));
+        let unified = tree.unified().map(|path| path.join(name));
+        let v1 =
+            |controller| at(controller).filter(|(version, _)| *version == Version::V1).map(|(_, path)| path);
+        let mut leaf = Self {
+            memory: at(Controller::Memory),
+            pids: at(Controller::Pids).map(|(_, path)| path),
+            cpu: at(Controller::Cpu),
+            cpuacct: if unified.is_some() { None } else { v1(Controller::Cpuacct) },
+            freezer: if unified.is_some() { None } else { v1(Controller::Freezer) },
+            unified,
+            entrances: Vec::new(),
+            clone_into: None,
+            oom_event: None,
+            peak: None,
+            limits: None,
+            cpu_before: 0,
+            oom_before: 0,
+        };
+        leaf.build().inspect_err(|_| {
+            let _ = leaf.remove();
+        })?;
+        Ok(leaf)
+    }
+
+    fn build(&mut self) -> io::Result<()> {
+        for directory in self.directories() {
+            match fs::create_dir(&directory) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+                _ => {}
+            }
+            if Some(&directory) == self.unified.as_ref() {
+                self.clone_into = Some(fs::File::open(&directory)?.into());
+            } else {
+                let procs = fs::OpenOptions::new().write(true).open(directory.join("cgroup.procs"))?;
+                self.entrances.push(procs.into());
+            }
+        }
+        match &self.memory {
+            Some((Version::V1, path)) => self.oom_event = watch_oom_v1(path).ok(),
+            Some((Version::V2, path)) => {
+                self.peak = fs::OpenOptions::new().read(true).write(true).open(path.join("memory.peak")).ok();
+                let _ = put(path, "memory.oom.group", 1);
+                let _ = put(path, "memory.swap.max", 0);
+            }
+            None => {}
+        }
+        Ok(())
+    }
+
+    fn directories(&self) -> Vec<PathBuf> {
+        let all = [
+            self.memory.as_ref().map(|(_, path)| path),
+            self.pids.as_ref(),
+            self.cpu.as_ref().map(|(_, path)| path),
+            self.cpuacct.as_ref(),
+            self.freezer.as_ref(),
+            self.unified.as_ref(),
+        ];
+        let mut all: Vec<PathBuf> = all.into_iter().flatten().cloned().collect();
+        all.sort();
+        all.dedup();
+        all
+    }
+
+    /// Prepares for a new sandbox: limits set, counters at zero.
+    pub(crate) fn begin(&mut self, limits: &ResourceLimits) -> io::Result<()> {
+        if self.limits != Some(*limits) {
+            self.limits = None;
+            self.set_limits(limits)?;
+            self.limits = Some(*limits);
+        }
+        match &self.memory {
+            Some((Version::V1, path)) => put(path, "memory.max_usage_in_bytes", 0)?,
+            Some((Version::V2, _)) => {
+                if let Some(peak) = &mut self.peak {
+                    let _ = io::Write::write_all(peak, b"reset");
+                }
+            }
+            None => {}
+        }
+        self.cpu_before = self.cpu_us();
+        self.oom_before = self.oom_kills();
+        if let Some(event) = &self.oom_event {
+            let _ = rustix::io::read(event, &mut [0u8; 8]);
+        }
+        Ok(())
+    }
+
+    fn set_limits(&self, limits: &ResourceLimits) -> io::Result<()> {
+        match &self.memory {
+            Some((Version::V1, path)) => {
+                // Memory must never exceed memory+swap, so on the way up the latter goes first.
+                let _ = put(path, "memory.memsw.limit_in_bytes", limits.memory_bytes);
+                put(path, "memory.limit_in_bytes", limits.memory_bytes)?;
+                let _ = put(path, "memory.memsw.limit_in_bytes", limits.memory_bytes);
+                let _ = put(path, "memory.swappiness", 0);
+            }
+            Some((Version::V2, path)) => put(path, "memory.max", limits.memory_bytes)?,
+            None => {}
+        }
+        if let Some(path) = &self.pids {
+            // One more for the sandbox's own pid 1.
+            put(path, "pids.max", u64::from(limits.processes) + 1)?;
+        }
+        let quota = (u64::from(limits.cpu_millis) * CPU_PERIOD_US / 1000).max(1000);
+        match &self.cpu {
+            Some((Version::V1, path)) => {
+                put(path, "cpu.cfs_period_us", CPU_PERIOD_US)?;
+                put(path, "cpu.cfs_quota_us", quota)?;
+            }
+            Some((Version::V2, path)) => put(path, "cpu.max", format_args!("{quota} {CPU_PERIOD_US}"))?,
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// For CLONE_INTO_CGROUP.
+    pub(crate) fn clone_into(&self) -> Option<BorrowedFd<'_>> {
+        self.clone_into.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Moves the calling process into the v1 groups.
+    pub(crate) fn enter(&self) -> io::Result<()> {
+        for entrance in &self.entrances {
+            rustix::io::write(entrance, b"0")?;
+        }
+        Ok(())
+    }
+
+    /// v1: readable when the memory limit is hit and something is about to be killed.
+    pub(crate) fn oom_event(&self) -> Option<BorrowedFd<'_>> {
+        self.oom_event.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Whether a process was killed for memory since [`Self::begin`].
+    pub(crate) fn oom_killed(&self) -> bool {
+        self.oom_kills() > self.oom_before
+    }
+
+    fn oom_kills(&self) -> u64 {
+        match &self.memory {
+            Some((Version::V1, path)) => field(path, "memory.oom_control", "oom_kill").unwrap_or(0),
+            Some((Version::V2, path)) => field(path, "memory.events", "oom_kill").unwrap_or(0),
+            None => 0,
+        }
+    }
+
+    fn cpu_us(&self) -> u64 {
+        match (&self.unified, &self.cpuacct) {
+            (Some(path), _) => field(path, "cpu.stat", "usage_usec").unwrap_or(0),
+            (None, Some(path)) => number(path, "cpuacct.usage").unwrap_or(0) / 1000,
+            (None, None) => 0,
+        }
+    }
+
+    /// What the sandbox uses and has used.
+    pub(crate) fn usage(&self) -> Usage {
+        let (memory_bytes, memory_peak_bytes) = match &self.memory {
+            Some((Version::V1, path)) => (
+                number(path, "memory.usage_in_bytes").unwrap_or(0),
+                number(path, "memory.max_usage_in_bytes").unwrap_or(0),
+            ),
+            Some((Version::V2, path)) => (number(path, "memory.current").unwrap_or(0), self.peak_v2(path)),
+            None => (0, 0),
+        };
+        Usage { cpu_us: self.cpu_us().saturating_sub(self.cpu_before), memory_bytes, memory_peak_bytes }
+    }
+
+    fn peak_v2(&self, path: &Path) -> u64 {
+        let mut text = [0u8; 32];
+        let from_reset = self.peak.as_ref().and_then(|peak| {
+            let length = rustix::io::pread(peak, &mut text, 0).ok()?;
+            std::str::from_utf8(&text[..length]).ok()?.trim().parse().ok()
+        });
+        from_reset.unwrap_or_else(|| number(path, "memory.peak").unwrap_or(0))
+    }
+
+    /// Whether another sandbox may have it: v2 before 6.12 cannot reset the peak.
+    pub(crate) fn recyclable(&self) -> bool {
+        !matches!(&self.memory, Some((Version::V2, _))) || self.peak.is_some()
+    }
+
+    /// Whether there is a way to freeze.
+    pub(crate) fn can_freeze(&self) -> bool {
+        self.unified.is_some() || self.freezer.is_some()
+    }
+
+    /// Starts freezing or thawing.
+    pub(crate) fn freeze(&self, frozen: bool) -> io::Result<()> {
+        match (&self.unified, &self.freezer) {
+            (Some(path), _) => put(path, "cgroup.freeze", u8::from(frozen)),
+            (None, Some(path)) => put(path, "freezer.state", if frozen { "FROZEN" } else { "THAWED" }),
+            (None, None) => Ok(()),
+        }
+    }
+
+    /// v1: a frozen process does not even die.
+    pub(crate) fn needs_thaw_to_die(&self) -> bool {
+        self.unified.is_none() && self.freezer.is_some()
+    }
+
+    /// Whether every process stands still.
+    pub(crate) fn is_frozen(&self) -> bool {
+        match (&self.unified, &self.freezer) {
+            (Some(path), _) => field(path, "cgroup.events", "frozen").is_ok_and(|frozen| frozen == 1),
+            (None, Some(path)) => {
+                fs::read_to_string(path.join("freezer.state")).is_ok_and(|state| state.trim() == "FROZEN")
+            }
+            (None, None) => false,
+        }
+    }
+
+    /// Removes the directories. An error (a dying process is still counted) asks for another try later.
+    pub(crate) fn remove(&self) -> io::Result<()> {
+        let mut result = Ok(());
+        for directory in self.directories() {
+            match fs::remove_dir(&directory) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => result = Err(error),
+                _ => {}
+            }
+        }
+        result
+    }
+}
+
+/// An eventfd that the kernel signals when the group's memory limit is hit (cgroup-v1/memory.rst, section 10).
+fn watch_oom_v1(directory: &Path) -> io::Result<OwnedFd> {
+    use std::os::fd::AsRawFd;
+    let event = rustix::event::eventfd(
+        0,
+        rustix::event::EventfdFlags::CLOEXEC | rustix::event::EventfdFlags::NONBLOCK,
+    )?;
+    let control = fs::File::open(directory.join("memory.oom_control"))?;
+    put(directory, "cgroup.event_control", format_args!("{} {}", event.as_raw_fd(), control.as_raw_fd()))?;
+    Ok(event)
+}

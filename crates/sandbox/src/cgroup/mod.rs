@@ -1,0 +1,48 @@
+//! Control groups, v1, v2 or both at once (hybrid): limits, accounting, freezing.
+//!
+//! A *tree* is this server's own directory in each hierarchy in use; a *leaf* holds one sandbox.
+
+mod detect;
+mod leaf;
+mod tree;
+
+pub(crate) use detect::{Controller, Layout, Version};
+pub(crate) use leaf::Leaf;
+pub(crate) use tree::{Tree, remove_tree};
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+/// Writes a control file in one `write`.
+fn put(directory: &Path, file: &str, value: impl std::fmt::Display) -> io::Result<()> {
+    let path = directory.join(file);
+    fs::OpenOptions::new()
+        .write(true)
+        .open(&path)
+        .and_then(|mut open| io::Write::write_all(&mut open, value.to_string().as_bytes()))
+        .map_err(|error| annotate(error, &path))
+}
+
+/// Reads a control file that holds one number; `max` reads as the largest.
+fn number(directory: &Path, file: &str) -> io::Result<u64> {
+    let text = fs::read_to_string(directory.join(file))?;
+    match text.trim() {
+        "max" => Ok(u64::MAX),
+        text => text.parse().map_err(|_| io::Error::from(io::ErrorKind::InvalidData)),
+    }
+}
+
+/// Reads the number behind `key` in a control file of `key value` lines.
+fn field(directory: &Path, file: &str, key: &str) -> io::Result<u64> {
+    let text = fs::read_to_string(directory.join(file))?;
+    text.lines()
+        .find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.trim().parse().ok())
+        .ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
+}
+
+/// Keeps the system's error number and names the file on standard error of the launcher's debug log.
+fn annotate(error: io::Error, path: &Path) -> io::Error {
+    tracing::debug!(path = %path.display(), %error, "cgroup write failed");
+    error
+}

@@ -1,0 +1,299 @@
+//! The socket to one launcher process: requests out, events in, each to the task that waits for it.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::sync::{oneshot, watch};
+
+use crate::error::{Error, Fault, Result};
+use crate::launcher::ARGUMENT;
+use crate::outcome::{Exit, ExitStatus, Usage};
+use crate::sandbox::Sandbox;
+use crate::spec::LauncherConfig;
+use crate::wire::{self, Ask, Event, MESSAGE_MAX, Request};
+
+/// How long a launcher may take to come up.
+const GREETING_DEADLINE: Duration = Duration::from_secs(20);
+/// How long it may take to end; then it is killed.
+const FAREWELL_DEADLINE: Duration = Duration::from_secs(20);
+
+/// One launcher process and the socket to it.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    socket: AsyncFd<OwnedFd>,
+    numbers: AtomicU64,
+    gone: AtomicBool,
+    /// Whether any sandbox was ever asked to freeze.
+    freezes: AtomicBool,
+    pending: Mutex<Pending>,
+    child: Mutex<Option<Child>>,
+    pid: u32,
+    /// Dropped when the reader has seen the end.
+    over: watch::Receiver<()>,
+}
+
+/// Who waits for what.
+#[derive(Debug, Default)]
+struct Pending {
+    starts: HashMap<u64, Start>,
+    exits: HashMap<u64, watch::Sender<Option<Exit>>>,
+    asks: HashMap<u64, oneshot::Sender<Answer>>,
+}
+
+/// What the launcher answers to an [`Ask`].
+type Answer = Result<(Usage, Option<OwnedFd>), Fault>;
+
+#[derive(Debug)]
+struct Start {
+    id: String,
+    reply: oneshot::Sender<Result<Sandbox>>,
+}
+
+impl Connection {
+    /// Starts a launcher and greets it.
+    pub(crate) async fn open(config: &LauncherConfig) -> Result<Arc<Self>> {
+        let at =
+            |step: &'static str| move |source: io::Error| Error::LauncherStart { step: step.into(), source };
+        let (ours, theirs) = wire::pair().map_err(at("make a socket"))?;
+        rustix::io::ioctl_fionbio(&ours, true)
+            .map_err(|error| at("make a socket non-blocking")(error.into()))?;
+        let exe = config.exe.clone().unwrap_or_else(|| "/proc/self/exe".into());
+        let child = Command::new(&exe)
+            .arg(ARGUMENT)
+            .env_clear()
+            .stdin(Stdio::from(theirs))
+            .stdout(Stdio::null())
+            .spawn()
+            .map_err(|source| Error::LauncherStart { step: format!("execute {}", exe.display()), source })?;
+        // SAFETY: the descriptor is owned by the `AsyncFd` from here on and never replaced.
+        let socket =
+            unsafe { AsyncFd::register_with_interest(ours, Interest::READABLE | Interest::WRITABLE) }
+                .map_err(|error| at("watch the socket")(error.into()))?;
+        let (alive, over) = watch::channel(());
+        let connection = Arc::new(Self {
+            socket,
+            numbers: AtomicU64::new(1),
+            gone: AtomicBool::new(false),
+            freezes: AtomicBool::new(false),
+            pending: Mutex::default(),
+            pid: child.id(),
+            child: Mutex::new(Some(child)),
+            over,
+        });
+        let hello = Request::Hello { config: Cow::Borrowed(config), server_pid: std::process::id() };
+        connection.send(&hello, &[]).await.map_err(at("greet the launcher"))?;
+        let mut buffer = vec![0; MESSAGE_MAX];
+        let greeting = tokio::time::timeout(GREETING_DEADLINE, connection.receive(&mut buffer)).await;
+        let failure = match greeting {
+            Ok(Ok(Some((Event::Up, _)))) => None,
+            Ok(Ok(Some((Event::Down { fault }, _)))) => Some(match fault.setup("") {
+                Error::Setup { step, source, .. } => Error::LauncherStart { step, source },
+                other => at("set up")(io::Error::other(other.to_string())),
+            }),
+            Ok(Ok(_)) => Some(at(
+                "await its greeting (does this program call flint_sandbox::launcher_entry() first?)",
+            )(io::ErrorKind::UnexpectedEof.into())),
+            Ok(Err(error)) => Some(at("await its greeting")(error)),
+            Err(_) => Some(at("await its greeting")(io::ErrorKind::TimedOut.into())),
+        };
+        if let Some(error) = failure {
+            connection.gone.store(true, Ordering::Release);
+            connection.reap(true).await;
+            return Err(error);
+        }
+        tokio::spawn(read_events(connection.clone(), alive));
+        Ok(connection)
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    pub(crate) fn is_gone(&self) -> bool {
+        self.gone.load(Ordering::Acquire)
+    }
+
+    /// A number for a sandbox or a question; never given twice.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.numbers.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Sends a request, waiting while the launcher is behind.
+    pub(crate) async fn send(&self, request: &Request<'_>, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+        let bytes = serde_json::to_vec(request)?;
+        if bytes.len() > MESSAGE_MAX {
+            return Err(io::Error::from_raw_os_error(libc::E2BIG));
+        }
+        self.socket.async_io(Interest::WRITABLE, |socket| wire::send_bytes(socket.as_fd(), &bytes, fds)).await
+    }
+
+    async fn receive(&self, buffer: &mut [u8]) -> io::Result<Option<(Event, Vec<OwnedFd>)>> {
+        self.socket.async_io(Interest::READABLE, |socket| wire::receive(socket.as_fd(), buffer)).await
+    }
+
+    /// Registers a sandbox about to be started; the receiver gets it when it runs.
+    pub(crate) fn expect_start(&self, sid: u64, id: &str) -> oneshot::Receiver<Result<Sandbox>> {
+        let (reply, receiver) = oneshot::channel();
+        self.pending().starts.insert(sid, Start { id: id.to_owned(), reply });
+        receiver
+    }
+
+    /// Takes a registration back after a failed send.
+    pub(crate) fn forget_start(&self, sid: u64, id: &str, source: io::Error) -> Error {
+        self.pending().starts.remove(&sid);
+        if source.raw_os_error() == Some(libc::E2BIG) {
+            let what = format!(
+                "the request has more than {MESSAGE_MAX} bytes; shorten arguments, environment or mounts"
+            );
+            return Error::InvalidSpec { id: id.to_owned(), what };
+        }
+        Error::LauncherGone
+    }
+
+    /// Asks something about a running sandbox.
+    pub(crate) async fn ask(&self, id: &str, sid: u64, ask: Ask) -> Result<(Usage, Option<OwnedFd>)> {
+        if matches!(ask, Ask::Freeze) {
+            self.freezes.store(true, Ordering::Relaxed);
+        }
+        let seq = self.next_number();
+        let (reply, answer) = oneshot::channel();
+        self.pending().asks.insert(seq, reply);
+        if self.is_gone() || self.send(&Request::Ask { seq, sid, ask }, &[]).await.is_err() {
+            self.pending().asks.remove(&seq);
+            return Err(Error::LauncherGone);
+        }
+        match answer.await {
+            Ok(answer) => answer.map_err(|fault| fault.operation(id)),
+            Err(_) => Err(Error::LauncherGone),
+        }
+    }
+
+    /// Lets a sandbox that may be frozen die of its SIGKILL. Does not wait and needs no answer.
+    pub(crate) fn thaw_to_die(&self, sid: u64) {
+        if self.freezes.load(Ordering::Relaxed) {
+            let _ = wire::send(self.socket.as_fd(), &Request::Ask { seq: 0, sid, ask: Ask::Thaw }, &[]);
+        }
+    }
+
+    /// Tells the launcher, without waiting, that it is over.
+    pub(crate) fn hang_up(&self) {
+        let _ = rustix::net::shutdown(self.socket.as_fd(), rustix::net::Shutdown::Both);
+    }
+
+    /// Ends the launcher and waits until it has cleaned up.
+    pub(crate) async fn close(&self) {
+        if !self.is_gone() {
+            let _ = self.send(&Request::Shutdown, &[]).await;
+            let mut over = self.over.clone();
+            // The sender only ever goes away.
+            let _ = tokio::time::timeout(FAREWELL_DEADLINE, over.changed()).await;
+        }
+        self.reap(false).await;
+    }
+
+    /// Waits for the launcher's end, at most for the deadline; then kills it.
+    async fn reap(&self, kill: bool) {
+        let Some(mut child) = self.child.lock().unwrap_or_else(PoisonError::into_inner).take() else {
+            return;
+        };
+        let wait = move || {
+            let deadline = std::time::Instant::now() + FAREWELL_DEADLINE;
+            if kill {
+                let _ = child.kill();
+            }
+            while let Ok(None) = child.try_wait() {
+                if std::time::Instant::now() > deadline {
+                    let _ = child.kill();
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        };
+        let _ = tokio::task::spawn_blocking(wait).await;
+    }
+
+    fn pending(&self) -> MutexGuard<'_, Pending> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn on_event(self: &Arc<Self>, event: Event, fds: Vec<OwnedFd>) {
+        match event {
+            Event::Up | Event::Down { .. } => {}
+            Event::Started { sid, setup_us } => {
+                let (told, exit) = watch::channel(None);
+                let Some(start) = self.take_start(sid, Some(told)) else { return };
+                let Some(pidfd) = fds.into_iter().next() else { return };
+                let sandbox = Sandbox::new(start.id, sid, setup_us, pidfd, exit, self.clone());
+                // When nobody waits any more, dropping the sandbox kills it.
+                let _ = start.reply.send(Ok(sandbox));
+            }
+            Event::Failed { sid, fault } => {
+                if let Some(start) = self.take_start(sid, None) {
+                    let error = fault.setup(&start.id);
+                    let _ = start.reply.send(Err(error));
+                }
+            }
+            Event::Exited { sid, exit } => {
+                let told = self.pending().exits.remove(&sid);
+                if let Some(told) = told {
+                    told.send_replace(Some(exit));
+                }
+            }
+            Event::Done { seq, answer } => {
+                let reply = self.pending().asks.remove(&seq);
+                if let Some(reply) = reply {
+                    let _ = reply.send(answer.map(|usage| (usage, fds.into_iter().next())));
+                }
+            }
+        }
+    }
+
+    fn take_start(&self, sid: u64, told: Option<watch::Sender<Option<Exit>>>) -> Option<Start> {
+        let mut pending = self.pending();
+        let start = pending.starts.remove(&sid)?;
+        if let Some(told) = told {
+            pending.exits.insert(sid, told);
+        }
+        Some(start)
+    }
+
+    /// Nobody is left without an answer.
+    fn on_end(&self) {
+        self.gone.store(true, Ordering::Release);
+        let Pending { starts, exits, asks } = std::mem::take(&mut *self.pending());
+        for (_, start) in starts {
+            let _ = start.reply.send(Err(Error::LauncherGone));
+        }
+        for (_, told) in exits {
+            let lost = Exit { status: ExitStatus::Lost, oom: false, usage: Usage::default(), setup_us: 0 };
+            told.send_replace(Some(lost));
+        }
+        drop(asks);
+    }
+}
+
+/// Reads until the launcher has gone. Ends with it; see [`Connection::close`] and [`Connection::hang_up`].
+async fn read_events(connection: Arc<Connection>, alive: watch::Sender<()>) {
+    let mut buffer = vec![0; MESSAGE_MAX];
+    loop {
+        match connection.receive(&mut buffer).await {
+            Ok(Some((event, fds))) => connection.on_event(event, fds),
+            Ok(None) => break,
+            Err(error) => {
+                tracing::error!(%error, "the launcher's message cannot be read; giving it up");
+                connection.hang_up();
+                break;
+            }
+        }
+    }
+    connection.on_end();
+    connection.reap(false).await;
+    drop(alive);
+}

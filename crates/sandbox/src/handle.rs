@@ -1,0 +1,161 @@
+//! The launcher process, seen from the server.
+
+use std::borrow::Cow;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+
+use tokio::sync::Mutex;
+
+use crate::connection::Connection;
+use crate::error::{Error, Fault, Result};
+use crate::sandbox::Sandbox;
+use crate::spec::{LauncherConfig, SandboxIo, SandboxSpec};
+use crate::wire::Request;
+
+/// The launcher process, seen from the server. Clones share it. When the last one is dropped, every sandbox ends, as at shutdown, but
+/// nothing waits for it.
+#[derive(Debug, Clone)]
+pub struct Launcher {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    config: LauncherConfig,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+enum State {
+    Up(Arc<Connection>),
+    ShutDown,
+}
+
+impl Launcher {
+    /// Starts the launcher process.
+    ///
+    /// # Errors
+    /// [`Error::LauncherStart`].
+    pub async fn spawn(config: LauncherConfig) -> Result<Self> {
+        check_config(&config)?;
+        let connection = Connection::open(&config).await?;
+        Ok(Self { shared: Arc::new(Shared { config, state: Mutex::new(State::Up(connection)) }) })
+    }
+
+    /// Makes a sandbox; returns when the payload's program has been executed. Dropping the future ends a sandbox under way.
+    /// When the launcher has died, a new one is started first.
+    ///
+    /// # Errors
+    /// What was wrong, where, and what to do: see [`Error`].
+    pub async fn start(&self, spec: &SandboxSpec, io: SandboxIo) -> Result<Sandbox> {
+        check_spec(spec).map_err(|fault| fault.setup(&spec.id))?;
+        let connection = self.connection().await?;
+        let sid = connection.next_number();
+        let request = Request::Start {
+            sid,
+            spec: Cow::Borrowed(spec),
+            stdin: io.stdin.is_some(),
+            link: io.link.is_some(),
+        };
+        let fds: Vec<BorrowedFd<'_>> =
+            [io.stdin.as_ref(), Some(&io.stdout), Some(&io.stderr), io.link.as_ref()]
+                .into_iter()
+                .flatten()
+                .map(AsFd::as_fd)
+                .collect();
+        let started = connection.expect_start(sid, &spec.id);
+        if connection.is_gone() {
+            return Err(connection.forget_start(sid, &spec.id, std::io::ErrorKind::BrokenPipe.into()));
+        }
+        if let Err(error) = connection.send(&request, &fds).await {
+            return Err(connection.forget_start(sid, &spec.id, error));
+        }
+        drop(io);
+        started.await.map_err(|_| Error::LauncherGone)?
+    }
+
+    /// Process id of the launcher, for diagnosis.
+    pub async fn pid(&self) -> Option<u32> {
+        match &*self.shared.state.lock().await {
+            State::Up(connection) => Some(connection.pid()),
+            State::ShutDown => None,
+        }
+    }
+
+    /// Ends every sandbox and the launcher, and waits until nothing of them is left.
+    pub async fn shutdown(self) {
+        let state = std::mem::replace(&mut *self.shared.state.lock().await, State::ShutDown);
+        if let State::Up(connection) = state {
+            connection.close().await;
+        }
+    }
+
+    /// The connection to a living launcher.
+    async fn connection(&self) -> Result<Arc<Connection>> {
+        let mut state = self.shared.state.lock().await;
+        match &*state {
+            State::ShutDown => Err(Error::ShutDown),
+            State::Up(connection) if !connection.is_gone() => Ok(connection.clone()),
+            State::Up(old) => {
+                tracing::warn!(pid = old.pid(), "the sandbox launcher has ended; starting another");
+                old.close().await;
+                let state_dir = self.shared.config.state_dir.clone();
+                let report = tokio::task::spawn_blocking(move || crate::sweep(&state_dir)).await;
+                tracing::info!(?report, "swept after the launcher");
+                let connection = Connection::open(&self.shared.config).await?;
+                *state = State::Up(connection.clone());
+                Ok(connection)
+            }
+        }
+    }
+}
+
+fn check_config(config: &LauncherConfig) -> Result<()> {
+    let id = &config.server_id;
+    let plain = id.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_".contains(letter));
+    if id.is_empty() || id.len() > 40 || !plain {
+        let what = format!("server_id {id:?} must have 1 to 40 letters, digits, - or _");
+        return Err(Error::LauncherStart {
+            step: "check the configuration".into(),
+            source: std::io::Error::new(std::io::ErrorKind::InvalidInput, what),
+        });
+    }
+    Ok(())
+}
+
+fn check_spec(spec: &SandboxSpec) -> Result<(), Fault> {
+    let invalid = |what: String| Err(Fault::Invalid { what });
+    if spec.argv.is_empty() {
+        return invalid("argv is empty; it names the program to run".into());
+    }
+    if spec.hostname.len() > 64 {
+        return invalid(format!("hostname has {} bytes, at most 64 are allowed", spec.hostname.len()));
+    }
+    if spec.limits.processes == 0 || spec.limits.memory_bytes < 1 << 20 || spec.limits.cpu_millis == 0 {
+        return invalid(
+            "limits too low: at least 1 process, 1 MiB of memory and 1 thousandth of a core".into(),
+        );
+    }
+    if spec.limits.open_files < 8 {
+        return invalid("limits too low: at least 8 open files".into());
+    }
+    let text: usize =
+        spec.argv.iter().map(String::len).chain(spec.env.iter().map(|(k, v)| k.len() + v.len())).sum();
+    if text > TEXT_MAX {
+        return invalid(format!(
+            "arguments and environment have {text} bytes, at most {TEXT_MAX} are allowed; pass large values through a file or the link"
+        ));
+    }
+    Ok(())
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if let State::Up(connection) = self.state.get_mut() {
+            connection.hang_up();
+        }
+    }
+}
+
+/// Leaves room in a message for quoting and for the rest of the specification.
+const TEXT_MAX: usize = 64 * 1024;

@@ -1,0 +1,123 @@
+//! Pid 1 of a sandbox: trusted code, forked from the launcher, never executed anew. It builds the sandbox around itself, starts the
+//! payload, gives up every privilege and then only reaps; when the payload's main process ends it ends too, and the kernel kills the rest.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use rustix::process::{DumpableBehavior, Signal, WaitOptions};
+use rustix::thread::{CapabilitySet, CapabilitySets, LinkNameSpaceType, UnshareFlags};
+
+use super::report::{self, Report};
+use super::{FIRST_CLOSED, Job, LINK, REPORT, USERS, mounts, payload};
+use crate::error::Fault;
+use crate::outcome::ExitStatus;
+use crate::sys;
+
+/// Builds the sandbox and stays its pid 1.
+pub(crate) fn run(job: &Job<'_>) -> ! {
+    let main = match set_up(job) {
+        Ok(main) => main,
+        Err(fault) => {
+            let _ = report::write(job.report, &Report::Fault(fault));
+            sys::exit_now(125);
+        }
+    };
+    // SAFETY: the descriptor was put there by `arrange_descriptors` and stays open until this process ends.
+    let launcher = unsafe { BorrowedFd::borrow_raw(REPORT) };
+    // A launcher that died before the last call in `drop_privileges` could not take this process along; it has left the pipe without
+    // a reader, though.
+    if drop_privileges(job.init_uid).is_err() || report::write(launcher, &Report::Running).is_err() {
+        sys::exit_now(125);
+    }
+    let status = reap_until(main);
+    let _ = report::write(launcher, &Report::Ended(status));
+    sys::exit_now(0)
+}
+
+fn set_up(job: &Job<'_>) -> Result<i32, Fault> {
+    let at = |step: &'static str| move |error: io::Error| Fault::step(step, &error);
+    die_with_launcher().map_err(at("tie to the launcher"))?;
+    if let Some(leaf) = job.leaf {
+        leaf.enter().map_err(at("enter the cgroup"))?;
+    }
+    sys::enter(job.network, LinkNameSpaceType::Network).map_err(at("enter the network namespace"))?;
+    sys::enter(job.template, LinkNameSpaceType::Mount).map_err(at("enter the root template"))?;
+    let own = UnshareFlags::NEWNS | UnshareFlags::NEWIPC | UnshareFlags::NEWUTS | UnshareFlags::NEWCGROUP;
+    sys::unshare(own).map_err(at("make namespaces"))?;
+    rustix::system::sethostname(job.spec.hostname.as_bytes())
+        .map_err(|error| at("set the host name")(error.into()))?;
+    mounts::mount_all(job)?;
+    let program = payload::Program::prepare(job.spec)?;
+    arrange_descriptors(job).map_err(at("arrange descriptors"))?;
+    // SAFETY: this process is single-threaded, and the payload's steps only read what was prepared (or leak what they allocate).
+    let main = unsafe { sys::vfork(|| payload::run(job, &program)) }.map_err(at("fork the payload"))?;
+    for fd in [0, 1, 2, LINK, USERS] {
+        // SAFETY: these belong to the payload now; nothing here uses them any more.
+        unsafe { libc::close(fd) };
+    }
+    Ok(main)
+}
+
+/// Leaves open only the payload's descriptors, the report pipe and the user namespace, at their fixed places.
+fn arrange_descriptors(job: &Job<'_>) -> io::Result<()> {
+    for (number, fd) in [job.stdin, job.stdout, job.stderr].into_iter().enumerate() {
+        sys::dup_onto(fd, number as i32, false)?;
+    }
+    match job.link {
+        Some(link) => sys::dup_onto(link, LINK, false)?,
+        // SAFETY: closes what the launcher keeps there as a placeholder.
+        None => drop(unsafe { libc::close(LINK) }),
+    }
+    sys::dup_onto(job.report, REPORT, true)?;
+    sys::dup_onto(job.users, USERS, true)?;
+    sys::close_from(FIRST_CLOSED);
+    Ok(())
+}
+
+fn die_with_launcher() -> io::Result<()> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    Ok(())
+}
+
+/// Becomes an unprivileged process of another uid than the payload's (without root: one without capabilities), which nothing can inspect.
+fn drop_privileges(uid: Option<u32>) -> io::Result<()> {
+    use rustix::fs::{Gid, Uid};
+    if let Some(id) = uid {
+        let (uid, gid) = (Uid::from_raw(id), Gid::from_raw(id));
+        rustix::thread::set_thread_groups(&[])?;
+        rustix::thread::set_thread_res_gid(gid, gid, gid)?;
+        rustix::thread::set_thread_res_uid(uid, uid, uid)?;
+    }
+    drop_capabilities()?;
+    rustix::thread::set_no_new_privs(true)?;
+    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+    // A change of credentials clears it.
+    die_with_launcher()
+}
+
+/// Empties the effective, permitted and inheritable sets.
+pub(super) fn drop_capabilities() -> io::Result<()> {
+    let none = CapabilitySet::empty();
+    let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
+    rustix::thread::set_capabilities(None, sets)?;
+    Ok(())
+}
+
+/// Reaps whatever ends, until `main` has.
+fn reap_until(main: i32) -> ExitStatus {
+    loop {
+        match rustix::process::wait(WaitOptions::empty()) {
+            Ok(Some((pid, status))) if pid.as_raw_nonzero().get() == main => {
+                if let Some(code) = status.exit_status() {
+                    return ExitStatus::Code(code);
+                }
+                if let Some(signal) = status.terminating_signal() {
+                    return ExitStatus::Signal(signal);
+                }
+            }
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            // Without children there is nothing to wait for.
+            Err(_) => return ExitStatus::Signal(libc::SIGKILL),
+        }
+    }
+}

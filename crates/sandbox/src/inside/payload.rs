@@ -1,0 +1,145 @@
+//! The payload's process from its birth to `execve`: it sheds every privilege, step by step, and only then becomes the user's program.
+//!
+//! It shares pid 1's memory until `execve` (see [`crate::sys::vfork`]), so it changes nothing there.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::ptr;
+
+use rustix::fs::{Gid, Uid};
+use rustix::process::Resource;
+use rustix::thread::LinkNameSpaceType;
+
+use super::report::{self, Report};
+use super::{Job, PAYLOAD_ID, REPORT, USERS, init};
+use crate::error::Fault;
+use crate::{fence, seccomp, sys};
+
+/// When the whole host runs out of memory, payloads go before the server.
+const OOM_SCORE: &str = "500";
+
+const DEFAULTS: [(&str, &str); 3] =
+    [("PATH", "/usr/local/bin:/usr/bin:/bin"), ("HOME", "/tmp"), ("TMPDIR", "/tmp")];
+
+/// What `execve` needs, as C wants it.
+pub(super) struct Program {
+    candidates: Vec<CString>,
+    argv: Vec<CString>,
+    envp: Vec<CString>,
+}
+
+impl Program {
+    pub(super) fn prepare(spec: &crate::spec::SandboxSpec) -> Result<Self, Fault> {
+        let string = |text: &str| {
+            CString::new(text).map_err(|_| Fault::Invalid {
+                what: format!("{text:?} has a NUL byte, which no argument can have"),
+            })
+        };
+        let mut env = spec.env.clone();
+        for (name, value) in DEFAULTS {
+            if !env.iter().any(|(other, _)| other == name) {
+                env.push((name.into(), value.into()));
+            }
+        }
+        let Some(program) = spec.argv.first() else {
+            return Err(Fault::Invalid { what: "argv is empty; it names the program to run".into() });
+        };
+        let candidates = if program.contains('/') {
+            vec![string(program)?]
+        } else {
+            let path = env.iter().find(|(name, _)| name == "PATH").map_or("", |(_, value)| value);
+            path.split(':').map(|folder| string(&format!("{folder}/{program}"))).collect::<Result<_, _>>()?
+        };
+        Ok(Self {
+            candidates,
+            argv: spec.argv.iter().map(|text| string(text)).collect::<Result<_, _>>()?,
+            envp: env
+                .iter()
+                .map(|(name, value)| string(&format!("{name}={value}")))
+                .collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+/// Goes all the way to `execve`; returns (an exit code) only when that failed, which the launcher has then been told.
+pub(super) fn run(job: &Job<'_>, program: &Program) -> i32 {
+    let fault = match shed(job) {
+        Ok(()) => execute(job, program),
+        Err(fault) => fault,
+    };
+    // SAFETY: open in this process until execve.
+    let launcher = unsafe { BorrowedFd::borrow_raw(REPORT) };
+    let _ = report::write(launcher, &Report::Fault(fault));
+    127
+}
+
+fn shed(job: &Job<'_>) -> Result<(), Fault> {
+    let at = |step: &'static str| move |error: io::Error| Fault::step(step, &error);
+    let at_errno = |step: &'static str| move |error: rustix::io::Errno| Fault::step(step, &error.into());
+    // Also keeps the payload from lowering it again.
+    let _ = std::fs::write("/proc/self/oom_score_adj", OOM_SCORE);
+    rustix::process::setsid().map_err(at_errno("start a session"))?;
+    limits(job).map_err(at("set resource limits"))?;
+    // SAFETY: put there by init, open until execve.
+    let users = unsafe { BorrowedFd::borrow_raw(USERS) };
+    sys::enter(users, LinkNameSpaceType::User).map_err(at("enter the user namespace"))?;
+    empty_bounding_set();
+    if job.init_uid.is_some() {
+        let (uid, gid) = (Uid::from_raw(PAYLOAD_ID), Gid::from_raw(PAYLOAD_ID));
+        rustix::thread::set_thread_groups(&[]).map_err(at_errno("clear groups"))?;
+        rustix::thread::set_thread_res_gid(gid, gid, gid).map_err(at_errno("set the group"))?;
+        rustix::thread::set_thread_res_uid(uid, uid, uid).map_err(at_errno("set the user"))?;
+    }
+    init::drop_capabilities().map_err(at("drop capabilities"))?;
+    rustix::thread::set_no_new_privs(true).map_err(at_errno("set no_new_privs"))?;
+    let writable = job.spec.mounts.iter().filter(|mount| !mount.readonly).map(|mount| mount.target.as_str());
+    fence::lock_in(writable).map_err(at("enter the Landlock domain"))?;
+    rustix::process::chdir(job.spec.cwd.as_str())
+        .map_err(|error| Fault::step(format!("change to directory {}", job.spec.cwd), &error.into()))?;
+    sys::default_signal(libc::SIGPIPE);
+    sys::default_signal(libc::SIGINT);
+    sys::default_signal(libc::SIGTERM);
+    sys::default_signal(libc::SIGHUP);
+    seccomp::install(seccomp::program()).map_err(at("install the system-call filter"))
+}
+
+fn limits(job: &Job<'_>) -> io::Result<()> {
+    sys::limit(Resource::Nofile, u64::from(job.spec.limits.open_files))?;
+    sys::limit(Resource::Core, 0)?;
+    if job.limit_by_uid {
+        sys::limit(Resource::Nproc, u64::from(job.spec.limits.processes) + 1)?;
+    }
+    Ok(())
+}
+
+/// No program executed later can ever regain a capability.
+fn empty_bounding_set() {
+    for capability in 0..64 {
+        // SAFETY: plain prctl on this thread.
+        if unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) } < 0 {
+            break;
+        }
+    }
+}
+
+fn execute(job: &Job<'_>, program: &Program) -> Fault {
+    let pointers = |strings: &[CString]| -> Vec<*const libc::c_char> {
+        strings.iter().map(|text| text.as_ptr()).chain([ptr::null()]).collect()
+    };
+    let (argv, envp) = (pointers(&program.argv), pointers(&program.envp));
+    let mut last = io::Error::from_raw_os_error(libc::ENOENT);
+    for candidate in &program.candidates {
+        let error = sys::execve(candidate, &argv, &envp);
+        let errno = error.raw_os_error();
+        // As a shell does: the most telling refusal is the one to report.
+        if errno != Some(libc::ENOENT) && errno != Some(libc::ENOTDIR) {
+            last = error;
+            if errno != Some(libc::EACCES) {
+                break;
+            }
+        }
+    }
+    let name = job.spec.argv.first().cloned().unwrap_or_default();
+    Fault::Exec { program: name, errno: last.raw_os_error().unwrap_or(libc::EIO) }
+}

@@ -1,0 +1,111 @@
+//! Questions about running sandboxes, and changes to them.
+
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
+use rustix::mount::{MoveMountFlags, move_mount};
+use rustix::thread::LinkNameSpaceType;
+
+use super::start::open_mount;
+use super::{Launcher, Live};
+use crate::cgroup::Leaf;
+use crate::error::Fault;
+use crate::outcome::Usage;
+use crate::spec::Mount;
+use crate::sys;
+use crate::wire::{Ask, Event};
+
+/// How long freezing may take before it is reported as failed.
+const FREEZE_DEADLINE: Duration = Duration::from_secs(5);
+
+impl Launcher {
+    pub(super) fn answer(&mut self, seq: u64, sid: u64, ask: Ask) {
+        let (answer, socket) = match ask {
+            Ask::Connect { port, v6 } => match self.connect(sid, port, v6) {
+                Ok(socket) => (Ok(Usage::default()), Some(socket)),
+                Err(fault) => (Err(fault), None),
+            },
+            Ask::Attach { source, target } => (self.attach(sid, &source, target), None),
+            Ask::Usage => (self.leaf(sid).map(|leaf| leaf.map(Leaf::usage).unwrap_or_default()), None),
+            Ask::Freeze => match self.set_frozen(sid, true) {
+                Ok(()) => {
+                    self.freezing.push((seq, sid, Instant::now() + FREEZE_DEADLINE));
+                    return self.check_freezing();
+                }
+                Err(fault) => (Err(fault), None),
+            },
+            Ask::Thaw => (self.set_frozen(sid, false).map(|()| Usage::default()), None),
+        };
+        let fds: Vec<_> = socket.iter().map(AsFd::as_fd).collect();
+        self.tell(&Event::Done { seq, answer }, &fds);
+    }
+
+    fn live(&self, sid: u64) -> Result<&Live, Fault> {
+        self.live.get(&sid).ok_or(Fault::Ended)
+    }
+
+    fn leaf(&self, sid: u64) -> Result<Option<&Leaf>, Fault> {
+        Ok(self.live(sid)?.slot.leaf.as_ref())
+    }
+
+    fn connect(&self, sid: u64, port: u16, v6: bool) -> Result<std::os::fd::OwnedFd, Fault> {
+        let net = self.live(sid)?.slot.net.as_ref().ok_or(Fault::Ended)?;
+        self.networks
+            .connect(net.namespace.as_fd(), port, v6)
+            .map_err(|error| Fault::step(format!("connect to port {port}"), &error))
+    }
+
+    fn set_frozen(&self, sid: u64, frozen: bool) -> Result<(), Fault> {
+        let Some(leaf) = self.leaf(sid)?.filter(|leaf| leaf.can_freeze()) else {
+            return Err(Fault::Unavailable {
+                what: "freezing".into(),
+                remedy: "it needs cgroup v2 or the v1 freezer hierarchy, writable for the server".into(),
+            });
+        };
+        let step = if frozen { "freeze" } else { "thaw" };
+        leaf.freeze(frozen).map_err(|error| Fault::step(step, &error))
+    }
+
+    /// Answers the freezes that are complete, or late, or whose sandbox has ended.
+    pub(super) fn check_freezing(&mut self) {
+        let now = Instant::now();
+        for (seq, sid, deadline) in std::mem::take(&mut self.freezing) {
+            let answer = match self.leaf(sid) {
+                Err(fault) => Err(fault),
+                Ok(leaf) if leaf.is_none_or(Leaf::is_frozen) => Ok(Usage::default()),
+                Ok(_) if now > deadline => {
+                    Err(Fault::Step { step: "freeze within 5 s".into(), errno: libc::ETIMEDOUT })
+                }
+                Ok(_) => {
+                    self.freezing.push((seq, sid, deadline));
+                    continue;
+                }
+            };
+            self.tell(&Event::Done { seq, answer }, &[]);
+        }
+    }
+
+    /// Mounts `source` read-only in a running sandbox. Only the launcher has the right to; it visits the sandbox's mount namespace.
+    fn attach(&mut self, sid: u64, source: &Path, target: String) -> Result<Usage, Fault> {
+        let network = self.live(sid)?.network;
+        let template = self.templates.get_mut(&network).ok_or(Fault::Ended)?;
+        let mount = Mount { source: source.to_owned(), target, readonly: true };
+        let tree = open_mount(template, &mount)?;
+        let live = self.live(sid)?;
+        let step = |error: std::io::Error| Fault::step(format!("attach {}", mount.target), &error);
+        sys::enter_mounts_of(live.pidfd.as_fd()).map_err(step)?;
+        // Inside, whoever lives there may have written links to `/tmp` and the like: none is followed.
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let attached =
+            rustix::fs::openat2(CWD, &mount.target, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)
+                .and_then(|place| {
+                    let flags =
+                        MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+                    move_mount(&tree, "", &place, "", flags)
+                });
+        sys::enter(self.mounts.as_fd(), LinkNameSpaceType::Mount).map_err(step)?;
+        attached.map(|()| Usage::default()).map_err(|error| step(error.into()))
+    }
+}

@@ -1,0 +1,172 @@
+//! From a freshly executed process to a launcher: descriptors, signals, namespaces, cgroups, state file.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use rustix::event::epoll;
+use rustix::fs::{Mode, OFlags};
+use rustix::mount::{MountPropagationFlags, mount_change};
+use rustix::thread::{CapabilitySet, UnshareFlags};
+
+use super::{Launcher, SERVER, Slots};
+use crate::cgroup::Tree;
+use crate::error::Fault;
+use crate::inside::FIRST_FREE;
+use crate::net::{EgressConfig, Namespaces};
+use crate::root::{Template, name_servers};
+use crate::spec::{LauncherConfig, Network};
+use crate::state::State;
+use crate::sys;
+use crate::wire::{self, Event, MESSAGE_MAX, Request};
+
+/// The whole life of a launcher process; gives its exit code.
+pub(super) fn serve() -> i32 {
+    let server = match take_control_socket() {
+        Ok(server) => server,
+        Err(error) => {
+            eprintln!("flint {}: fd 0 is not a control socket: {error}", super::ARGUMENT);
+            return 2;
+        }
+    };
+    let mut buffer = vec![0; MESSAGE_MAX];
+    let (config, server_pid) = match wire::receive::<Request<'_>>(server.as_fd(), &mut buffer) {
+        Ok(Some((Request::Hello { config, server_pid }, _))) => (config.into_owned(), server_pid),
+        other => {
+            eprintln!("flint {}: no greeting from the server: {other:?}", super::ARGUMENT);
+            return 2;
+        }
+    };
+    detach_from_terminal();
+    let told = server.as_fd().try_clone_to_owned();
+    match set_up(config, server_pid, server) {
+        Ok(mut launcher) => {
+            launcher.tell(&Event::Up, &[]);
+            launcher.run();
+            launcher.end();
+            0
+        }
+        Err(fault) => {
+            if let Ok(socket) = told {
+                let _ = wire::send(socket.as_fd(), &Event::Down { fault }, &[]);
+            }
+            1
+        }
+    }
+}
+
+/// The server passes the socket as fd 0. It moves up, and `/dev/null` fills the low numbers, which sandboxes overwrite.
+fn take_control_socket() -> io::Result<OwnedFd> {
+    let server = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), FIRST_FREE)?;
+    rustix::net::sockopt::socket_type(&server)?;
+    let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+    for number in (0..FIRST_FREE).filter(|number| *number != 2) {
+        sys::dup_onto(null.as_fd(), number, true)?;
+    }
+    // `null` itself is one of those numbers now.
+    std::mem::forget(null);
+    Ok(server)
+}
+
+fn detach_from_terminal() {
+    let _ = rustix::process::setsid();
+    for signal in 1..=31 {
+        if signal != libc::SIGSEGV && signal != libc::SIGBUS {
+            sys::default_signal(signal);
+        }
+    }
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGPIPE] {
+        sys::ignore_signal(signal);
+    }
+    sys::unblock_signals();
+    let _ = rustix::thread::set_name(c"flint-launcher");
+    // SAFETY: single-threaded; changes only this process's file mode mask.
+    unsafe { libc::umask(0o022) };
+    sys::raise_open_files();
+}
+
+fn set_up(config: LauncherConfig, server_pid: u32, server: OwnedFd) -> Result<Launcher, Fault> {
+    let at = |step: &'static str| move |error: io::Error| Fault::step(step, &error);
+    // Built here, every sandbox inherits it.
+    crate::seccomp::program();
+    let rootless = !is_root(config.uid_base);
+    let tree = Tree::create(&State::group_name(&config.server_id), Some(server_pid));
+    let state = State::new(&config, &tree);
+    let state_path = state.write(&config.state_dir).map_err(at("write the state file"))?;
+    let egress = EgressConfig {
+        table: state.nft_table,
+        interfaces: state.interfaces,
+        resolvers: name_servers(&config.dns),
+        allow_private: config.allow_private,
+        rootless,
+        note: State::forwarding_note(&state_path),
+    };
+    own_mounts(rootless)
+        .map_err(at("make a mount namespace (user namespaces may be disabled: see `flint doctor`)"))?;
+    let place = State::root_place(&state_path, Network::None);
+    let template = Template::build(&place, None, rootless).map_err(at("build the root file system"))?;
+    let epoll =
+        epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|error| at("create epoll")(error.into()))?;
+    epoll::add(&epoll, &server, epoll::EventData::new_u64(SERVER), epoll::EventFlags::IN)
+        .map_err(|error| at("watch the server")(error.into()))?;
+    Ok(Launcher {
+        server,
+        epoll,
+        rootless,
+        mounts: fs::File::open("/proc/self/ns/mnt").map_err(at("open the mount namespace"))?.into(),
+        tree: if tree.is_empty() { None } else { Some(tree) },
+        templates: HashMap::from([(Network::None, template)]),
+        networks: Namespaces::new(config.spare_networks, egress).map_err(at("open the network namespace"))?,
+        slots: Slots::new(config.recycle_limit, config.uid_base, rootless),
+        leaves: 0,
+        live: HashMap::new(),
+        doomed: Vec::new(),
+        freezing: Vec::new(),
+        state: state_path,
+        config,
+    })
+}
+
+/// Removes the state file and the (empty) mount points beside it.
+pub(super) fn remove_state(state: &Path) {
+    for network in [Network::None, Network::Egress] {
+        let place = State::root_place(state, network);
+        let _ = rustix::mount::unmount(&place, rustix::mount::UnmountFlags::DETACH);
+        let _ = fs::remove_dir(place);
+    }
+    let _ = fs::remove_file(state);
+}
+
+/// Whether this process may do everything as the host's root: has the capabilities and the payloads' ids.
+pub(crate) fn is_root(uid_base: u32) -> bool {
+    let needed = CapabilitySet::SYS_ADMIN
+        | CapabilitySet::SETUID
+        | CapabilitySet::SETGID
+        | CapabilitySet::MKNOD
+        | CapabilitySet::DAC_OVERRIDE;
+    let capable = rustix::thread::capabilities(None).is_ok_and(|sets| sets.effective.contains(needed));
+    let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    let mapped = map.lines().any(|line| {
+        let numbers: Vec<u64> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+        matches!(numbers[..], [first, _, count] if (first..first + count).contains(&u64::from(uid_base)))
+    });
+    rustix::process::geteuid().is_root() && capable && mapped
+}
+
+/// A private mount namespace; without root, in a user namespace where this process is root.
+fn own_mounts(rootless: bool) -> io::Result<()> {
+    if rootless {
+        let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
+        // A network namespace too: without rights over the host's there would be no way back into it.
+        sys::unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWNS | UnshareFlags::NEWNET)?;
+        fs::write("/proc/self/setgroups", "deny")?;
+        fs::write("/proc/self/uid_map", format!("0 {} 1", uid.as_raw()))?;
+        fs::write("/proc/self/gid_map", format!("0 {} 1", gid.as_raw()))?;
+    } else {
+        sys::unshare(UnshareFlags::NEWNS)?;
+    }
+    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
+    Ok(())
+}

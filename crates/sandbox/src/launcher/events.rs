@@ -1,0 +1,121 @@
+//! What happens to sandboxes: reports of their pid 1, memory limits hit, ends.
+
+use std::os::fd::AsFd;
+
+use rustix::event::epoll;
+use rustix::process::{WaitId, WaitIdOptions, waitid};
+
+use super::{Launcher, OOM, PIDFD, REPORTS, Slot};
+use crate::error::Fault;
+use crate::inside::report::{self, Report};
+use crate::outcome::{Exit, ExitStatus, Usage};
+use crate::wire::Event;
+
+impl Launcher {
+    pub(super) fn on_sandbox_event(&mut self, token: u64) {
+        let sid = token / 4;
+        match token % 4 {
+            REPORTS => self.on_reports(sid),
+            OOM => self.on_oom(sid),
+            PIDFD => self.on_end(sid),
+            _ => {}
+        }
+    }
+
+    fn on_reports(&mut self, sid: u64) {
+        let Some(live) = self.live.get_mut(&sid) else { return };
+        let mut bytes = [0; 4096];
+        let length = match rustix::io::read(&live.reports, &mut bytes) {
+            Ok(0) => {
+                let _ = epoll::delete(&self.epoll, &live.reports);
+                return;
+            }
+            Ok(length) => length,
+            Err(_) => return,
+        };
+        for report in report::parse(&bytes[..length]) {
+            match report {
+                Report::Running if live.fault.is_none() && !live.running => {
+                    live.running = true;
+                    live.setup_us = live.began.elapsed().as_micros() as u64;
+                    let event = Event::Started { sid, setup_us: live.setup_us };
+                    let _ = crate::wire::send(self.server.as_fd(), &event, &[live.pidfd.as_fd()]);
+                }
+                Report::Running => {}
+                Report::Fault(fault) => {
+                    live.fault.get_or_insert(fault);
+                    live.kill();
+                }
+                Report::Ended(status) => live.status = Some(status),
+            }
+        }
+    }
+
+    /// v1: the memory limit was hit. Rather than let the kernel pick one victim after the other, the sandbox ends.
+    fn on_oom(&mut self, sid: u64) {
+        let Some(live) = self.live.get_mut(&sid) else { return };
+        if let Some(event) = live.slot.leaf.as_ref().and_then(|leaf| leaf.oom_event())
+            && rustix::io::read(event, &mut [0u8; 8]).is_ok()
+        {
+            live.oom = true;
+            live.kill();
+        }
+    }
+
+    /// Pid 1 has ended, and with it every process of the sandbox.
+    fn on_end(&mut self, sid: u64) {
+        self.on_reports(sid);
+        let Some(live) = self.live.remove(&sid) else { return };
+        let _ = waitid(WaitId::PidFd(live.pidfd.as_fd()), WaitIdOptions::EXITED);
+        // The server has the pidfd too: closing ours would not end the watch, and the end would be told again and again.
+        let _ = epoll::delete(&self.epoll, &live.pidfd);
+        let _ = epoll::delete(&self.epoll, &live.reports);
+        let leaf = live.slot.leaf.as_ref();
+        if let Some(event) = leaf.and_then(|leaf| leaf.oom_event()) {
+            let _ = epoll::delete(&self.epoll, event);
+        }
+        if live.running {
+            let usage = leaf.map(|leaf| leaf.usage()).unwrap_or_default();
+            let oom = live.oom || leaf.is_some_and(|leaf| leaf.oom_killed());
+            let exit = Exit {
+                status: live.status.unwrap_or(ExitStatus::Signal(libc::SIGKILL)),
+                oom,
+                usage: Usage { memory_bytes: 0, ..usage },
+                setup_us: live.setup_us,
+            };
+            self.tell(&Event::Exited { sid, exit }, &[]);
+        } else {
+            let oom = live.oom || leaf.is_some_and(|leaf| leaf.oom_killed());
+            let step = if oom { "set up within the memory limit" } else { "set up: pid 1 was killed" };
+            let errno = if oom { libc::ENOMEM } else { libc::EIO };
+            let fault = live.fault.unwrap_or(Fault::Step { step: step.into(), errno });
+            self.tell(&Event::Failed { sid, fault }, &[]);
+        }
+        let recyclable = live.running && live.slot.leaf.as_ref().is_none_or(|leaf| leaf.recyclable());
+        match live.key {
+            Some(key) if recyclable => {
+                if let Some((leaf, net)) = self.slots.keep(key, live.network, live.slot) {
+                    self.dispose(leaf, net);
+                }
+            }
+            _ => self.discard(live.slot),
+        }
+    }
+
+    /// Gives a slot back without its cgroup and network.
+    pub(super) fn discard(&mut self, slot: Slot) {
+        let (leaf, net) = self.slots.blank(slot);
+        self.dispose(leaf, net);
+    }
+
+    fn dispose(&mut self, leaf: Option<crate::cgroup::Leaf>, net: Option<crate::net::SandboxNet>) {
+        if let Some(net) = net {
+            self.networks.release(net);
+        }
+        if let Some(leaf) = leaf
+            && leaf.remove().is_err()
+        {
+            self.doomed.push(leaf);
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Starting one sandbox: gather what it is made of, clone its pid 1, and go on with other work while it sets itself up.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Instant;
+
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::fs::{Mode, OFlags};
+use rustix::pipe::{PipeFlags, pipe_with};
+
+use super::{Launcher, Live, OOM, PIDFD, REPORTS, Slot};
+use crate::cgroup::Controller;
+use crate::error::Fault;
+use crate::inside::{Job, init};
+use crate::root::Template;
+use crate::spec::{Mount, Network, SandboxSpec};
+use crate::state::State;
+use crate::sys::{self, Forked};
+use crate::wire::Event;
+
+impl Launcher {
+    pub(super) fn start(&mut self, sid: u64, spec: &SandboxSpec, stdin: bool, link: bool, fds: Vec<OwnedFd>) {
+        let began = Instant::now();
+        let mut fds = fds.into_iter();
+        let mut next = |wanted: bool| if wanted { fds.next() } else { None };
+        let (stdin, stdout, stderr, link) = (next(stdin), next(true), next(true), next(link));
+        let result = match (stdout, stderr) {
+            (Some(stdout), Some(stderr)) => {
+                self.launch(sid, spec, began, [stdin, Some(stdout), Some(stderr), link])
+            }
+            _ => Err(Fault::Invalid { what: "stdout and stderr did not arrive".into() }),
+        };
+        if let Err(fault) = result {
+            self.tell(&Event::Failed { sid, fault }, &[]);
+        }
+    }
+
+    fn launch(
+        &mut self,
+        sid: u64,
+        spec: &SandboxSpec,
+        began: Instant,
+        io: [Option<OwnedFd>; 4],
+    ) -> Result<(), Fault> {
+        let mounts = self.open_mounts(spec)?;
+        let mut slot = self
+            .slots
+            .take(spec.recycle_key.as_deref(), spec.network)
+            .map_err(|error| Fault::step("make a user namespace", &error))?;
+        match self.clone_init(&mut slot, spec, &mounts, io) {
+            Ok((pidfd, reports)) => {
+                let oom = slot.leaf.as_ref().and_then(|leaf| leaf.oom_event());
+                for (fd, kind) in [(Some(pidfd.as_fd()), PIDFD), (Some(reports.as_fd()), REPORTS), (oom, OOM)]
+                {
+                    if let Some(fd) = fd {
+                        let _ =
+                            epoll::add(&self.epoll, fd, EventData::new_u64(sid * 4 + kind), EventFlags::IN);
+                    }
+                }
+                let live = Live {
+                    pidfd,
+                    reports,
+                    slot,
+                    began,
+                    setup_us: 0,
+                    running: false,
+                    fault: None,
+                    status: None,
+                    oom: false,
+                    network: spec.network,
+                    key: spec.recycle_key.clone(),
+                };
+                self.live.insert(sid, live);
+                Ok(())
+            }
+            Err(fault) => {
+                self.discard(slot);
+                Err(fault)
+            }
+        }
+    }
+
+    /// Clones pid 1; gives its pidfd and the pipe it reports through.
+    fn clone_init(
+        &mut self,
+        slot: &mut Slot,
+        spec: &SandboxSpec,
+        mounts: &[OwnedFd],
+        [stdin, stdout, stderr, link]: [Option<OwnedFd>; 4],
+    ) -> Result<(OwnedFd, OwnedFd), Fault> {
+        let at = |step: &'static str| move |error: rustix::io::Errno| Fault::step(step, &error.into());
+        if let (None, Some(tree)) = (&slot.leaf, &self.tree) {
+            let name = self.leaves.to_string();
+            self.leaves += 1;
+            slot.leaf = Some(tree.leaf(&name).map_err(|error| Fault::step("create a cgroup", &error))?);
+        }
+        if let Some(leaf) = &mut slot.leaf {
+            leaf.begin(&spec.limits).map_err(|error| Fault::step("set the limits of the cgroup", &error))?;
+        }
+        if slot.net.is_none() {
+            slot.net = Some(self.networks.take(spec.network)?);
+        }
+        let (Some(stdout), Some(stderr), Some(net)) = (stdout, stderr, &slot.net) else {
+            return Err(Fault::Invalid { what: "stdout and stderr did not arrive".into() });
+        };
+        let stdin = match stdin {
+            Some(stdin) => stdin,
+            None => rustix::fs::open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+                .map_err(at("open /dev/null"))?,
+        };
+        let (reports, report) = pipe_with(PipeFlags::CLOEXEC).map_err(at("create a pipe"))?;
+        rustix::io::ioctl_fionbio(&reports, true).map_err(at("make a pipe non-blocking"))?;
+        let template = self.templates.get(&spec.network).ok_or(Fault::Ended)?;
+        let job = Job {
+            spec,
+            leaf: slot.leaf.as_ref(),
+            template: template.namespace(),
+            network: net.namespace.as_fd(),
+            users: slot.users.as_fd(),
+            init_uid: self.slots.init_uid(slot),
+            stdin: stdin.as_fd(),
+            stdout: stdout.as_fd(),
+            stderr: stderr.as_fd(),
+            link: link.as_ref().map(AsFd::as_fd),
+            report: report.as_fd(),
+            mounts,
+            limit_by_uid: self.tree.as_ref().is_none_or(|tree| tree.place(Controller::Pids).is_none()),
+        };
+        let group = slot.leaf.as_ref().and_then(|leaf| leaf.clone_into());
+        // SAFETY: the launcher is single-threaded.
+        match unsafe { sys::clone3(libc::CLONE_NEWPID, group) } {
+            Ok(Forked::Child) => init::run(&job),
+            Ok(Forked::Parent { pidfd, .. }) => Ok((pidfd, reports)),
+            Err(error) => Err(Fault::step("clone", &error)),
+        }
+    }
+
+    /// Detached copies of the caller's mounts, and their targets in the root.
+    fn open_mounts(&mut self, spec: &SandboxSpec) -> Result<Vec<OwnedFd>, Fault> {
+        if !self.templates.contains_key(&spec.network) {
+            let place = State::root_place(&self.state, spec.network);
+            let resolvers = (spec.network == Network::Egress).then_some(self.config.dns.as_slice());
+            let template = Template::build(&place, resolvers, self.rootless)
+                .map_err(|error| Fault::step("build the root file system", &error))?;
+            self.templates.insert(spec.network, template);
+        }
+        let template = self.templates.get_mut(&spec.network).ok_or(Fault::Ended)?;
+        spec.mounts.iter().map(|mount| open_mount(template, mount)).collect()
+    }
+}
+
+/// A detached copy of `mount`'s source, restricted as asked, with its target in place.
+pub(super) fn open_mount(template: &mut Template, mount: &Mount) -> Result<OwnedFd, Fault> {
+    if !mount.source.is_absolute() {
+        return Err(Fault::Invalid {
+            what: format!("mount source {} is not absolute", mount.source.display()),
+        });
+    }
+    let attributes = sys::NOSUID | sys::NODEV | if mount.readonly { sys::RDONLY } else { 0 };
+    let step =
+        |error: std::io::Error| Fault::step(format!("open {} to mount it", mount.source.display()), &error);
+    let tree = sys::detached_copy(&mount.source, attributes).map_err(step)?;
+    let stat = rustix::fs::fstat(&tree).map_err(|error| step(error.into()))?;
+    let directory = rustix::fs::FileType::from_raw_mode(stat.st_mode).is_dir();
+    template.prepare_target(&mount.target, directory)?;
+    Ok(tree)
+}

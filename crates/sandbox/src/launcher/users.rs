@@ -1,0 +1,28 @@
+//! User namespaces for payloads: made once per slot, entered by one sandbox at a time.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use crate::inside::PAYLOAD_ID;
+use crate::sys::{self, Forked};
+
+/// A user namespace in which uid and gid [`PAYLOAD_ID`] are `outside` and nothing else exists.
+pub(super) fn namespace(outside: u32) -> io::Result<OwnedFd> {
+    // SAFETY: the launcher is single-threaded.
+    match unsafe { sys::clone3(libc::CLONE_NEWUSER, None) }? {
+        Forked::Child => loop {
+            std::thread::park();
+        },
+        Forked::Parent { pid, pidfd } => {
+            let map = format!("{PAYLOAD_ID} {outside} 1");
+            let made = fs::write(format!("/proc/{pid}/uid_map"), &map)
+                .and_then(|()| fs::write(format!("/proc/{pid}/gid_map"), &map))
+                .and_then(|()| fs::File::open(format!("/proc/{pid}/ns/user")));
+            rustix::process::pidfd_send_signal(&pidfd, rustix::process::Signal::KILL)?;
+            let id = rustix::process::WaitId::PidFd(pidfd.as_fd());
+            rustix::process::waitid(id, rustix::process::WaitIdOptions::EXITED)?;
+            Ok(made?.into())
+        }
+    }
+}

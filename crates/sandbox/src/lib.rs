@@ -1,0 +1,39 @@
+//! Linux isolation primitives: namespaces, cgroups v1 and v2, seccomp, Landlock, a minimal root file system and per-sandbox networks.
+//! Knows nothing about functions.
+//!
+//! The server talks to a **launcher**: its own executable, started again as a small single-threaded process that makes every
+//! sandbox. A program that uses this crate calls [`launcher_entry`] as the first line of `main`, then [`Launcher::spawn`],
+//! [`Launcher::start`], and holds [`Sandbox`]es.
+
+mod cgroup;
+mod connection;
+mod error;
+mod fence;
+mod handle;
+mod inside;
+mod launcher;
+mod net;
+mod outcome;
+mod probe;
+mod root;
+mod sandbox;
+mod seccomp;
+mod spec;
+mod state;
+mod sweep;
+mod sys;
+mod wire;
+
+pub use error::{Error, Result};
+pub use handle::Launcher;
+pub use outcome::{Exit, ExitStatus, Usage};
+pub use probe::{Probe, ProbeState, probe};
+pub use sandbox::Sandbox;
+pub use spec::{LauncherConfig, Mount, Network, ResourceLimits, SandboxIo, SandboxSpec};
+pub use sweep::{SweepReport, sweep};
+
+/// Turns this process into the launcher when it was started as one (and then does not return); otherwise does nothing. Must be the
+/// first line of `main`, before any thread exists.
+pub fn launcher_entry() {
+    launcher::entry();
+}

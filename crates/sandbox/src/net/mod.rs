@@ -1,0 +1,11 @@
+//! Network namespaces, one for each live sandbox, and the way out of those that have one.
+
+mod egress;
+mod loopback;
+mod namespaces;
+mod netlink;
+mod nft;
+
+pub(crate) use egress::{EgressConfig, missing as egress_missing, remove_interfaces, undo_forwarding};
+pub(crate) use namespaces::{Namespaces, SandboxNet};
+pub(crate) use nft::remove_table;

@@ -1,0 +1,107 @@
+//! Making, keeping ready and using network namespaces. Only the launcher, which is single-threaded, moves between them.
+
+use std::fs::File;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
+use rustix::thread::{LinkNameSpaceType, UnshareFlags};
+
+use super::egress::{Egress, EgressConfig};
+use super::loopback;
+use crate::error::Fault;
+use crate::spec::Network;
+use crate::sys;
+
+/// The network of one sandbox.
+#[derive(Debug)]
+pub(crate) struct SandboxNet {
+    pub(crate) namespace: OwnedFd,
+    /// Its number among those with a way out.
+    egress: Option<u32>,
+}
+
+/// The launcher's own network namespace and a stock of empty ones.
+#[derive(Debug)]
+pub(crate) struct Namespaces {
+    host: OwnedFd,
+    spare: Vec<OwnedFd>,
+    stock: usize,
+    egress: Egress,
+}
+
+impl Namespaces {
+    /// `stock`: how many to keep ready.
+    pub(crate) fn new(stock: usize, egress: EgressConfig) -> io::Result<Self> {
+        Ok(Self { host: current()?, spare: Vec::new(), stock, egress: Egress::new(egress) })
+    }
+
+    /// A network for a new sandbox.
+    pub(crate) fn take(&mut self, kind: Network) -> Result<SandboxNet, Fault> {
+        let namespace = match self.spare.pop() {
+            Some(namespace) => namespace,
+            None => self.make().map_err(|error| Fault::step("make a network namespace", &error))?,
+        };
+        let egress = match kind {
+            Network::None => None,
+            Network::Egress => Some(self.egress.connect(self.host.as_fd(), namespace.as_fd())?),
+        };
+        Ok(SandboxNet { namespace, egress })
+    }
+
+    /// Gives up a network whose sandbox has ended.
+    pub(crate) fn release(&mut self, net: SandboxNet) {
+        if let Some(number) = net.egress {
+            self.egress.release(number);
+        }
+    }
+
+    /// Removes what was changed on the host.
+    pub(crate) fn end(&mut self) {
+        self.egress.end();
+    }
+
+    /// Adds one namespace to the stock when there is room; returns whether more are wanted.
+    pub(crate) fn restock(&mut self) -> bool {
+        if self.spare.len() >= self.stock {
+            return false;
+        }
+        match self.make() {
+            Ok(namespace) => self.spare.push(namespace),
+            Err(_) => return false,
+        }
+        self.spare.len() < self.stock
+    }
+
+    fn make(&self) -> io::Result<OwnedFd> {
+        sys::unshare(UnshareFlags::NEWNET)?;
+        let made = loopback::up().and_then(|()| current());
+        sys::enter(self.host.as_fd(), LinkNameSpaceType::Network)?;
+        made
+    }
+
+    /// A non-blocking socket that connects, or is about to, to `port` on the loopback of `namespace`.
+    pub(crate) fn connect(&self, namespace: BorrowedFd<'_>, port: u16, v6: bool) -> io::Result<OwnedFd> {
+        let (family, address) = if v6 {
+            (AddressFamily::INET6, IpAddr::V6(Ipv6Addr::LOCALHOST))
+        } else {
+            (AddressFamily::INET, IpAddr::V4(Ipv4Addr::LOCALHOST))
+        };
+        sys::enter(namespace, LinkNameSpaceType::Network)?;
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(family, SocketType::STREAM, flags, None);
+        // The socket stays in the namespace that it was made in.
+        sys::enter(self.host.as_fd(), LinkNameSpaceType::Network)?;
+        let socket = socket?;
+        match connect(&socket, &SocketAddr::new(address, port)) {
+            Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+fn current() -> io::Result<OwnedFd> {
+    Ok(File::open("/proc/self/ns/net")?.into())
+}

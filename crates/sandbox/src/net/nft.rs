@@ -1,0 +1,138 @@
+//! The nftables rules of one server: which way sandboxes with egress may send.
+
+use std::io::{self, Write};
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use super::egress::RANGE;
+
+/// Never reachable, whatever the configuration: this host's network, loopback, link-local (cloud metadata), multicast, reserved, and
+/// sandboxes.
+const NEVER: &str = "0.0.0.0/8, 127.0.0.0/8, 169.254.0.0/16, 192.0.0.0/24, 198.18.0.0/15, 224.0.0.0/3";
+/// Reachable only with `allow_private`.
+const PRIVATE: &str = "10.0.0.0/8, 100.64.0.0/10, 172.16.0.0/12, 192.168.0.0/16";
+
+/// What the rules depend on.
+pub(super) struct Rules<'a> {
+    pub(super) table: &'a str,
+    /// What the names of the sandboxes' interfaces begin with.
+    pub(super) interfaces: &'a str,
+    pub(super) resolvers: &'a [IpAddr],
+    pub(super) allow_private: bool,
+    /// Interfaces that forward only because of us: nothing but answers to sandboxes may pass them.
+    pub(super) guarded: &'a [String],
+}
+
+impl Rules<'_> {
+    /// Puts the rules in force, in place of earlier ones of the same table. Forbidden connections fail at once where the kernel can say no,
+    /// and time out where it cannot.
+    pub(super) fn apply(&self) -> io::Result<()> {
+        apply(&self.script("reject with icmpx type admin-prohibited"))
+            .or_else(|_| apply(&self.script("drop")))
+    }
+
+    /// The whole table as an `nft` script.
+    fn script(&self, refuse: &str) -> String {
+        let Rules { table, interfaces, .. } = self;
+        let blocked = if self.allow_private { NEVER.to_owned() } else { format!("{NEVER}, {PRIVATE}") };
+        let resolvers: Vec<String> =
+            self.resolvers.iter().filter(|address| address.is_ipv4()).map(IpAddr::to_string).collect();
+        let dns = if resolvers.is_empty() {
+            String::new()
+        } else {
+            let list = resolvers.join(", ");
+            format!(
+                "iifname \"{interfaces}*\" ip daddr {{ {list} }} udp dport 53 accept\n\
+                 iifname \"{interfaces}*\" ip daddr {{ {list} }} tcp dport 53 accept\n"
+            )
+        };
+        let guards: String = self
+            .guarded
+            .iter()
+            .map(|name| format!("iifname \"{name}\" oifname != \"{interfaces}*\" drop\n"))
+            .collect();
+        format!(
+            "table inet {table}\n\
+             delete table inet {table}\n\
+             table inet {table} {{\n\
+             chain input {{\n\
+             type filter hook input priority -10; policy accept;\n\
+             iifname \"{interfaces}*\" {refuse}\n\
+             }}\n\
+             chain forward {{\n\
+             type filter hook forward priority -10; policy accept;\n\
+             iifname \"{interfaces}*\" meta nfproto ipv6 {refuse}\n\
+             iifname \"{interfaces}*\" oifname \"{interfaces}*\" {refuse}\n\
+             {dns}\
+             iifname \"{interfaces}*\" ip daddr {{ {blocked} }} {refuse}\n\
+             oifname \"{interfaces}*\" ct state established,related accept\n\
+             oifname \"{interfaces}*\" drop\n\
+             {guards}\
+             }}\n\
+             chain postrouting {{\n\
+             type nat hook postrouting priority 100; policy accept;\n\
+             ip saddr {RANGE} oifname != \"{interfaces}*\" masquerade\n\
+             }}\n\
+             }}\n"
+        )
+    }
+}
+
+/// The `nft` program.
+pub(super) fn program() -> Option<PathBuf> {
+    let places = ["/usr/sbin", "/sbin", "/usr/bin", "/bin", "/usr/local/sbin"];
+    places.iter().map(|place| PathBuf::from(place).join("nft")).find(|path| path.is_file())
+}
+
+/// Has `nft` carry out a script.
+fn apply(script: &str) -> io::Result<()> {
+    let program = program().ok_or(io::ErrorKind::NotFound)?;
+    let mut child = Command::new(program)
+        .args(["-f", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    if let Some(mut stdin) = child.stdin.take() {
+        stdin.write_all(script.as_bytes())?;
+    }
+    let output = child.wait_with_output()?;
+    if output.status.success() {
+        Ok(())
+    } else {
+        Err(io::Error::other(String::from_utf8_lossy(&output.stderr).trim().to_owned()))
+    }
+}
+
+/// Removes a table; false when there was none.
+pub(crate) fn remove_table(table: &str) -> io::Result<bool> {
+    let Some(program) = program() else { return Ok(false) };
+    let mut list = Command::new(program);
+    list.args(["list", "table", "inet", table]).stdout(Stdio::null()).stderr(Stdio::null());
+    if !list.status()?.success() {
+        return Ok(false);
+    }
+    apply(&format!("delete table inet {table}\n")).map(|()| true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn private_ranges_are_open_only_on_request() {
+        let rules = |allow_private| {
+            let resolvers = ["192.0.2.53".parse().unwrap(), "2001:db8::53".parse().unwrap()];
+            let guarded = ["eth0".to_owned()];
+            Rules { table: "t", interfaces: "fl1-", resolvers: &resolvers, allow_private, guarded: &guarded }
+                .script("drop")
+        };
+        assert!(rules(false).contains("10.0.0.0/8") && !rules(true).contains("10.0.0.0/8"));
+        for script in [rules(false), rules(true)] {
+            assert!(script.contains("169.254.0.0/16"));
+            assert!(script.contains("ip daddr { 192.0.2.53 } udp dport 53 accept"));
+            assert!(script.contains("iifname \"eth0\" oifname != \"fl1-*\" drop"));
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! What this host can do for isolation, for `flint doctor`.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use rustix::process::{WaitId, WaitIdOptions, waitid};
+
+use crate::cgroup::{Controller, Layout, Tree, remove_tree};
+use crate::launcher::is_root;
+use crate::sys::{self, Forked};
+use crate::{fence, net, seccomp};
+
+/// One ability of the host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Probe {
+    /// A stable short name, such as `user-namespaces`.
+    pub name: &'static str,
+    /// Whether it is there.
+    pub state: ProbeState,
+    /// What was found.
+    pub detail: String,
+    /// What to do when it is limited or missing; empty otherwise.
+    pub remedy: String,
+}
+
+/// Whether an ability is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProbeState {
+    /// Works.
+    Available,
+    /// Works in part, as the detail says.
+    Limited,
+    /// Does not work.
+    Missing,
+}
+
+/// Oldest kernel with everything that sandboxes need: `mount_setattr`.
+const KERNEL_MIN: (u32, u32) = (5, 12);
+
+/// Tries each ability that sandboxes build on. Takes some milliseconds and blocks; leaves nothing behind.
+pub fn probe() -> Vec<Probe> {
+    let rootless = !is_root(0);
+    let mut probes = vec![kernel(), rights(rootless), user_namespaces()];
+    probes.extend(namespaces(rootless));
+    probes.extend(cgroups());
+    probes.extend([seccomp(), landlock(), egress(rootless)]);
+    probes
+}
+
+fn found(name: &'static str, detail: impl Into<String>) -> Probe {
+    Probe { name, state: ProbeState::Available, detail: detail.into(), remedy: String::new() }
+}
+
+fn lacking(
+    name: &'static str,
+    state: ProbeState,
+    detail: impl Into<String>,
+    remedy: impl Into<String>,
+) -> Probe {
+    Probe { name, state, detail: detail.into(), remedy: remedy.into() }
+}
+
+fn kernel() -> Probe {
+    let name = rustix::system::uname();
+    let release = name.release().to_string_lossy().into_owned();
+    let mut numbers = release.split(['.', '-']).map(|word| word.parse().unwrap_or(0));
+    let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    let (major, minor) = KERNEL_MIN;
+    if version >= KERNEL_MIN {
+        found("kernel", format!("Linux {release}"))
+    } else {
+        lacking(
+            "kernel",
+            ProbeState::Missing,
+            format!("Linux {release}"),
+            format!("sandboxes need {major}.{minor} or later"),
+        )
+    }
+}
+
+fn rights(rootless: bool) -> Probe {
+    if rootless {
+        let detail = "not root: one host user for all sandboxes, limits only with a delegated cgroup, no network egress";
+        lacking(
+            "rights",
+            ProbeState::Limited,
+            detail,
+            "run as root for a user id per sandbox, limits and egress",
+        )
+    } else {
+        found("rights", "root: each sandbox gets host user ids of its own")
+    }
+}
+
+fn user_namespaces() -> Probe {
+    const NAME: &str = "user-namespaces";
+    match try_clone(libc::CLONE_NEWUSER) {
+        Ok(()) => found(NAME, "can be made"),
+        Err(error) => lacking(
+            NAME,
+            ProbeState::Missing,
+            error.to_string(),
+            "allow them: sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone, \
+             kernel.apparmor_restrict_unprivileged_userns; in a container, its seccomp profile",
+        ),
+    }
+}
+
+fn namespaces(rootless: bool) -> Vec<Probe> {
+    let all = [
+        ("pid-namespaces", libc::CLONE_NEWPID),
+        ("mount-namespaces", libc::CLONE_NEWNS),
+        ("network-namespaces", libc::CLONE_NEWNET),
+        ("ipc-namespaces", libc::CLONE_NEWIPC),
+        ("uts-namespaces", libc::CLONE_NEWUTS),
+        ("cgroup-namespaces", libc::CLONE_NEWCGROUP),
+    ];
+    let user = if rootless { libc::CLONE_NEWUSER } else { 0 };
+    let one = |(name, flag)| match try_clone(user | flag) {
+        Ok(()) => found(name, "can be made"),
+        Err(error) => lacking(
+            name,
+            ProbeState::Missing,
+            error.to_string(),
+            "needs root or user namespaces, and a kernel with this namespace compiled in",
+        ),
+    };
+    all.into_iter().map(one).collect()
+}
+
+/// Clones a child that ends at once.
+fn try_clone(flags: i32) -> io::Result<()> {
+    // SAFETY: whatever threads there are: the child does nothing but end.
+    match unsafe { sys::clone3(flags, None) }? {
+        Forked::Child => sys::exit_now(0),
+        Forked::Parent { pidfd, .. } => {
+            waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED)?;
+            Ok(())
+        }
+    }
+}
+
+fn cgroups() -> Vec<Probe> {
+    let mode = Layout::of_this_process().mode();
+    let remedy = "as root: mount cgroup2. Without root: start with systemd and Delegate=yes, \
+                  or `systemd-run --user --scope -p Delegate=yes`";
+    let tree = Tree::create(&format!("flint-probe-{}", std::process::id()), None);
+    let mut probes = vec![if mode == "none" {
+        lacking("cgroups", ProbeState::Missing, "no cgroup file system is mounted", remedy)
+    } else {
+        found("cgroups", format!("{mode} hierarchy"))
+    }];
+    let controllers = [
+        ("cgroup-memory", Controller::Memory),
+        ("cgroup-pids", Controller::Pids),
+        ("cgroup-cpu", Controller::Cpu),
+    ];
+    for (name, controller) in controllers {
+        probes.push(match tree.place(controller) {
+            Some((version, _)) => found(name, format!("{version:?}")),
+            None => {
+                let why = tree.missing.iter().find(|text| text.starts_with(controller.name()));
+                lacking(name, ProbeState::Missing, why.cloned().unwrap_or_default(), remedy)
+            }
+        });
+    }
+    let freezer = tree.unified().is_some() || tree.place(Controller::Freezer).is_some();
+    probes.push(if freezer {
+        found("cgroup-freezer", "can stop and continue sandboxes")
+    } else {
+        lacking("cgroup-freezer", ProbeState::Missing, "no hierarchy is writable", remedy)
+    });
+    for directory in tree.directories() {
+        let _ = remove_tree(&directory, Duration::from_millis(100));
+    }
+    probes
+}
+
+fn seccomp() -> Probe {
+    if seccomp::available() {
+        found(
+            "seccomp",
+            format!("filters work; the allow-list has {} instructions", seccomp::program().len()),
+        )
+    } else {
+        lacking(
+            "seccomp",
+            ProbeState::Missing,
+            "the kernel has no filters",
+            "use a kernel with CONFIG_SECCOMP_FILTER",
+        )
+    }
+}
+
+fn landlock() -> Probe {
+    const NAME: &str = "landlock";
+    let remedy = "Linux 6.12 or later with landlock in the lsm= boot parameter; until then the other walls stand alone";
+    match fence::version() {
+        0 => lacking(NAME, ProbeState::Missing, "not enabled", remedy),
+        version @ 1..6 => lacking(
+            NAME,
+            ProbeState::Limited,
+            format!("ABI {version}: files, but not signals and abstract sockets"),
+            remedy,
+        ),
+        version => found(NAME, format!("ABI {version}: files, signals, abstract sockets")),
+    }
+}
+
+fn egress(rootless: bool) -> Probe {
+    match net::egress_missing(rootless) {
+        None => found("egress", "veth pairs, nftables NAT"),
+        Some((what, remedy)) => lacking("egress", ProbeState::Missing, what, remedy),
+    }
+}

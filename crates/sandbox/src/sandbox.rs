@@ -1,0 +1,153 @@
+//! One sandbox, seen from the server.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::sync::Arc;
+
+use rustix::process::{Signal, pidfd_send_signal};
+use tokio::sync::watch;
+
+use crate::connection::Connection;
+use crate::error::{Error, Result};
+use crate::outcome::{Exit, ExitStatus, Usage};
+use crate::wire::Ask;
+
+/// A running (or ended) sandbox. Dropping it kills it.
+#[derive(Debug)]
+pub struct Sandbox {
+    id: String,
+    sid: u64,
+    setup_us: u64,
+    pidfd: OwnedFd,
+    exit: watch::Receiver<Option<Exit>>,
+    connection: Arc<Connection>,
+}
+
+impl Sandbox {
+    pub(crate) fn new(
+        id: String,
+        sid: u64,
+        setup_us: u64,
+        pidfd: OwnedFd,
+        exit: watch::Receiver<Option<Exit>>,
+        connection: Arc<Connection>,
+    ) -> Self {
+        Self { id, sid, setup_us, pidfd, exit, connection }
+    }
+
+    /// The name given in [`crate::SandboxSpec::id`].
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// From the launcher's receipt of the request to the payload's `execve`, in microseconds.
+    pub fn setup_us(&self) -> u64 {
+        self.setup_us
+    }
+
+    /// Waits for the end. May be called any number of times, also at once; cancellation-safe.
+    pub async fn wait(&self) -> Exit {
+        let mut exit = self.exit.clone();
+        let ended = exit.wait_for(Option::is_some).await.map(|exit| exit.clone());
+        ended.ok().flatten().unwrap_or(Exit {
+            status: ExitStatus::Lost,
+            oom: false,
+            usage: Usage::default(),
+            setup_us: self.setup_us,
+        })
+    }
+
+    /// How it ended, if it has.
+    pub fn exited(&self) -> Option<Exit> {
+        self.exit.borrow().clone()
+    }
+
+    /// Kills every process of the sandbox at once. Does not wait; [`Self::wait`] does. No effect when it has ended.
+    pub fn kill(&self) {
+        if self.exit.borrow().is_none() {
+            let _ = pidfd_send_signal(self.pidfd.as_fd(), Signal::KILL);
+            // A frozen v1 group must be thawed to die; the launcher does so.
+            self.connection.thaw_to_die(self.sid);
+        }
+    }
+
+    /// Stops every process of the sandbox until [`Self::thaw`]; returns when all have stopped.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] without a freezer cgroup, [`Error::Ended`], [`Error::Operation`].
+    pub async fn freeze(&self) -> Result<()> {
+        self.ask(Ask::Freeze).await.map(drop)
+    }
+
+    /// Lets a frozen sandbox go on.
+    ///
+    /// # Errors
+    /// As [`Self::freeze`].
+    pub async fn thaw(&self) -> Result<()> {
+        self.ask(Ask::Thaw).await.map(drop)
+    }
+
+    /// What it uses now and has used.
+    ///
+    /// # Errors
+    /// [`Error::Ended`], [`Error::Operation`].
+    pub async fn usage(&self) -> Result<Usage> {
+        self.ask(Ask::Usage).await.map(|(usage, _)| usage)
+    }
+
+    /// Connects to a TCP port on the sandbox's loopback (127.0.0.1, then ::1). The socket is non-blocking.
+    ///
+    /// # Errors
+    /// [`Error::Operation`] with `ConnectionRefused` while nothing listens there yet; [`Error::Ended`].
+    pub async fn connect(&self, port: u16) -> Result<OwnedFd> {
+        match self.connect_to(port, false).await {
+            Err(Error::Operation { source, .. }) if source.kind() == io::ErrorKind::ConnectionRefused => {
+                self.connect_to(port, true).await
+            }
+            other => other,
+        }
+    }
+
+    async fn connect_to(&self, port: u16, v6: bool) -> Result<OwnedFd> {
+        let failed = |source| Error::Operation {
+            id: self.id.clone(),
+            operation: format!("connect to port {port}"),
+            source,
+        };
+        let (_, socket) = self.ask(Ask::Connect { port, v6 }).await?;
+        let socket = socket.ok_or_else(|| failed(io::Error::other("the launcher sent no socket")))?;
+        connected(socket).await.map_err(failed)
+    }
+
+    /// Makes a directory of the host appear, read-only, inside the running sandbox, for a runtime that was started before its function was known.
+    ///
+    /// # Errors
+    /// [`Error::InvalidSpec`], [`Error::Ended`], [`Error::Operation`].
+    pub async fn attach(&self, source: &Path, target: &str) -> Result<()> {
+        self.ask(Ask::Attach { source: source.to_owned(), target: target.to_owned() }).await.map(drop)
+    }
+
+    async fn ask(&self, ask: Ask) -> Result<(Usage, Option<OwnedFd>)> {
+        if self.exit.borrow().is_some() {
+            return Err(Error::Ended { id: self.id.clone() });
+        }
+        self.connection.ask(&self.id, self.sid, ask).await
+    }
+}
+
+impl Drop for Sandbox {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Waits until a connection is made or refused.
+async fn connected(socket: OwnedFd) -> io::Result<OwnedFd> {
+    let stream = tokio::net::TcpStream::from_std(std::net::TcpStream::from(socket))?;
+    stream.writable().await?;
+    match stream.take_error()? {
+        Some(error) => Err(error),
+        None => Ok(stream.into_std()?.into()),
+    }
+}

@@ -1,0 +1,278 @@
+//! From verdicts to a classic BPF program.
+
+use libc::{
+    BPF_ABS, BPF_JA, BPF_JEQ, BPF_JGE, BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_RET, BPF_W, SECCOMP_RET_ALLOW,
+    SECCOMP_RET_ERRNO, SECCOMP_RET_KILL_PROCESS, sock_filter,
+};
+
+/// What happens to a system call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Allow,
+    /// Fails with this error number.
+    Fail(i32),
+    /// Depends on an argument.
+    Check(Check),
+}
+
+/// Calls that are fine with some arguments only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Check {
+    /// `clone` without new namespaces.
+    Clone,
+    /// `ioctl` without injecting terminal input.
+    Ioctl,
+    /// `socket` of the Unix, IPv4 (TCP, UDP), IPv6 and routing-netlink kinds.
+    Socket,
+    /// `socketpair` of the Unix kind.
+    Socketpair,
+    /// `personality` to ask or to set the default.
+    Personality,
+}
+
+#[cfg(target_arch = "x86_64")]
+const ARCH: u32 = 0xc000_003e;
+#[cfg(target_arch = "aarch64")]
+const ARCH: u32 = 0xc000_00b7;
+
+const NEW_NAMESPACES: u32 = (libc::CLONE_NEWNS
+    | libc::CLONE_NEWCGROUP
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUSER
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWNET) as u32;
+const TIOCLINUX: u32 = 0x541c;
+
+/// The program for verdicts by call number; numbers beyond fail with ENOSYS, foreign architectures end the process.
+pub(super) fn program(verdicts: &[Verdict]) -> Vec<sock_filter> {
+    let mut ranges: Vec<(u32, Verdict)> = Vec::new();
+    for (number, verdict) in verdicts.iter().chain([&Verdict::Fail(libc::ENOSYS)]).enumerate() {
+        if ranges.last().is_none_or(|(_, last)| last != verdict) {
+            ranges.push((number as u32, *verdict));
+        }
+    }
+    let mut program = vec![
+        load(4),
+        jump(BPF_JEQ, ARCH, 1, 0),
+        statement(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+        load(0),
+    ];
+    program.extend(search(&ranges));
+    program
+}
+
+/// A binary search for the range that holds the accumulator.
+fn search(ranges: &[(u32, Verdict)]) -> Vec<sock_filter> {
+    if let [(_, verdict)] = ranges {
+        return leaf(*verdict);
+    }
+    let (left, right) = ranges.split_at(ranges.len() / 2);
+    let below = search(left);
+    let mut program = Vec::new();
+    match u8::try_from(below.len()) {
+        Ok(skip) => program.push(jump(BPF_JGE, right[0].0, skip, 0)),
+        Err(_) => {
+            program.push(jump(BPF_JGE, right[0].0, 0, 1));
+            program.push(statement(BPF_JMP | BPF_JA, below.len() as u32));
+        }
+    }
+    program.extend(below);
+    program.extend(search(right));
+    program
+}
+
+fn leaf(verdict: Verdict) -> Vec<sock_filter> {
+    let allow = statement(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    match verdict {
+        Verdict::Allow => vec![allow],
+        Verdict::Fail(errno) => vec![fail(errno)],
+        Verdict::Check(Check::Clone) => {
+            vec![argument(0), jump(BPF_JSET, NEW_NAMESPACES, 1, 0), allow, fail(libc::EPERM)]
+        }
+        Verdict::Check(Check::Ioctl) => vec![
+            argument(1),
+            jump(BPF_JEQ, libc::TIOCSTI as u32, 2, 0),
+            jump(BPF_JEQ, TIOCLINUX, 1, 0),
+            allow,
+            fail(libc::EPERM),
+        ],
+        Verdict::Check(Check::Socket) => vec![
+            argument(0),
+            jump(BPF_JEQ, libc::AF_UNIX as u32, 9, 0),
+            jump(BPF_JEQ, libc::AF_INET as u32, 4, 0),
+            jump(BPF_JEQ, libc::AF_INET6 as u32, 3, 0),
+            jump(BPF_JEQ, libc::AF_NETLINK as u32, 0, 7),
+            argument(2),
+            jump(BPF_JEQ, libc::NETLINK_ROUTE as u32, 4, 5),
+            argument(2),
+            jump(BPF_JEQ, 0, 2, 0),
+            jump(BPF_JEQ, libc::IPPROTO_TCP as u32, 1, 0),
+            jump(BPF_JEQ, libc::IPPROTO_UDP as u32, 0, 2),
+            allow,
+            fail(libc::EAFNOSUPPORT),
+            fail(libc::EPROTONOSUPPORT),
+        ],
+        Verdict::Check(Check::Socketpair) => {
+            vec![argument(0), jump(BPF_JEQ, libc::AF_UNIX as u32, 0, 1), allow, fail(libc::EAFNOSUPPORT)]
+        }
+        Verdict::Check(Check::Personality) => {
+            vec![argument(0), jump(BPF_JEQ, 0, 1, 0), jump(BPF_JEQ, u32::MAX, 0, 1), allow, fail(libc::EPERM)]
+        }
+    }
+}
+
+fn fail(errno: i32) -> sock_filter {
+    statement(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | errno as u32)
+}
+
+/// Loads the lower half of an argument: all that the kernel looks at for the flags and numbers checked here.
+fn argument(index: u32) -> sock_filter {
+    load(16 + 8 * index)
+}
+
+fn load(offset: u32) -> sock_filter {
+    statement(BPF_LD | BPF_W | BPF_ABS, offset)
+}
+
+fn statement(code: u32, k: u32) -> sock_filter {
+    sock_filter { code: code as u16, jt: 0, jf: 0, k }
+}
+
+fn jump(kind: u32, k: u32, jt: u8, jf: u8) -> sock_filter {
+    sock_filter { code: (BPF_JMP | kind | BPF_K) as u16, jt, jf, k }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::seccomp::list;
+
+    /// A tiny interpreter of what [`program`] emits.
+    fn run(program: &[sock_filter], arch: u32, number: u32, arguments: [u32; 6]) -> u32 {
+        let (mut at, mut value) = (0usize, 0u32);
+        loop {
+            let step = program[at];
+            let code = u32::from(step.code);
+            at += 1;
+            if code == BPF_RET | BPF_K {
+                return step.k;
+            } else if code == BPF_LD | BPF_W | BPF_ABS {
+                value = match step.k {
+                    0 => number,
+                    4 => arch,
+                    offset => arguments[(offset as usize - 16) / 8],
+                };
+            } else if code == BPF_JMP | BPF_JA {
+                at += step.k as usize;
+            } else {
+                let hit = match code & 0xf0 {
+                    BPF_JEQ => value == step.k,
+                    BPF_JGE => value >= step.k,
+                    BPF_JSET => value & step.k != 0,
+                    other => panic!("unexpected {other}"),
+                };
+                at += usize::from(if hit { step.jt } else { step.jf });
+            }
+        }
+    }
+
+    const FAIL: fn(i32) -> u32 = |errno| SECCOMP_RET_ERRNO | errno as u32;
+
+    #[test]
+    fn every_number_gets_its_verdict() {
+        let verdicts = list::verdicts();
+        let program = program(&verdicts);
+        assert!(program.len() < 1000, "{}", program.len());
+        for (number, verdict) in verdicts.iter().enumerate() {
+            let result = run(&program, ARCH, number as u32, [0; 6]);
+            match verdict {
+                Verdict::Allow => assert_eq!(result, SECCOMP_RET_ALLOW, "{number}"),
+                Verdict::Fail(errno) => assert_eq!(result, FAIL(*errno), "{number}"),
+                Verdict::Check(_) => {}
+            }
+        }
+        for beyond in [verdicts.len() as u32, 0x4000_0000, u32::MAX] {
+            assert_eq!(run(&program, ARCH, beyond, [0; 6]), FAIL(libc::ENOSYS));
+        }
+        assert_eq!(run(&program, 0x4000_0003, 1, [0; 6]), SECCOMP_RET_KILL_PROCESS);
+    }
+
+    #[test]
+    fn arguments_decide() {
+        let program = program(&list::verdicts());
+        let call = |number: libc::c_long, first: i32, second: u32, third: i32| {
+            run(&program, ARCH, number as u32, [first as u32, second, third as u32, 0, 0, 0])
+        };
+        let allow = SECCOMP_RET_ALLOW;
+        assert_eq!(call(libc::SYS_clone, libc::CLONE_VM | libc::CLONE_THREAD | libc::SIGCHLD, 0, 0), allow);
+        assert_eq!(call(libc::SYS_clone, libc::CLONE_NEWUSER | libc::SIGCHLD, 0, 0), FAIL(libc::EPERM));
+        assert_eq!(call(libc::SYS_ioctl, 0, libc::TIOCGWINSZ as u32, 0), allow);
+        assert_eq!(call(libc::SYS_ioctl, 0, libc::TIOCSTI as u32, 0), FAIL(libc::EPERM));
+        for (family, protocol, expected) in [
+            (libc::AF_UNIX, 0, allow),
+            (libc::AF_INET, 0, allow),
+            (libc::AF_INET, libc::IPPROTO_TCP, allow),
+            (libc::AF_INET6, libc::IPPROTO_UDP, allow),
+            (libc::AF_INET, libc::IPPROTO_ICMP, FAIL(libc::EPROTONOSUPPORT)),
+            (libc::AF_INET6, libc::IPPROTO_SCTP, FAIL(libc::EPROTONOSUPPORT)),
+            (libc::AF_NETLINK, libc::NETLINK_ROUTE, allow),
+            (libc::AF_PACKET, 0, FAIL(libc::EAFNOSUPPORT)),
+            (libc::AF_VSOCK, 0, FAIL(libc::EAFNOSUPPORT)),
+            (libc::AF_ALG, 0, FAIL(libc::EAFNOSUPPORT)),
+        ] {
+            assert_eq!(call(libc::SYS_socket, family, 0, protocol), expected, "{family} {protocol}");
+        }
+        assert_ne!(call(libc::SYS_socket, libc::AF_NETLINK, 0, libc::NETLINK_NETFILTER), allow);
+        assert_eq!(call(libc::SYS_socketpair, libc::AF_UNIX, 0, 0), allow);
+        assert_ne!(call(libc::SYS_socketpair, libc::AF_TIPC, 0, 0), allow);
+        assert_eq!(call(libc::SYS_personality, -1, 0, 0), allow);
+        assert_eq!(call(libc::SYS_personality, libc::ADDR_NO_RANDOMIZE, 0, 0), FAIL(libc::EPERM));
+    }
+
+    #[test]
+    fn what_must_never_pass() {
+        let verdicts = list::verdicts();
+        for number in [
+            libc::SYS_mount,
+            libc::SYS_umount2,
+            libc::SYS_pivot_root,
+            libc::SYS_chroot,
+            libc::SYS_unshare,
+            libc::SYS_setns,
+            libc::SYS_ptrace,
+            libc::SYS_process_vm_readv,
+            libc::SYS_process_vm_writev,
+            libc::SYS_bpf,
+            libc::SYS_perf_event_open,
+            libc::SYS_userfaultfd,
+            libc::SYS_add_key,
+            libc::SYS_request_key,
+            libc::SYS_keyctl,
+            libc::SYS_io_uring_setup,
+            libc::SYS_io_uring_enter,
+            libc::SYS_kexec_load,
+            libc::SYS_init_module,
+            libc::SYS_finit_module,
+            libc::SYS_delete_module,
+            libc::SYS_reboot,
+            libc::SYS_swapon,
+            libc::SYS_open_by_handle_at,
+            libc::SYS_name_to_handle_at,
+            libc::SYS_pidfd_getfd,
+            libc::SYS_fsopen,
+            libc::SYS_fsmount,
+            libc::SYS_open_tree,
+            libc::SYS_move_mount,
+            libc::SYS_mount_setattr,
+            libc::SYS_quotactl,
+            libc::SYS_acct,
+            libc::SYS_syslog,
+            libc::SYS_clone3,
+            libc::SYS_kcmp,
+            libc::SYS_fanotify_init,
+        ] {
+            assert!(matches!(verdicts[number as usize], Verdict::Fail(_)), "{number}");
+        }
+    }
+}

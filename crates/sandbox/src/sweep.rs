@@ -1,0 +1,95 @@
+//! Removal of what dead servers left behind.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::cgroup::remove_tree;
+use crate::net;
+use crate::spec::Network;
+use crate::state::State;
+
+/// What was found and removed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SweepReport {
+    /// Launchers that had died without cleaning up.
+    pub launchers: usize,
+    /// Processes killed.
+    pub processes: usize,
+    /// Cgroup directories removed.
+    pub cgroups: usize,
+    /// nftables tables removed.
+    pub nft_tables: usize,
+    /// Network interfaces removed.
+    pub interfaces: usize,
+    /// State files and directories removed.
+    pub files: usize,
+    /// What could not be removed, and why.
+    pub problems: Vec<String>,
+}
+
+/// How long a cgroup may stay busy with dying processes.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Removes the leftovers of dead servers that used `state_dir`. Call it at server start, before [`crate::Launcher::spawn`]. Blocks.
+///
+/// A launcher that still runs is let be: it belongs to a living server, or is about to notice that its server has died.
+pub fn sweep(state_dir: &Path) -> SweepReport {
+    let mut report = SweepReport::default();
+    for entry in fs::read_dir(state_dir).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let Some(name) = name.to_str() else { continue };
+        if !(name.starts_with("launcher-") && name.ends_with(".json")) {
+            continue;
+        }
+        let path = entry.path();
+        let state = fs::read(&path).ok().and_then(|bytes| serde_json::from_slice::<State>(&bytes).ok());
+        match state {
+            Some(state) if state.alive() => {}
+            Some(state) => {
+                sweep_launcher(&state, &mut report);
+                remove_files(&path, &mut report);
+            }
+            // Cut short by a crash while it was written: nothing had been made yet.
+            None => remove_files(&path, &mut report),
+        }
+    }
+    report
+}
+
+fn sweep_launcher(state: &State, report: &mut SweepReport) {
+    report.launchers += 1;
+    for directory in &state.cgroups {
+        if !directory.exists() {
+            continue;
+        }
+        match remove_tree(directory, PATIENCE) {
+            Ok((processes, cgroups)) => {
+                report.processes += processes;
+                report.cgroups += cgroups;
+            }
+            Err(error) => report.problems.push(format!("cgroup {}: {error}", directory.display())),
+        }
+    }
+    match net::remove_table(&state.nft_table) {
+        Ok(removed) => report.nft_tables += usize::from(removed),
+        Err(error) => report.problems.push(format!("nftables table {}: {error}", state.nft_table)),
+    }
+    match net::remove_interfaces(&state.interfaces) {
+        Ok(removed) => report.interfaces += removed,
+        Err(error) => report.problems.push(format!("interfaces {}*: {error}", state.interfaces)),
+    }
+}
+
+fn remove_files(state: &Path, report: &mut SweepReport) {
+    let note = State::forwarding_note(state);
+    report.files += usize::from(note.exists());
+    net::undo_forwarding(&note);
+    for network in [Network::None, Network::Egress] {
+        report.files += usize::from(fs::remove_dir(State::root_place(state, network)).is_ok());
+    }
+    match fs::remove_file(state) {
+        Ok(()) => report.files += 1,
+        Err(error) => report.problems.push(format!("{}: {error}", state.display())),
+    }
+}

@@ -1,0 +1,207 @@
+//! System calls that `rustix` does not wrap, as small safe functions where they can be safe.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::path::Path;
+
+use rustix::mount::{OpenTreeFlags, open_tree};
+use rustix::thread::{LinkNameSpaceType, UnshareFlags};
+
+/// `libc` has it as a number that overflows.
+const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+
+/// Both sides of [`clone3`].
+pub(crate) enum Forked {
+    Child,
+    Parent { pid: libc::pid_t, pidfd: OwnedFd },
+}
+
+/// Forks with new namespaces and, on cgroup v2, straight into a cgroup. The child is like a `fork`ed one: its memory is a copy.
+///
+/// # Safety
+/// The calling process must be single-threaded: otherwise the child may find a lock held by a thread that it does not have.
+pub(crate) unsafe fn clone3(flags: i32, cgroup: Option<BorrowedFd<'_>>) -> io::Result<Forked> {
+    let mut pidfd: RawFd = -1;
+    // SAFETY: clone_args is a plain struct of integers, for which all zeroes is valid.
+    let mut args: libc::clone_args = unsafe { std::mem::zeroed() };
+    args.flags = (flags | libc::CLONE_PIDFD) as u64;
+    args.pidfd = (&raw mut pidfd) as u64;
+    args.exit_signal = libc::SIGCHLD as u64;
+    if let Some(cgroup) = cgroup {
+        args.flags |= CLONE_INTO_CGROUP;
+        args.cgroup = cgroup.as_raw_fd() as u64;
+    }
+    // SAFETY: the arguments outlive the call; no CLONE_VM, so the child has its own copy of the stack; the caller vouches for threads.
+    let pid = unsafe { libc::syscall(libc::SYS_clone3, &raw mut args, size_of::<libc::clone_args>()) };
+    match pid {
+        -1 => Err(io::Error::last_os_error()),
+        0 => Ok(Forked::Child),
+        // SAFETY: the kernel has stored a new descriptor that nobody else owns.
+        pid => Ok(Forked::Parent { pid: pid as libc::pid_t, pidfd: unsafe { OwnedFd::from_raw_fd(pidfd) } }),
+    }
+}
+
+/// Runs `child` in a new process that shares this one's memory, while this one stands still until the child has executed a
+/// program or ended (`vfork`). It saves the copy of the page tables. `child` must not return normally other than by giving an exit code.
+///
+/// # Safety
+/// Single-threaded caller; `child` must leave the shared memory in a state that the parent can go on with.
+pub(crate) unsafe fn vfork<F: FnOnce() -> i32>(child: F) -> io::Result<libc::pid_t> {
+    extern "C" fn trampoline<F: FnOnce() -> i32>(argument: *mut libc::c_void) -> libc::c_int {
+        // SAFETY: `argument` is the `Option<F>` below, alive because the parent is suspended.
+        let slot = unsafe { &mut *argument.cast::<Option<F>>() };
+        let code = slot.take().map_or(127, |child| child());
+        // SAFETY: ends only this process; no destructor of the parent's may run here.
+        unsafe { libc::_exit(code) }
+    }
+    const STACK: usize = 256 * 1024;
+    let mut stack = Vec::<u128>::with_capacity(STACK / size_of::<u128>());
+    // SAFETY: the end of the allocation, aligned to 16 as the ABI wants; stacks grow downwards.
+    let top = unsafe { stack.as_mut_ptr().cast::<u8>().add(STACK) };
+    let mut slot = Some(child);
+    // SAFETY: CLONE_VFORK suspends the parent, so stack and closure outlive the child's use of them.
+    let pid = unsafe {
+        libc::clone(
+            trampoline::<F>,
+            top.cast(),
+            libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD,
+            (&raw mut slot).cast(),
+        )
+    };
+    if pid < 0 { Err(io::Error::last_os_error()) } else { Ok(pid) }
+}
+
+/// Closes every descriptor from `first` on.
+pub(crate) fn close_from(first: RawFd) {
+    // SAFETY: closes descriptors by number; callers hold no owned descriptor above `first` that they use (or drop) later.
+    unsafe { libc::syscall(libc::SYS_close_range, first as libc::c_uint, libc::c_uint::MAX, 0) };
+}
+
+/// `dup2`/`dup3` onto a fixed number.
+pub(crate) fn dup_onto(fd: BorrowedFd<'_>, number: RawFd, cloexec: bool) -> io::Result<()> {
+    // SAFETY: plain descriptor operations; what `number` was before is closed, which callers want.
+    let done = unsafe {
+        if fd.as_raw_fd() == number {
+            libc::fcntl(number, libc::F_SETFD, if cloexec { libc::FD_CLOEXEC } else { 0 })
+        } else {
+            libc::dup3(fd.as_raw_fd(), number, if cloexec { libc::O_CLOEXEC } else { 0 })
+        }
+    };
+    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// `unshare` of namespaces (never of the descriptor table).
+pub(crate) fn unshare(flags: UnshareFlags) -> io::Result<()> {
+    // SAFETY: unsafe only because CLONE_FILES can invalidate descriptors held elsewhere, which is not among the flags used here.
+    unsafe { rustix::thread::unshare_unsafe(flags) }.map_err(io::Error::from)
+}
+
+/// Enters the namespace behind `fd`.
+pub(crate) fn enter(fd: BorrowedFd<'_>, kind: LinkNameSpaceType) -> io::Result<()> {
+    rustix::thread::move_into_link_name_space(fd, Some(kind)).map_err(io::Error::from)
+}
+
+/// Enters the mount namespace of the process behind `pidfd`.
+pub(crate) fn enter_mounts_of(pidfd: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: plain system call on a descriptor.
+    let done = unsafe { libc::setns(pidfd.as_raw_fd(), libc::CLONE_NEWNS) };
+    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Attributes of a mount that [`restrict_mount`] sets.
+pub(crate) const RDONLY: u64 = 1;
+pub(crate) const NOSUID: u64 = 2;
+pub(crate) const NODEV: u64 = 4;
+pub(crate) const NOEXEC: u64 = 8;
+
+/// Adds attributes to the mount behind `fd` and (if `recursive`) all below it.
+pub(crate) fn restrict_mount(fd: BorrowedFd<'_>, attributes: u64, recursive: bool) -> io::Result<()> {
+    #[repr(C)]
+    struct MountAttr {
+        set: u64,
+        clear: u64,
+        propagation: u64,
+        userns: u64,
+    }
+    let attr = MountAttr { set: attributes, clear: 0, propagation: 0, userns: 0 };
+    let flags = libc::AT_EMPTY_PATH | if recursive { libc::AT_RECURSIVE } else { 0 };
+    // SAFETY: the struct has the kernel's layout (MOUNT_ATTR_SIZE_VER0) and outlives the call.
+    let done = unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            fd.as_raw_fd(),
+            c"".as_ptr(),
+            flags,
+            &raw const attr,
+            size_of::<MountAttr>(),
+        )
+    };
+    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// A detached, restricted copy of the mount tree at `source`, ready for `move_mount` anywhere.
+pub(crate) fn detached_copy(source: &Path, attributes: u64) -> io::Result<OwnedFd> {
+    let flags =
+        OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
+    let tree = open_tree(rustix::fs::CWD, source, flags)?;
+    restrict_mount(tree.as_fd(), attributes, true)?;
+    Ok(tree)
+}
+
+/// Sets a signal back to its default action.
+pub(crate) fn default_signal(signal: libc::c_int) {
+    // SAFETY: installs no handler function.
+    unsafe { libc::signal(signal, libc::SIG_DFL) };
+}
+
+/// Ignores a signal.
+pub(crate) fn ignore_signal(signal: libc::c_int) {
+    // SAFETY: installs no handler function.
+    unsafe { libc::signal(signal, libc::SIG_IGN) };
+}
+
+/// Unblocks all signals.
+pub(crate) fn unblock_signals() {
+    // SAFETY: `set` is initialised by sigemptyset before it is used.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const set, std::ptr::null_mut());
+    }
+}
+
+/// Ends this process at once, without destructors or exit handlers.
+pub(crate) fn exit_now(code: i32) -> ! {
+    // SAFETY: never returns.
+    unsafe { libc::_exit(code) }
+}
+
+/// Sets one resource limit of this process (soft and hard), not above the present hard limit.
+pub(crate) fn limit(resource: rustix::process::Resource, value: u64) -> io::Result<()> {
+    let present = rustix::process::getrlimit(resource);
+    let value = present.maximum.map_or(value, |maximum| value.min(maximum));
+    let new = rustix::process::Rlimit { current: Some(value), maximum: Some(value) };
+    rustix::process::setrlimit(resource, new).map_err(io::Error::from)
+}
+
+/// Raises the soft limit of open files to the hard one.
+pub(crate) fn raise_open_files() {
+    let present = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let new = rustix::process::Rlimit { current: present.maximum, maximum: present.maximum };
+    let _ = rustix::process::setrlimit(rustix::process::Resource::Nofile, new);
+}
+
+/// Executes a program; returns only when that failed.
+pub(crate) fn execve(
+    program: &CString,
+    argv: &[*const libc::c_char],
+    envp: &[*const libc::c_char],
+) -> io::Error {
+    debug_assert!(
+        argv.last().is_some_and(|end| end.is_null()) && envp.last().is_some_and(|end| end.is_null())
+    );
+    // SAFETY: both arrays end with a null pointer and point to C strings that the caller keeps alive.
+    unsafe { libc::execve(program.as_ptr(), argv.as_ptr(), envp.as_ptr()) };
+    io::Error::last_os_error()
+}

@@ -1,0 +1,126 @@
+//! The messages between server and launcher: JSON over a `SOCK_SEQPACKET` pair, descriptors beside it.
+
+use std::borrow::Cow;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::error::Fault;
+use crate::outcome::{Exit, Usage};
+use crate::spec::{LauncherConfig, SandboxSpec};
+
+/// Largest message, in bytes. Argument lists beyond it are refused.
+pub(crate) const MESSAGE_MAX: usize = 160 * 1024;
+
+/// From server to launcher.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Request<'a> {
+    /// The first message.
+    Hello { config: Cow<'a, LauncherConfig>, server_pid: u32 },
+    /// With the descriptors: stdin if `stdin`, stdout, stderr, link if `link`.
+    Start { sid: u64, spec: Cow<'a, SandboxSpec>, stdin: bool, link: bool },
+    /// Something about a running sandbox; answered by [`Event::Done`].
+    Ask { seq: u64, sid: u64, ask: Ask },
+    /// End everything and exit.
+    Shutdown,
+}
+
+/// What can be asked about a running sandbox.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Ask {
+    Freeze,
+    Thaw,
+    Usage,
+    Connect { port: u16, v6: bool },
+    Attach { source: PathBuf, target: String },
+}
+
+/// From launcher to server.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Event {
+    /// Answer to Hello.
+    Up,
+    /// Answer to Hello: the launcher cannot work.
+    Down { fault: Fault },
+    /// The payload runs; with the pidfd of the sandbox's pid 1.
+    Started { sid: u64, setup_us: u64 },
+    /// It does not, and nothing is left of it.
+    Failed { sid: u64, fault: Fault },
+    /// It has ended.
+    Exited { sid: u64, exit: Exit },
+    /// Answer to Ask; with the socket for Connect.
+    Done { seq: u64, answer: Result<Usage, Fault> },
+}
+
+/// Sends one message. On a non-blocking socket `WouldBlock` means that nothing was sent.
+pub(crate) fn send(
+    socket: BorrowedFd<'_>,
+    message: &impl Serialize,
+    fds: &[BorrowedFd<'_>],
+) -> io::Result<()> {
+    send_bytes(socket, &serde_json::to_vec(message)?, fds)
+}
+
+/// As [`send`], for a message serialised before.
+pub(crate) fn send_bytes(socket: BorrowedFd<'_>, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "too many descriptors"));
+    }
+    loop {
+        match sendmsg(socket, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL) {
+            Ok(_) => return Ok(()),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Receives one message into `buffer` (of [`MESSAGE_MAX`] bytes). `None`: the other side has gone.
+pub(crate) fn receive<'b, T: Deserialize<'b>>(
+    socket: BorrowedFd<'_>,
+    buffer: &'b mut [u8],
+) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let received = loop {
+        match recvmsg(socket, &mut [IoSliceMut::new(buffer)], &mut control, RecvFlags::CMSG_CLOEXEC) {
+            Ok(received) => break received,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    };
+    let mut fds = Vec::new();
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(rights) = message {
+            fds.extend(rights);
+        }
+    }
+    if received.bytes == 0 {
+        return Ok(None);
+    }
+    if received.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "message cut short"));
+    }
+    let message = serde_json::from_slice(&buffer[..received.bytes])?;
+    Ok(Some((message, fds)))
+}
+
+/// A connected pair, close-on-exec, with room for a few large messages.
+pub(crate) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair, sockopt};
+    let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+    for end in [ours.as_fd(), theirs.as_fd()] {
+        // The system's default maximum holds one message; as root there may be more.
+        let _ = sockopt::set_socket_send_buffer_size(end, 2 * MESSAGE_MAX);
+    }
+    Ok((ours, theirs))
+}

@@ -1,0 +1,166 @@
+//! The way out: where it leads, and where not. A host and an internet of network namespaces are made for it; no real address is used.
+
+#![allow(missing_docs, unreachable_pub, clippy::unwrap_used)]
+
+mod common;
+
+use std::collections::HashMap;
+use std::net::TcpListener;
+use std::process::Command;
+use std::sync::mpsc;
+
+use common::findings;
+use flint_sandbox::ProbeState;
+use rustix::thread::UnshareFlags;
+
+/// What listens in the internet beyond the host: a public address, private and link-local ones, and the host's neighbour.
+const ADDRESSES: [&str; 5] = ["203.0.113.1", "198.51.100.7", "10.9.9.9", "192.168.7.7", "169.254.169.254"];
+
+fn sh(script: &str) {
+    let output = Command::new("/bin/sh").args(["-ec", script]).output().unwrap();
+    assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Runs `inside` on a thread in a "host" network namespace whose default route leads to an "internet" with listeners on port 80.
+fn with_internet<T: Send>(inside: impl FnOnce() -> T + Send) -> Option<T> {
+    let probe = flint_sandbox::probe().into_iter().find(|probe| probe.name == "rights").unwrap();
+    let tools = ["/usr/sbin/nft", "/usr/sbin/ip"].iter().all(|path| std::path::Path::new(path).exists());
+    if probe.state != ProbeState::Available || !tools {
+        println!("not checked: it takes root and the commands nft and ip");
+        return None;
+    }
+    std::thread::scope(|scope| {
+        let (ready, is_ready) = mpsc::channel();
+        let (over, is_over) = mpsc::channel::<()>();
+        let (host_is, host) = mpsc::channel::<u32>();
+        scope.spawn(move || {
+            unshare_net();
+            let tid = host.recv().unwrap();
+            sh(&format!("ip link add up0 type veth peer name isp0 && ip link set up0 netns {tid} && ip link set lo up && ip link set isp0 up"));
+            sh(&ADDRESSES.map(|address| format!("ip addr add {address}/24 dev isp0")).join(" && "));
+            let listeners: Vec<TcpListener> =
+                ADDRESSES.iter().map(|address| TcpListener::bind((*address, 80)).unwrap()).collect();
+            ready.send(()).unwrap();
+            let _ = is_over.recv();
+            drop(listeners);
+        });
+        let result = scope.spawn(move || {
+            unshare_net();
+            host_is.send(rustix::thread::gettid().as_raw_nonzero().get() as u32).unwrap();
+            is_ready.recv().unwrap();
+            sh("ip link set lo up && ip link set up0 up && ip addr add 203.0.113.2/24 dev up0 && ip addr add 198.51.100.99/32 dev lo && \
+                ip route add default via 203.0.113.1");
+            let listener = TcpListener::bind("0.0.0.0:81").unwrap();
+            let result = inside();
+            drop((listener, over));
+            result
+        });
+        Some(result.join().unwrap())
+    })
+}
+
+fn unshare_net() {
+    // SAFETY: unsafe only for CLONE_FILES, which is not asked for.
+    unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET) }.unwrap();
+}
+
+/// Tries connections from a sandbox with a way out.
+fn intrude(directory: &std::path::Path, arguments: &[&str]) -> HashMap<String, String> {
+    let output = Command::new(common::HELPER)
+        .arg("one-shot")
+        .arg(directory)
+        .args(["egress", common::INSIDE, "intrude"])
+        .args(arguments)
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    findings(&text)
+}
+
+#[test]
+fn public_addresses_only() {
+    with_internet(|| {
+        let directory = tempfile::tempdir().unwrap();
+        let allowed = ["connect:203.0.113.1:80", "connect:198.51.100.7:80"];
+        let forbidden = [
+            // Private and link-local networks beyond the host.
+            "connect:10.9.9.9:80",
+            "connect:192.168.7.7:80",
+            "connect:169.254.169.254:80",
+            // The host itself: its public and other addresses, the gateway, loopback.
+            "connect:203.0.113.2:81",
+            "connect:198.51.100.99:81",
+            "connect:198.18.0.1:81",
+            "connect:127.0.0.1:81",
+        ];
+        let found = intrude(directory.path(), &[&allowed[..], &forbidden[..]].concat());
+        for name in allowed {
+            assert_eq!(found[name], "OK", "{name}");
+        }
+        for name in forbidden {
+            assert_ne!(found[name], "OK", "{name}");
+        }
+        let left = Command::new("nft").args(["list", "tables"]).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&left.stdout), "");
+        let links = std::fs::read_to_string("/proc/thread-self/net/dev").unwrap();
+        assert!(!links.contains("fl"), "{links}");
+        let forwarding = std::fs::read_to_string("/proc/sys/net/ipv4/conf/up0/forwarding").unwrap();
+        assert_eq!(forwarding.trim(), "0", "as it was");
+    });
+}
+
+#[test]
+fn sandboxes_with_a_way_out_do_not_reach_each_other() {
+    with_internet(|| {
+        let directory = tempfile::tempdir().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let mut config = flint_sandbox::LauncherConfig::new(directory.path(), "neighbours");
+            config.exe = Some(common::HELPER.into());
+            config.dns = vec!["192.0.2.53".parse().unwrap()];
+            let host = common::Host { launcher: flint_sandbox::Launcher::spawn(config).await.unwrap(), directory };
+            let script = "import socket\ns=socket.create_server(('0.0.0.0',80))\nprint('up',flush=True)\nwhile True: s.accept()";
+            let mut server = common::shell("");
+            server.argv = vec!["/usr/bin/python3".into(), "-c".into(), script.into()];
+            server.network = flint_sandbox::Network::Egress;
+            let (_server, mut reader) = host.start(&server).await.unwrap();
+            std::io::Read::read_exact(&mut reader, &mut [0; 3]).unwrap();
+            // The first sandbox has the first address.
+            let attempts = ["connect:198.18.1.0:80", "connect:198.51.100.7:80"];
+            let mut client = common::helper(&[&["intrude"], &attempts[..]].concat());
+            client.network = flint_sandbox::Network::Egress;
+            let (_, output) = host.run(&client).await.unwrap();
+            let found = findings(&output);
+            assert_ne!(found[attempts[0]], "OK");
+            assert_eq!(found[attempts[1]], "OK");
+            let mut resolver = common::shell("cat /etc/resolv.conf");
+            resolver.network = flint_sandbox::Network::Egress;
+            let (_, output) = host.run(&resolver).await.unwrap();
+            assert!(output.contains("nameserver"), "{output}");
+            host.launcher.shutdown().await;
+        });
+    });
+}
+
+#[test]
+fn without_a_route_it_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    if !common::is_root() {
+        println!("not checked: it takes root to make a host without routes");
+        return;
+    }
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            unshare_net();
+            let output = Command::new(common::HELPER)
+                .arg("one-shot")
+                .arg(directory.path())
+                .args(["egress", "/bin/true"])
+                .output()
+                .unwrap();
+            let text = String::from_utf8_lossy(&output.stdout);
+            assert!(!output.status.success() && text.contains("network egress"), "{text}");
+        });
+    });
+}

@@ -1,0 +1,123 @@
+//! Bombs, and what becomes of them.
+
+#![allow(missing_docs, unreachable_pub, clippy::unwrap_used)]
+
+mod common;
+
+use std::io::{BufRead, BufReader};
+
+use common::{Host, findings, helper};
+use flint_sandbox::{ExitStatus, ProbeState};
+
+/// Whether this host can limit `controller`; says so when not.
+fn limited(controller: &'static str) -> bool {
+    let found =
+        flint_sandbox::probe().into_iter().find(|probe| probe.name == controller).expect("a known probe");
+    if found.state != ProbeState::Available {
+        println!("not checked, {}: {} ({})", found.name, found.detail, found.remedy);
+    }
+    found.state == ProbeState::Available
+}
+
+#[tokio::test]
+async fn a_memory_bomb_is_reported_as_such() {
+    if !limited("cgroup-memory") {
+        return;
+    }
+    let host = Host::new("memory").await;
+    for key in [None, Some("bomb".to_owned())] {
+        for _ in 0..2 {
+            let mut spec = helper(&["bomb", "memory"]);
+            spec.limits.memory_bytes = 32 << 20;
+            spec.recycle_key = key.clone();
+            let (exit, _) = host.run(&spec).await.unwrap();
+            assert!(exit.oom, "{exit:?}");
+            assert_eq!(exit.status, ExitStatus::Signal(libc::SIGKILL));
+            assert!(
+                exit.usage.memory_peak_bytes <= 32 << 20 && exit.usage.memory_peak_bytes > 16 << 20,
+                "{exit:?}"
+            );
+        }
+    }
+    let (exit, _) = host.run(&common::shell("true")).await.unwrap();
+    assert!(!exit.oom);
+    host.launcher.shutdown().await;
+}
+
+/// A child that is killed for memory must not leave a half-dead sandbox behind.
+#[tokio::test]
+async fn a_bombing_child_ends_the_sandbox() {
+    if !limited("cgroup-memory") {
+        return;
+    }
+    let host = Host::new("child").await;
+    let mut spec = helper(&[]);
+    spec.argv = ["/bin/sh", "-c", "/function/helper bomb memory & sleep 600"].map(str::to_owned).to_vec();
+    spec.limits.memory_bytes = 32 << 20;
+    let (exit, _) = host.run(&spec).await.unwrap();
+    assert!(exit.oom, "{exit:?}");
+    host.launcher.shutdown().await;
+}
+
+#[tokio::test]
+async fn tmp_counts_as_memory_and_has_a_size() {
+    let host = Host::new("tmp").await;
+    let mut spec = helper(&["bomb", "tmp"]);
+    spec.tmp_bytes = 8 << 20;
+    let (exit, output) = host.run(&spec).await.unwrap();
+    let found = findings(&output);
+    assert_eq!(found["written"], (8 << 20).to_string());
+    assert_eq!(found["error"], libc::ENOSPC.to_string());
+    if limited("cgroup-memory") {
+        assert!(exit.usage.memory_peak_bytes >= 8 << 20, "{exit:?}");
+    }
+    host.launcher.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_fork_bomb_stays_within_its_limit() {
+    if !limited("cgroup-pids") {
+        return;
+    }
+    let host = Host::new("forks").await;
+    let mut spec = helper(&["bomb", "fork"]);
+    spec.limits.processes = 20;
+    let (sandbox, mut reader) = host.start(&spec).await.unwrap();
+    let output: String =
+        BufReader::new(&mut reader).lines().take(2).map(|line| line.unwrap() + "\n").collect();
+    let found = findings(&output);
+    assert_eq!(found["children"], "19", "{output}");
+    assert_eq!(found["error"], libc::EAGAIN.to_string());
+    let pids = common::members(&common::groups("flint-forks-"));
+    assert_eq!(pids.len(), 21, "20 and the sandbox's pid 1");
+    sandbox.kill();
+    sandbox.wait().await;
+    assert!(pids.iter().all(|pid| !common::alive(*pid)));
+    host.launcher.shutdown().await;
+}
+
+#[tokio::test]
+async fn open_files_and_cores_are_limited() {
+    let host = Host::new("files").await;
+    let mut spec = common::shell("ulimit -n; ulimit -Hn; ulimit -c");
+    spec.limits.open_files = 77;
+    let (_, output) = host.run(&spec).await.unwrap();
+    assert_eq!(output, "77\n77\n0\n");
+    host.launcher.shutdown().await;
+}
+
+#[tokio::test]
+async fn cpu_is_limited() {
+    if !limited("cgroup-cpu") {
+        return;
+    }
+    let host = Host::new("cpu").await;
+    let mut spec = helper(&["bomb", "spin"]);
+    spec.limits.cpu_millis = 100;
+    let (sandbox, _reader) = host.start(&spec).await.unwrap();
+    tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+    let used = sandbox.usage().await.unwrap().cpu_us;
+    // A tenth of a core: 50 ms of 500; a whole core would be far from it.
+    assert!(used < 250_000, "{used}");
+    host.launcher.shutdown().await;
+}

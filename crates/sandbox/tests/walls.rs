@@ -1,0 +1,267 @@
+//! What code inside a sandbox cannot do, tried for real.
+
+#![allow(missing_docs, unreachable_pub, clippy::unwrap_used)]
+
+mod common;
+
+use common::{Host, helper, shell};
+
+const EPERM: &str = "1";
+const ENOSYS: &str = "38";
+
+#[tokio::test]
+async fn forbidden_calls_fail() {
+    let host = Host::new("calls").await;
+    let found = host.intrude(&[]).await;
+    for name in [
+        "mount",
+        "remount",
+        "umount",
+        "fsopen",
+        "open_tree",
+        "pivot_root",
+        "chroot",
+        "unshare_user",
+        "unshare_mount",
+        "unshare_net",
+        "setns",
+        "clone_user",
+        "clone_net",
+        "ptrace",
+        "process_vm_readv",
+        "bpf",
+        "perf_event_open",
+        "userfaultfd",
+        "keyctl",
+        "add_key",
+        "open_by_handle_at",
+        "pidfd_getfd",
+        "kexec_load",
+        "init_module",
+        "reboot",
+        "swapon",
+        "syslog",
+        "sethostname",
+        "personality",
+        "mknod_device",
+        "setgroups",
+        "kill_init",
+        "tiocsti",
+    ] {
+        assert_eq!(found[name], EPERM, "{name}");
+    }
+    for name in ["clone3", "io_uring_setup"] {
+        assert_eq!(found[name], ENOSYS, "{name}");
+    }
+    for name in [
+        "setuid_root",
+        "setgid_root",
+        "socket_packet",
+        "socket_vsock",
+        "socket_alg",
+        "socket_icmp",
+        "socket_netfilter",
+    ] {
+        assert_ne!(found[name], "OK", "{name}");
+    }
+    for name in ["allowed_unix", "allowed_tcp", "allowed_tcp6", "allowed_route"] {
+        assert_eq!(found[name], "OK", "{name}");
+    }
+    host.launcher.shutdown().await;
+}
+
+#[tokio::test]
+async fn identity_is_unprivileged() {
+    let host = Host::new("identity").await;
+    let found = host.intrude(&[]).await;
+    for set in ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"] {
+        assert_eq!(found[&format!("status.{set}")], "0000000000000000", "{set}");
+    }
+    assert_eq!(found["status.NoNewPrivs"], "1");
+    assert_eq!(found["status.Seccomp"], "2");
+    assert_eq!(found["status.Uid"], "1000 1000 1000 1000");
+    assert_eq!(found["status.Gid"], "1000 1000 1000 1000");
+    if common::is_root() {
+        assert_eq!(found["status.Groups"], "");
+    }
+    host.launcher.shutdown().await;
+}
+
+#[tokio::test]
+async fn nothing_of_the_host_is_in_sight() {
+    let host = Host::new("sight").await;
+    std::fs::write(host.directory.path().join("secret"), "x").unwrap();
+    let found = host.intrude(&[]).await;
+    for name in found["root"].split(',') {
+        let known = [
+            "bin", "dev", "etc", "function", "lib", "lib32", "lib64", "libx32", "opt", "proc", "run", "sbin",
+            "sys", "tmp", "usr", "var",
+        ];
+        assert!(known.contains(&name), "/{name}");
+    }
+    // Only itself: neither pid 1 nor siblings nor kernel tables.
+    assert_eq!(found["proc"], format!("{},self,thread-self", found["pid"]));
+    assert_eq!(found["dev"], "fd,full,null,random,shm,stderr,stdin,stdout,urandom,zero");
+    assert_eq!(found["interfaces"], "lo");
+    for name in ["shadow", "hostname", "machine-id", "ssh", "fstab"] {
+        assert!(!found["etc"].split(',').any(|other| other == name), "/etc/{name}");
+    }
+    let secret = format!("read:{}", host.directory.path().join("secret").display());
+    let paths = [
+        secret.as_str(),
+        "read:/etc/shadow",
+        "read:/root",
+        "read:/home",
+        "read:/var/lib",
+        "read:/proc/1/status",
+        "read:/proc/1/environ",
+        "read:/proc/kallsyms",
+        "read:/proc/sys/kernel/hostname",
+        "read:/proc/meminfo",
+        "read:/proc/cmdline",
+        "read:/sys/kernel",
+        "read:/sys/fs/cgroup",
+        "read:/usr/local/bin",
+        "read:/boot",
+    ];
+    let found = host.intrude(&paths).await;
+    for path in paths {
+        assert_ne!(found[path], "OK", "{path}");
+    }
+    host.launcher.shutdown().await;
+}
+
+#[tokio::test]
+async fn only_tmp_is_writable() {
+    let host = Host::new("writable").await;
+    let forbidden = [
+        "write:/x",
+        "write:/usr/bin/x",
+        "write:/usr/lib/x",
+        "write:/etc/passwd",
+        "write:/etc/x",
+        "write:/function/x",
+        "write:/dev/x",
+        "write:/sys/x",
+        "write:/opt/x",
+        "write:/run/x",
+        "write:/function/helper",
+        "write:/proc/sys/x",
+    ];
+    let allowed = ["write:/tmp/x", "write:/var/tmp/y", "write:/dev/shm/z", "write:/dev/null"];
+    let found = host.intrude(&[&forbidden[..], &allowed[..]].concat()).await;
+    for path in forbidden {
+        assert_ne!(found[path], "OK", "{path}");
+    }
+    for path in allowed {
+        assert_eq!(found[path], "OK", "{path}");
+    }
+    host.launcher.shutdown().await;
+}
+
+#[tokio::test]
+async fn mounts_show_what_was_asked_for() {
+    let host = Host::new("mounts").await;
+    let source = tempfile::tempdir().unwrap();
+    std::fs::write(source.path().join("index.js"), "code").unwrap();
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+    std::fs::set_permissions(source.path(), open).unwrap();
+    let mut spec = shell(
+        "cat /function/code/index.js; echo x 2>&1 >/function/code/new; echo made >/opt/rw/new && cat /opt/rw/new",
+    );
+    for (target, readonly) in [("/function/code", true), ("/opt/rw", false)] {
+        let (source, target) = (source.path().to_owned(), target.to_owned());
+        spec.mounts.push(flint_sandbox::Mount { source, target, readonly });
+    }
+    let (_, output) = host.run(&spec).await.unwrap();
+    assert!(output.starts_with("code") && output.ends_with("made\n"), "{output}");
+    assert!(output.contains("Read-only file system") || output.contains("Permission denied"), "{output}");
+    host.launcher.shutdown().await;
+}
+
+#[tokio::test]
+async fn descriptors_are_only_those_given() {
+    let host = Host::new("descriptors").await;
+    let list = shell("ls /proc/self/fd; ls -l /proc/self/fd/0");
+    let (_, output) = host.run(&list).await.unwrap();
+    let numbers: Vec<&str> = output.lines().take(4).collect();
+    // 3 is the directory that `ls` itself has open.
+    assert_eq!(numbers, ["0", "1", "2", "3"], "{output}");
+    assert_eq!(output.lines().count(), 5, "{output}");
+    assert!(output.contains("/dev/null"), "{output}");
+
+    let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    let io = flint_sandbox::SandboxIo {
+        stdin: None,
+        stdout: writer.try_clone().unwrap().into(),
+        stderr: writer.into(),
+        link: Some(theirs.into()),
+    };
+    let sandbox =
+        host.launcher.start(&shell("read line <&3; echo \"got $line\"; echo pong >&3"), io).await.unwrap();
+    std::io::Write::write_all(&mut &ours, b"ping\n").unwrap();
+    assert!(sandbox.wait().await.status.success());
+    let (mut answer, mut output) = (String::new(), String::new());
+    std::io::Read::read_to_string(&mut &ours, &mut answer).unwrap();
+    std::io::Read::read_to_string(&mut reader, &mut output).unwrap();
+    assert_eq!((answer.as_str(), output.as_str()), ("pong\n", "got ping\n"));
+    host.launcher.shutdown().await;
+}
+
+#[tokio::test]
+async fn the_hosts_loopback_is_out_of_reach() {
+    let host = Host::new("loopback").await;
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let attempt = format!("connect:{}", listener.local_addr().unwrap());
+    let elsewhere = "connect:192.0.2.1:80";
+    let found = host.intrude(&[&attempt, elsewhere]).await;
+    assert_eq!(found[&attempt], libc::ECONNREFUSED.to_string());
+    assert_eq!(found[elsewhere], libc::ENETUNREACH.to_string());
+    host.launcher.shutdown().await;
+}
+
+#[tokio::test]
+async fn siblings_are_invisible_and_have_other_ids() {
+    let host = Host::new("siblings").await;
+    let (first, _reader) = host.start(&shell("echo secret > /tmp/mine; sleep 60")).await.unwrap();
+    let (second, _reader) = host.start(&shell("sleep 60")).await.unwrap();
+    let found = host.intrude(&["read:/tmp/mine"]).await;
+    assert_eq!(found["read:/tmp/mine"], libc::ENOENT.to_string());
+    let found = host.intrude(&[]).await;
+    assert_eq!(found["proc"], format!("{},self,thread-self", found["pid"]));
+    if common::is_root() {
+        let groups = common::groups("flint-siblings-");
+        let uids: Vec<String> = common::members(&groups)
+            .into_iter()
+            .filter_map(|pid| std::fs::read_to_string(format!("/proc/{pid}/status")).ok())
+            .filter_map(|status| Some(status.lines().find(|line| line.starts_with("Uid:"))?.to_owned()))
+            .collect();
+        let distinct: std::collections::HashSet<&String> = uids.iter().collect();
+        // Two pid 1s and two payloads (a shell may have a child of its own id).
+        assert!(distinct.len() >= 4 && !uids.iter().any(|line| line.contains("\t0\t")), "{uids:?}");
+    }
+    drop((first, second));
+    host.launcher.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_wrong_request_is_refused_with_its_cause() {
+    let host = Host::new("refused").await;
+    type Spoil = fn(&mut flint_sandbox::SandboxSpec);
+    let cases: [(Spoil, &str); 6] = [
+        (|spec| spec.argv = vec!["/no/such".into()], "/no/such"),
+        (|spec| spec.argv.clear(), "argv"),
+        (|spec| spec.cwd = "/nowhere".into(), "/nowhere"),
+        (|spec| spec.mounts[0].source = "/no/source".into(), "/no/source"),
+        (|spec| spec.mounts[0].target = "/etc/x".into(), "/etc/x"),
+        (|spec| spec.env.push(("BIG".into(), "x".repeat(100_000))), "bytes"),
+    ];
+    for (spoil, cause) in cases {
+        let mut spec = helper(&["intrude"]);
+        spoil(&mut spec);
+        let error = host.run(&spec).await.unwrap_err().to_string();
+        assert!(error.contains(cause), "{error}");
+    }
+    host.launcher.shutdown().await;
+}

@@ -1,0 +1,216 @@
+//! All queues together: who waits, who runs, whose turn it is.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use flint_invoker::{InstanceKey, Refusal};
+use flint_model::{Function, NamespaceName};
+use tokio::time::Instant;
+
+use crate::{
+    CallTotals, WaitedHistogram,
+    queue::{FunctionQueue, Ticket},
+    waiting::Grant,
+};
+
+/// How long the averages of a function that nobody calls are remembered.
+const REMEMBER: Duration = Duration::from_secs(3600);
+/// Functions that are known before those not called for long are looked for.
+const MANY: usize = 256;
+
+#[derive(Default)]
+pub(crate) struct Board {
+    pub(crate) queues: HashMap<Arc<InstanceKey>, FunctionQueue>,
+    /// Namespaces with calls that wait, the next one to get something first. May have some whose calls are gone.
+    ring: VecDeque<NamespaceName>,
+    namespaces: HashMap<NamespaceName, Turns>,
+    pub(crate) waiting: usize,
+    pub(crate) running: usize,
+    pub(crate) starting: usize,
+    /// Some function waits for memory, or did when this was last looked at.
+    pub(crate) short: bool,
+    /// For whom the next instance of somebody richer is given up.
+    pub(crate) claim: Option<Arc<InstanceKey>>,
+    /// Takes no further calls.
+    pub(crate) closed: bool,
+    /// How long calls have been waiting and running counts for the need of more instances.
+    pub(crate) by_the_clock: bool,
+    /// The tending task knows that somebody waits.
+    pub(crate) tended: bool,
+    pub(crate) totals: CallTotals,
+    pub(crate) waited: WaitedHistogram,
+    tickets: u64,
+    clean_at: usize,
+}
+
+/// What a namespace has waiting.
+#[derive(Default)]
+struct Turns {
+    /// Its functions with calls that wait, the next one first.
+    functions: VecDeque<Arc<InstanceKey>>,
+    /// Instances being started for it.
+    starting: usize,
+}
+
+impl Board {
+    pub(crate) fn ticket(&mut self) -> Ticket {
+        self.tickets += 1;
+        Ticket(self.tickets)
+    }
+
+    /// The queue of a function, made when there is none.
+    pub(crate) fn queue(
+        &mut self,
+        key: &InstanceKey,
+        function: &Arc<Function>,
+        now: Instant,
+    ) -> &mut FunctionQueue {
+        if !self.queues.contains_key(key) {
+            if self.queues.len() >= self.clean_at.max(MANY) {
+                self.queues.retain(|_, queue| {
+                    !queue.is_unused()
+                        || queue.listed
+                        || now.saturating_duration_since(queue.last_used) < REMEMBER
+                });
+                self.clean_at = 2 * self.queues.len();
+            }
+            let key = Arc::new(key.clone());
+            self.queues.insert(Arc::clone(&key), FunctionQueue::new(key, Arc::clone(function), now));
+        }
+        self.queues.get_mut(key).expect("it was there, or was just made")
+    }
+
+    /// Puts a function with waiting calls into its namespace's ring, and that into the ring of namespaces.
+    pub(crate) fn list(&mut self, key: &Arc<InstanceKey>) {
+        let Some(queue) = self.queues.get_mut(key) else { return };
+        if std::mem::replace(&mut queue.listed, true) {
+            return;
+        }
+        let turns = self.namespaces.entry(key.namespace.clone()).or_default();
+        if turns.functions.is_empty() {
+            self.ring.push_back(key.namespace.clone());
+        }
+        turns.functions.push_back(Arc::clone(key));
+    }
+
+    /// Whether one more call of a namespace may wait, when `total` may wait at all: the calls of one namespace take at most as
+    /// many places as are free after that, so that there always are some for others.
+    pub(crate) fn has_place(&self, namespace: &NamespaceName, total: usize) -> bool {
+        if 2 * self.waiting < total {
+            return true;
+        }
+        let waiting = self.namespaces.get(namespace).map_or(0, |turns| {
+            turns
+                .functions
+                .iter()
+                .filter_map(|key| self.queues.get(key))
+                .map(|queue| queue.waiting.len())
+                .sum()
+        });
+        self.waiting + waiting < total
+    }
+
+    /// Functions with waiting calls, in the order of their turns: the namespaces one after the other, each with the one of its functions
+    /// whose turn it is, then each with its next one. Forgets those without.
+    pub(crate) fn in_turn(&mut self) -> Vec<Arc<InstanceKey>> {
+        let queues = &mut self.queues;
+        let namespaces = &mut self.namespaces;
+        self.ring.retain(|namespace| {
+            let Some(turns) = namespaces.get_mut(namespace) else { return false };
+            turns.functions.retain(|key| {
+                let Some(queue) = queues.get_mut(key) else { return false };
+                queue.listed = !queue.waiting.is_empty();
+                if !queue.listed {
+                    queue.short = None;
+                }
+                queue.listed
+            });
+            !turns.functions.is_empty()
+        });
+        namespaces.retain(|_, turns| !turns.functions.is_empty() || turns.starting > 0);
+        let deepest =
+            self.ring.iter().filter_map(|namespace| Some(namespaces.get(namespace)?.functions.len())).max();
+        let mut order = Vec::new();
+        for depth in 0..deepest.unwrap_or_default() {
+            let nth =
+                |namespace| namespaces.get(namespace).and_then(|turns: &Turns| turns.functions.get(depth));
+            order.extend(self.ring.iter().filter_map(nth).cloned());
+        }
+        order
+    }
+
+    /// A start begins: it was its function's, and its namespace's, turn.
+    pub(crate) fn begin_start(&mut self, key: &Arc<InstanceKey>) {
+        self.starting += 1;
+        let turns = self.namespaces.entry(key.namespace.clone()).or_default();
+        turns.starting += 1;
+        if let Some(at) = turns.functions.iter().position(|listed| listed == key)
+            && let Some(key) = turns.functions.remove(at)
+        {
+            turns.functions.push_back(key);
+        }
+        if let Some(at) = self.ring.iter().position(|listed| *listed == key.namespace)
+            && let Some(namespace) = self.ring.remove(at)
+        {
+            self.ring.push_back(namespace);
+        }
+        if let Some(queue) = self.queues.get_mut(key) {
+            queue.starting += 1;
+            queue.short = None;
+            // The new instance has to show what it does for the backlog before there is a further one.
+            queue.backlog_since = None;
+        }
+    }
+
+    /// A start is over.
+    pub(crate) fn end_start(&mut self, key: &InstanceKey) {
+        self.starting -= 1;
+        if let Some(turns) = self.namespaces.get_mut(&key.namespace) {
+            turns.starting -= 1;
+        }
+        if let Some(queue) = self.queues.get_mut(key) {
+            queue.starting -= 1;
+        }
+    }
+
+    /// Starts in progress for a namespace.
+    pub(crate) fn starting_for(&self, namespace: &NamespaceName) -> usize {
+        self.namespaces.get(namespace).map_or(0, |turns| turns.starting)
+    }
+
+    /// Refuses calls that have waited for `max_wait`.
+    pub(crate) fn expire(&mut self, max_wait: Duration, now: Instant) {
+        for key in self.in_turn() {
+            let Some(queue) = self.queues.get_mut(&key) else { continue };
+            while let Some(waiter) = queue.waiting.front()
+                && let waited = now.saturating_duration_since(waiter.since)
+                && waited >= max_wait
+            {
+                let why = queue.why();
+                let Some(waiter) = queue.waiting.pop_front() else { break };
+                self.waiting -= 1;
+                self.totals.waited_too_long += 1;
+                let refusal = Refusal::WaitedTooLong {
+                    function: queue.function.path.clone(),
+                    waited_ms: waited.as_millis() as u64,
+                    why,
+                };
+                let _ = waiter.grant.send(Grant::Refused(refusal));
+            }
+        }
+    }
+
+    /// Refuses every call that waits.
+    pub(crate) fn refuse_all(&mut self) {
+        for queue in self.queues.values_mut() {
+            for waiter in queue.waiting.drain(..) {
+                self.totals.shutting_down += 1;
+                let _ = waiter.grant.send(Grant::Refused(Refusal::ShuttingDown));
+            }
+        }
+        self.waiting = 0;
+    }
+}

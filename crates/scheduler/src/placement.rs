@@ -1,0 +1,170 @@
+//! Where a call goes, and where an instance goes that came free.
+
+use std::{sync::Arc, time::Duration};
+
+use flint_invoker::{InstanceKey, Job, Lease, Refusal, StartFor};
+use tokio::{sync::oneshot, time::Instant};
+
+use crate::{
+    Scheduler,
+    board::Board,
+    queue::{Ticket, Waiter},
+    waiting::{Grant, Placed, Shown, Waiting},
+};
+
+/// What comes of a call at once.
+pub(crate) enum Placement {
+    Placed(Placed),
+    Waiting(Waiting),
+    Refused(Refusal),
+}
+
+impl Scheduler {
+    /// Gives a call an idle instance or a place in its queue.
+    pub(crate) fn place(
+        self: &Arc<Self>,
+        key: &InstanceKey,
+        job: &mut Job,
+        environment: &mut Option<Arc<[(String, String)]>>,
+    ) -> Placement {
+        let now = Instant::now();
+        let function = &job.function;
+        let mut board = self.board();
+        if board.closed {
+            board.totals.shutting_down += 1;
+            return Placement::Refused(Refusal::ShuttingDown);
+        }
+        let budget = self.invoker.memory_budget();
+        if function.limits.memory > budget {
+            board.totals.too_large += 1;
+            let (function, needed) = (function.path.clone(), function.limits.memory);
+            return Placement::Refused(Refusal::TooLarge { function, needed, budget });
+        }
+        let ticket = board.ticket();
+        let queue = board.queue(key, function, now);
+        let key = Arc::clone(&queue.key);
+        if queue.waiting.is_empty()
+            && let Some(lease) = self.invoker.take(&key)
+        {
+            queue.backlog_since = None;
+            queue.begin(ticket, now);
+            board.running += 1;
+            board.totals.placed += 1;
+            board.waited.record(Duration::ZERO);
+            return Placement::Placed(Placed {
+                scheduler: Arc::clone(self),
+                key,
+                ticket,
+                since: now,
+                lease: Some(lease),
+            });
+        }
+        let waiting = queue.waiting.len();
+        if waiting >= self.config.per_function || !board.has_place(&key.namespace, self.config.total) {
+            board.totals.queue_full += 1;
+            return Placement::Refused(Refusal::QueueFull { function: function.path.clone(), waiting });
+        }
+        let (grant, granted) = oneshot::channel();
+        let environment = environment.get_or_insert_with(|| std::mem::take(&mut job.environment).into());
+        let start_for = StartFor {
+            activation: job.call.activation,
+            transaction: Arc::clone(&job.call.transaction),
+            environment: Arc::clone(environment),
+        };
+        let queue = board.queue(&key, function, now);
+        queue.backlog_since.get_or_insert(now);
+        queue.waiting.push_back(Waiter { ticket, since: now, grant, start_for, platform_failures: 0 });
+        // Averages of few calls are looked at when the tending task comes by: the first calls may be unlike the others.
+        let evaluate = queue.seen.service.is_settled() || queue.running() == 0;
+        board.waiting += 1;
+        board.list(&key);
+        // When memory is short the tending task gives out what comes free, the poorest first.
+        if evaluate && !board.short && self.may_start(&board, &key, now) {
+            self.start_where_needed(&mut board, now);
+        }
+        if !std::mem::replace(&mut board.tended, true) {
+            self.wake.notify_one();
+        }
+        Placement::Waiting(Waiting { scheduler: Arc::clone(self), key, ticket, grant: granted, over: false })
+    }
+
+    /// A call that waits goes away.
+    pub(crate) fn leave(&self, key: &InstanceKey, ticket: Ticket) {
+        let mut board = self.board();
+        let left = board.queues.get_mut(key).and_then(|queue| queue.remove(ticket));
+        if left.is_some() {
+            board.waiting -= 1;
+            board.totals.gone += 1;
+            self.note_quiet(&board);
+        }
+    }
+
+    /// A call gives its instance back: to the next one who waits for it, to a function that has a better right to its memory, or to
+    /// the pool.
+    pub(crate) fn finish(
+        self: &Arc<Self>,
+        key: &Arc<InstanceKey>,
+        ticket: Ticket,
+        lease: Lease,
+        shown: Option<Shown>,
+    ) {
+        let now = Instant::now();
+        let mut board = self.board();
+        board.running -= 1;
+        if let Some(queue) = board.queues.get_mut(key) {
+            queue.end(ticket);
+            if let Some(shown) = shown {
+                queue.seen.add(shown);
+            }
+        }
+        if board.waiting > 0 {
+            self.hand_over(&mut board, key, lease, now);
+        }
+        self.note_quiet(&board);
+    }
+
+    /// Gives an instance that is free to whom it belongs next.
+    fn hand_over(self: &Arc<Self>, board: &mut Board, key: &Arc<InstanceKey>, lease: Lease, now: Instant) {
+        let someone_waits = board.queues.get(key).is_some_and(|queue| !queue.waiting.is_empty());
+        if !someone_waits {
+            return; // the lease goes back to the pool
+        }
+        if lease.is_usable() && !self.takes_the_claim(board, key) {
+            self.grant(board, key, lease, now);
+            return;
+        }
+        lease.condemn();
+        drop(lease);
+        if !board.short && self.may_start(board, key, now) {
+            self.start_where_needed(board, now);
+        }
+    }
+
+    /// Gives idle instances of a function to those who wait for it.
+    pub(crate) fn hand_over_idle(&self, board: &mut Board, key: &Arc<InstanceKey>, now: Instant) {
+        while board.queues.get(key).is_some_and(|queue| !queue.waiting.is_empty())
+            && let Some(lease) = self.invoker.take(key)
+        {
+            self.grant(board, key, lease, now);
+        }
+    }
+
+    /// Gives an instance to the first one who waits for it; to the pool when nobody does.
+    pub(crate) fn grant(&self, board: &mut Board, key: &Arc<InstanceKey>, mut lease: Lease, now: Instant) {
+        let Some(queue) = board.queues.get_mut(key) else { return };
+        while let Some(waiter) = queue.waiting.pop_front() {
+            board.waiting -= 1;
+            match waiter.grant.send(Grant::Instance(lease)) {
+                Ok(()) => {
+                    queue.begin(waiter.ticket, now);
+                    board.running += 1;
+                    board.totals.placed += 1;
+                    board.waited.record(now.saturating_duration_since(waiter.since));
+                    return;
+                }
+                Err(Grant::Instance(returned)) => lease = returned,
+                Err(_) => return,
+            }
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! The calls of one function on one namespace's account.
+
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+
+use flint_executor::Fault;
+use flint_invoker::{InstanceKey, Shortage, StartFor};
+use flint_model::{Function, Reuse};
+use tokio::{sync::oneshot, time::Instant};
+
+use crate::{
+    estimate::{Load, Seen},
+    waiting::Grant,
+};
+
+/// Starts that fail one after the other before the next one is delayed.
+const FREE_FAILURES: u32 = 2;
+/// The first delay; each further one is twice as long.
+const FIRST_BACKOFF: Duration = Duration::from_millis(20);
+/// The longest delay.
+const LONGEST_BACKOFF: Duration = Duration::from_millis(500);
+/// After so long without a failure, the next one counts as the first.
+const FORGIVEN_AFTER: Duration = Duration::from_secs(10);
+/// The least time that a call has waited for memory before another function gives up an instance for it.
+const LEAST_CLAIM: Duration = Duration::from_millis(100);
+
+/// The same, in times of what a start takes: so that not more than a fraction of the time goes into exchanging instances.
+const STARTS_PER_CLAIM: u32 = 4;
+
+/// The calls of one function on one namespace's account.
+pub(crate) struct FunctionQueue {
+    pub(crate) key: Arc<InstanceKey>,
+    pub(crate) function: Arc<Function>,
+    /// By ascending ticket.
+    pub(crate) waiting: VecDeque<Waiter>,
+    running: Vec<(Ticket, Instant)>,
+    pub(crate) starting: usize,
+    pub(crate) seen: Seen,
+    /// Since when every call has had to wait.
+    pub(crate) backlog_since: Option<Instant>,
+    /// What was missing for the start that was wanted last, and since when.
+    pub(crate) short: Option<(Shortage, Instant)>,
+    pub(crate) failures: Failures,
+    /// Whether the ring of its namespace has it.
+    pub(crate) listed: bool,
+    pub(crate) last_used: Instant,
+}
+
+/// Names a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Ticket(pub(crate) u64);
+
+/// A call that waits.
+pub(crate) struct Waiter {
+    pub(crate) ticket: Ticket,
+    pub(crate) since: Instant,
+    pub(crate) grant: oneshot::Sender<Grant>,
+    pub(crate) start_for: StartFor,
+    /// Starts for it that failed by Flint's or the host's fault.
+    pub(crate) platform_failures: u32,
+}
+
+/// Starts that failed one after the other.
+#[derive(Default)]
+pub(crate) struct Failures {
+    pub(crate) count: u32,
+    last: Option<(Instant, Fault)>,
+}
+
+impl Failures {
+    pub(crate) fn add(&mut self, fault: &Fault, now: Instant) {
+        let old =
+            self.last.as_ref().is_none_or(|(when, _)| now.saturating_duration_since(*when) > FORGIVEN_AFTER);
+        self.count = if old { 1 } else { self.count.saturating_add(1) };
+        self.last = Some((now, fault.clone()));
+    }
+
+    /// Whether the next start has to wait.
+    fn delay(&self, now: Instant) -> bool {
+        let Some((last, _)) = &self.last else { return false };
+        let doublings = match self.count.checked_sub(FREE_FAILURES + 1) {
+            Some(doublings) => doublings.min(10),
+            None => return false,
+        };
+        now.saturating_duration_since(*last) < (FIRST_BACKOFF * (1 << doublings)).min(LONGEST_BACKOFF)
+    }
+}
+
+impl FunctionQueue {
+    pub(crate) fn new(key: Arc<InstanceKey>, function: Arc<Function>, now: Instant) -> Self {
+        Self {
+            key,
+            function,
+            waiting: VecDeque::new(),
+            running: Vec::new(),
+            starting: 0,
+            seen: Seen::default(),
+            backlog_since: None,
+            short: None,
+            failures: Failures::default(),
+            listed: false,
+            last_used: now,
+        }
+    }
+
+    pub(crate) fn running(&self) -> usize {
+        self.running.len()
+    }
+
+    pub(crate) fn is_unused(&self) -> bool {
+        self.waiting.is_empty() && self.running.is_empty() && self.starting == 0
+    }
+
+    pub(crate) fn slots(&self) -> usize {
+        match self.function.strategy.reuse {
+            Reuse::Never => 1,
+            Reuse::Warm => {
+                self.function.limits.concurrency.min(self.function.strategy.concurrency).get() as usize
+            }
+        }
+    }
+
+    /// A call begins to run.
+    pub(crate) fn begin(&mut self, ticket: Ticket, now: Instant) {
+        self.running.push((ticket, now));
+        self.last_used = now;
+    }
+
+    /// A call is over.
+    pub(crate) fn end(&mut self, ticket: Ticket) {
+        if let Some(at) = self.running.iter().position(|(running, _)| *running == ticket) {
+            self.running.swap_remove(at);
+        }
+        if self.waiting.is_empty() && self.running.is_empty() {
+            self.backlog_since = None;
+        }
+    }
+
+    /// A waiting call goes away.
+    pub(crate) fn remove(&mut self, ticket: Ticket) -> Option<Waiter> {
+        let at = self.waiting.binary_search_by_key(&ticket, |waiter| waiter.ticket).ok()?;
+        self.waiting.remove(at)
+    }
+
+    /// Whether another instance is worth its start, and may be started as far as this function goes. `by_the_clock`: how long calls
+    /// have been waiting and running counts, too.
+    pub(crate) fn wants_start(
+        &self,
+        cores: usize,
+        most_starting: usize,
+        by_the_clock: bool,
+        now: Instant,
+    ) -> bool {
+        let Some(first) = self.waiting.front() else { return false };
+        let failing = self.failures.count > 0;
+        if self.starting >= if failing { 1 } else { most_starting } || self.failures.delay(now) {
+            return false;
+        }
+        let since =
+            |then: Instant| if by_the_clock { now.saturating_duration_since(then) } else { Duration::ZERO };
+        Load {
+            waiting: self.waiting.len(),
+            first_waits: since(first.since),
+            backlog: self.backlog_since.map(since).unwrap_or_default(),
+            ages: self.running.iter().map(|(_, began)| since(*began)),
+            running: self.running.len(),
+            starting: self.starting,
+            slots: self.slots(),
+            single_use: self.function.strategy.reuse == Reuse::Never,
+            seen: &self.seen,
+            cores,
+        }
+        .wants_another()
+    }
+
+    /// Whom a start is for: the first one for whom none is in progress.
+    pub(crate) fn to_start_for(&self) -> Option<&Waiter> {
+        self.waiting.get(self.starting).or_else(|| self.waiting.back())
+    }
+
+    /// Whether it has waited for memory long enough that others give up an instance for it.
+    pub(crate) fn claims_memory(&self, now: Instant) -> bool {
+        let long = LEAST_CLAIM.max(STARTS_PER_CLAIM * self.seen.expected_start());
+        match self.short {
+            Some((Shortage::Memory { .. }, since)) => now.saturating_duration_since(since) >= long,
+            _ => false,
+        }
+    }
+
+    pub(crate) fn is_short_of_memory(&self) -> bool {
+        !self.waiting.is_empty() && matches!(self.short, Some((Shortage::Memory { .. }, _)))
+    }
+
+    /// Why a call has waited so long, for people.
+    pub(crate) fn why(&self) -> String {
+        if let Some((_, fault)) = &self.failures.last
+            && self.failures.count > 0
+        {
+            return format!("its last {} starts failed: {fault}", self.failures.count);
+        }
+        match &self.short {
+            Some((Shortage::Memory { needed, used }, _)) => {
+                format!(
+                    "there was no memory for another one, {needed} needed, {used} in use: raise pool.memory"
+                )
+            }
+            Some((Shortage::Instances { limit }, _)) => {
+                format!("its limit is {limit} instances, and they were busy: raise its limit, or slow down")
+            }
+            Some((Shortage::Stopping { instances }, _)) => {
+                format!("{instances} instances were still being stopped")
+            }
+            Some((Shortage::Closed, _)) => "the server is shutting down".to_owned(),
+            None if self.starting > 0 => format!("{} were still being started", self.starting),
+            None => format!("all {} were busy", self.running.len()),
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! How many instances a function gets.
+
+mod common;
+
+use std::{num::NonZeroU32, sync::Arc, time::Duration};
+
+use common::{Node, all, all_good, is_good, millis, node, pool, seconds};
+use flint_invoker::testing::{Script, function, never};
+use flint_scheduler::QueueConfig;
+use tokio::time::Instant;
+
+#[tokio::test(start_paused = true)]
+async fn a_second_call_finds_the_first_ones_instance() {
+    let node = Node::new();
+    let f = Arc::new(function("guest/f"));
+    let (cold, warm) = (node.call(&f).await, node.call(&f).await);
+    assert!(is_good(&cold) && is_good(&warm));
+    assert_eq!(cold.instance, warm.instance);
+    assert_eq!((cold.init, warm.init), (Some(millis(50)), None));
+    let stations = cold.timeline;
+    assert_eq!(
+        (stations.placed, stations.started, stations.initialised),
+        (Some(0), Some(25_000), Some(50_000))
+    );
+    assert_eq!((stations.ran, stations.collected), (Some(51_000), Some(51_000)));
+    assert_eq!(
+        (warm.timeline.placed, warm.timeline.initialised, warm.timeline.ran),
+        (Some(0), None, Some(1000))
+    );
+    assert_eq!(node.sim.seen().starts.len(), 1);
+    node.ends_clean().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_short_calls_use_few_instances() {
+    let node = Node::new();
+    let f = Arc::new(function("guest/f"));
+    node.sim.script("guest/f", Script { service: Duration::from_micros(50), ..Script::default() });
+    let served = node.closed_loop(&f, 32, seconds(2.0)).await;
+    let most = node.sim.seen().most_live["guest/f"];
+    assert!(most <= 3, "{most} instances for short calls");
+    assert!(served > 1000);
+    node.ends_clean().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_first_call_does_not_fan_out_short_ones() {
+    let node = Node::new();
+    let f = Arc::new(function("guest/f"));
+    let service = Duration::from_micros(50);
+    node.sim.script("guest/f", Script { service, first_call: millis(30), ..Script::default() });
+    assert!(node.closed_loop(&f, 32, seconds(1.0)).await > 1000);
+    let most = node.sim.seen().most_live["guest/f"];
+    assert!(most <= 3, "{most} instances for short calls");
+    node.ends_clean().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn sleeping_calls_fan_out() {
+    let node = Node::new();
+    let f = Arc::new(function("guest/f"));
+    node.sim.script("guest/f", Script { service: seconds(1.0), ..Script::default() });
+    let began = Instant::now();
+    all_good(node.burst(&f, 32)).await;
+    // 8 rounds of 4 starts, after the first one has shown that calls take long; then the last one runs for a second.
+    assert!(began.elapsed() < seconds(1.8), "{:?}", began.elapsed());
+    assert!(node.sim.seen().most_starting <= 4);
+    let began = Instant::now();
+    all_good(node.burst(&f, 32)).await;
+    assert!(began.elapsed() < seconds(1.4), "{:?}", began.elapsed());
+    node.ends_clean().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_that_become_long_fan_out_before_the_first_of_them_has_ended() {
+    let node = Node::new();
+    let f = Arc::new(function("guest/f"));
+    node.closed_loop(&f, 4, seconds(1.0)).await;
+    tokio::time::sleep(seconds(601.0)).await;
+    node.sim.script("guest/f", Script { service: seconds(10.0), ..Script::default() });
+    let began = Instant::now();
+    all_good(node.burst(&f, 32)).await;
+    assert!(began.elapsed() < seconds(12.0), "{:?}", began.elapsed());
+    node.ends_clean().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_limit_of_instances_holds() {
+    let node = Node::new();
+    let mut f = function("guest/f");
+    f.limits.instances = NonZeroU32::new(2);
+    let f = Arc::new(f);
+    node.sim.script("guest/f", Script { service: seconds(1.0), ..Script::default() });
+    let began = Instant::now();
+    all_good(node.burst(&f, 8)).await;
+    assert_eq!(node.sim.seen().most_live["guest/f"], 2);
+    assert!(began.elapsed() < seconds(4.5));
+    node.ends_clean().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_never_function_gets_a_fresh_instance_for_each_call_and_leaves_nothing() {
+    let node = Node::new();
+    let f = Arc::new(never("guest/cat"));
+    node.sim.script("guest/cat", Script { start: millis(2), stop: millis(20), ..Script::default() });
+    let rans = all(node.burst(&f, 40)).await;
+    let mut instances: Vec<_> = rans.iter().map(|ran| ran.instance).collect();
+    instances.sort();
+    instances.dedup();
+    assert_eq!(instances.len(), 40);
+    assert!(rans.iter().all(|ran| is_good(ran) && ran.init.is_some()));
+    tokio::time::sleep(seconds(0.1)).await;
+    assert_eq!(node.sim.seen().live_instances(), 0);
+    assert_eq!(node.invoker.stats().memory_charged.as_u64(), 0);
+    node.ends_clean().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn dying_instances_do_not_pile_up() {
+    let pool = flint_invoker::PoolConfig { stopping: 8, ..pool() };
+    let node = node(pool, QueueConfig::default());
+    let f = Arc::new(never("guest/cat"));
+    node.sim.script("guest/cat", Script { start: millis(1), stop: seconds(1.0), ..Script::default() });
+    let calls = node.burst(&f, 100);
+    for _ in 0..100 {
+        tokio::time::sleep(millis(50)).await;
+        // Those that were started before the bound was reached come on top.
+        assert!(node.invoker.stats().instances.stopping <= 8 + 8, "{:?}", node.invoker.stats().instances);
+    }
+    all_good(calls).await;
+    node.ends_clean().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_instance_serves_several_calls_at_once_where_it_can() {
+    let node = Node::new();
+    let mut f = function("guest/f");
+    f.limits.concurrency = NonZeroU32::new(8).unwrap();
+    f.strategy.concurrency = NonZeroU32::new(8).unwrap();
+    let f = Arc::new(f);
+    node.sim.script("guest/f", Script { service: seconds(1.0), ..Script::default() });
+    let began = Instant::now();
+    all_good(node.burst(&f, 8)).await;
+    assert_eq!((node.sim.seen().starts.len(), began.elapsed()), (1, millis(1050)));
+    all_good(node.burst(&f, 16)).await;
+    assert_eq!(node.sim.seen().most_live["guest/f"], 2);
+    node.ends_clean().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_herd_prepares_once() {
+    let node = Node::new();
+    let f = Arc::new(function("guest/f"));
+    node.sim.prepare_time(seconds(3.0));
+    node.sim.script("guest/f", Script { service: seconds(1.0), ..Script::default() });
+    all_good(node.burst(&f, 50)).await;
+    assert_eq!(node.sim.seen().prepared.len(), 1);
+    node.ends_clean().await;
+}

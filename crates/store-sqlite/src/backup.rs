@@ -1,0 +1,220 @@
+//! A consistent copy of everything, while the server runs.
+//!
+//! The order makes it consistent: first the database as it is at one moment, then what it refers to. Code is kept from collection
+//! meanwhile; a call that completes meanwhile is in the copy both as accepted and as recorded, and running it again keeps
+//! the first record. The manifest is written last: a directory without one is no backup.
+
+use std::{
+    fs::{self, File},
+    io::{self, Read, Write},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use flint_model::Timestamp;
+use flint_store::StoreError;
+use rusqlite::{Connection, backup::Backup};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    blobs::FileBlobs,
+    database,
+    fault::{database_fault, file_fault},
+    files,
+    log::SegmentLog,
+    store::layout,
+};
+
+const OPERATION: &str = "backing up";
+/// Database pages between two reports.
+const PAGES: i32 = 1024;
+/// The format of the manifest.
+const FORMAT: u32 = 1;
+
+/// How far a backup or a restore has got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes copied.
+    pub done: u64,
+    /// Bytes to copy; may grow while the server writes.
+    pub total: u64,
+}
+
+/// What a backup or a restore has copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BackupSummary {
+    /// Files.
+    pub files: usize,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// What a backup is made of.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Manifest {
+    pub(crate) format: u32,
+    pub(crate) created: Timestamp,
+    pub(crate) files: Vec<Entry>,
+}
+
+/// One file of a backup.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Entry {
+    /// Its place in the data directory.
+    pub(crate) path: PathBuf,
+    pub(crate) bytes: u64,
+    /// Its BLAKE3 hash, in hex.
+    pub(crate) hash: String,
+}
+
+impl Manifest {
+    pub(crate) const FILE: &str = "manifest.json";
+
+    /// Reads the manifest of a backup.
+    pub(crate) fn read(backup: &Path) -> Result<Self, StoreError> {
+        let path = backup.join(Self::FILE);
+        let damaged = |detail: String| StoreError::Damaged { path: path.clone(), detail };
+        let text = match fs::read(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(damaged("it is missing: this is no complete backup".to_owned()));
+            }
+            other => other.map_err(file_fault("restoring", &path))?,
+        };
+        let manifest: Self = serde_json::from_slice(&text).map_err(|error| damaged(error.to_string()))?;
+        if manifest.format > FORMAT {
+            return Err(StoreError::TooNew { found: manifest.format, known: FORMAT });
+        }
+        Ok(manifest)
+    }
+
+    pub(crate) fn summary(&self) -> BackupSummary {
+        BackupSummary { files: self.files.len(), bytes: self.files.iter().map(|entry| entry.bytes).sum() }
+    }
+}
+
+/// Counts bytes and reports them.
+pub(crate) struct Meter<'a> {
+    pub(crate) progress: Progress,
+    pub(crate) report: &'a mut dyn FnMut(Progress),
+}
+
+impl Meter<'_> {
+    pub(crate) fn add(&mut self, bytes: u64) {
+        self.progress.done += bytes;
+        self.progress.total = self.progress.total.max(self.progress.done);
+        (self.report)(self.progress);
+    }
+}
+
+/// Copies the first `bytes` bytes of a file durably; gives the hash of what was copied.
+pub(crate) fn copy_file(from: &Path, to: &Path, bytes: u64, meter: &mut Meter<'_>) -> io::Result<String> {
+    let mut input = File::open(from)?.take(bytes);
+    if let Some(parent) = to.parent() {
+        files::make_dir(parent)?;
+    }
+    let mut output = File::create_new(to)?;
+    let mut hasher = blake3::Hasher::new();
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        let count = input.read(&mut buffer)?;
+        let Some(part) = buffer.get(..count).filter(|part| !part.is_empty()) else { break };
+        hasher.update(part);
+        output.write_all(part)?;
+        meter.add(part.len() as u64);
+    }
+    output.sync_all()?;
+    Ok(hasher.finalize().to_hex().to_string())
+}
+
+/// Makes the names of copied files durable.
+pub(crate) fn sync_dirs<'a>(root: &Path, copied: impl Iterator<Item = &'a Path>) -> io::Result<()> {
+    let mut dirs: Vec<PathBuf> = copied.flat_map(Path::ancestors).map(|dir| root.join(dir)).collect();
+    dirs.sort_unstable();
+    dirs.dedup();
+    dirs.retain(|dir| dir.is_dir());
+    dirs.iter().try_for_each(|dir| files::sync_dir(dir))
+}
+
+/// Copies everything to `to`.
+pub(crate) fn run(
+    data_dir: &Path,
+    log: &SegmentLog,
+    blobs: &FileBlobs,
+    to: &Path,
+    report: &mut dyn FnMut(Progress),
+) -> Result<BackupSummary, StoreError> {
+    let fault = |error| file_fault(OPERATION, to)(error);
+    if !files::is_empty_dir(to).map_err(fault)? {
+        let detail = format!("{} is not empty: name a new directory", to.display());
+        return Err(StoreError::Failed { operation: OPERATION, detail });
+    }
+    files::make_dir(to).map_err(fault)?;
+    let mut meter = Meter { progress: Progress { done: 0, total: 0 }, report };
+    let _code = blobs.hold();
+    let mut manifest = Manifest { format: FORMAT, created: Timestamp::now(), files: Vec::new() };
+
+    copy_database(&data_dir.join(layout::DATABASE), &to.join(layout::DATABASE), &mut meter)?;
+    let (segments, _records) = log.files();
+    let code = blobs.all().map_err(fault)?.into_iter().map(|(_, path)| {
+        let bytes = fs::metadata(&path).map_or(0, |data| data.len());
+        (path, bytes)
+    });
+    let sources: Vec<_> = segments.into_iter().chain(code).collect();
+    meter.progress.total = meter.progress.done + sources.iter().map(|(_, bytes)| bytes).sum::<u64>();
+
+    let database = to.join(layout::DATABASE);
+    let bytes = fs::metadata(&database).map_err(fault)?.len();
+    let hash = hash_file(&database).map_err(fault)?;
+    manifest.files.push(Entry { path: layout::DATABASE.into(), bytes, hash });
+    for (source, bytes) in sources {
+        let path = source.strip_prefix(data_dir).unwrap_or(&source).to_owned();
+        let target = to.join(&path);
+        let hash = copy_file(&source, &target, bytes, &mut meter).map_err(file_fault(OPERATION, &source))?;
+        manifest.files.push(Entry { path, bytes, hash });
+    }
+    sync_dirs(to, manifest.files.iter().map(|entry| entry.path.as_path())).map_err(fault)?;
+    let text = serde_json::to_vec_pretty(&manifest)
+        .map_err(|error| StoreError::Failed { operation: OPERATION, detail: error.to_string() })?;
+    let path = to.join(Manifest::FILE);
+    files::write_whole(&path.with_extension("tmp"), &path, crate::SyncMode::Durable, |file| {
+        file.write_all(&text)
+    })
+    .map_err(fault)?;
+    Ok(manifest.summary())
+}
+
+/// Copies the database as it is now; writers go on meanwhile.
+fn copy_database(from: &Path, to: &Path, meter: &mut Meter<'_>) -> Result<(), StoreError> {
+    let fault = |error: rusqlite::Error| database_fault(from, OPERATION, &error);
+    let source = database::open_reader(from)?;
+    // The read transaction pins one moment: without it, every commit would begin the copy anew.
+    source.execute_batch("BEGIN; SELECT count(*) FROM sqlite_schema").map_err(fault)?;
+    let page: u64 =
+        source.query_row("PRAGMA page_size", [], |row| row.get::<_, i64>(0)).map_err(fault)? as u64;
+    let mut target = Connection::open(to).map_err(fault)?;
+    {
+        let backup = Backup::new(&source, &mut target).map_err(fault)?;
+        let mut copied = 0;
+        loop {
+            let step = backup.step(PAGES).map_err(fault)?;
+            let state = backup.progress();
+            let done = (state.pagecount - state.remaining) as u64 * page;
+            meter.progress.total = state.pagecount as u64 * page;
+            meter.add(done.saturating_sub(copied));
+            copied = copied.max(done);
+            match step {
+                rusqlite::backup::StepResult::Done => break,
+                rusqlite::backup::StepResult::More => {}
+                _ => std::thread::sleep(Duration::from_millis(10)),
+            }
+        }
+    }
+    target.close().map_err(|(_, error)| fault(error))?;
+    File::open(to).and_then(|file| file.sync_all()).map_err(file_fault(OPERATION, to))
+}
+
+fn hash_file(path: &Path) -> io::Result<String> {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update_reader(File::open(path)?)?;
+    Ok(hasher.finalize().to_hex().to_string())
+}

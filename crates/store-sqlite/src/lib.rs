@@ -1,0 +1,38 @@
+//! The store of one server: SQLite for entities and accepted calls, segment files for activation records, plain files for code.
+//!
+//! ```text
+//! DATA_DIR/
+//!   flint.lock           flock of the running server, its process id inside
+//!   flint.db             catalog and queue; WAL, fsync at every commit, one writer thread with group commit
+//!   activations/N.seg    activation records in order of arrival, as checksummed frames
+//!   activations/N.idx    the sorted index of a finished segment; rebuilt from it when missing or damaged
+//!   blobs/ab/cdef…       code under its BLAKE3 hash
+//! ```
+//!
+//! [`SqliteStore::open`] gives the four contracts of `flint_store`; [`SqliteStore::backup`] and [`restore`] copy all of it.
+#![forbid(unsafe_code)]
+
+mod backup;
+mod blobs;
+mod catalog;
+mod config;
+mod database;
+mod fault;
+mod files;
+mod lock;
+mod log;
+mod queue;
+mod readers;
+mod restore;
+mod schema;
+mod store;
+mod writer;
+
+pub use backup::{BackupSummary, Progress};
+pub use config::{LogTuning, Retention, StoreConfig, SyncMode};
+pub use restore::restore;
+pub use store::SqliteStore;
+
+/// Reads a segment's bytes as recovery does; for fuzz targets.
+#[cfg(feature = "fuzzing")]
+pub use log::fuzz_segment;

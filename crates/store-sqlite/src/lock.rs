@@ -1,0 +1,54 @@
+//! One server a data directory.
+
+use std::{
+    fs::{File, OpenOptions, TryLockError},
+    io::{Read, Seek, Write},
+    path::Path,
+};
+
+use flint_store::StoreError;
+
+use crate::fault::file_fault;
+
+/// The right to use a data directory; the kernel takes it back when the process ends, however it ends.
+#[derive(Debug)]
+pub(crate) struct DataDirLock {
+    _file: File,
+}
+
+impl DataDirLock {
+    pub(crate) const FILE: &str = "flint.lock";
+
+    /// Takes the directory, or says who has it.
+    pub(crate) fn take(data_dir: &Path) -> Result<Self, StoreError> {
+        const OPERATION: &str = "locking the data directory";
+        let path = data_dir.join(Self::FILE);
+        let fault = || file_fault(OPERATION, &path);
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path)
+            .map_err(fault())?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut text = String::new();
+                let pid =
+                    file.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok()).unwrap_or(0);
+                return Err(StoreError::InUse { path: data_dir.to_owned(), pid });
+            }
+            Err(TryLockError::Error(error)) => return Err(fault()(error)),
+        }
+        let written = file
+            .set_len(0)
+            .and_then(|()| file.rewind())
+            .and_then(|()| writeln!(file, "{}", std::process::id()));
+        // The pid only serves a message: a disk too full for it must not keep the server from starting.
+        if let Err(error) = written {
+            tracing::warn!(%error, path = %path.display(), "the lock file does not name this process");
+        }
+        Ok(Self { _file: file })
+    }
+}

@@ -1,0 +1,310 @@
+//! The activation log: append-only segments, each with a sorted index.
+//!
+//! `append` puts a record into a bounded queue ([`pending`]); one thread ([`appender`]) writes what has gathered as frames
+//! ([`frame`]) of a segment ([`segment`]) and indexes it in memory ([`active`]); a full segment gets its index file
+//! ([`sealed`]). Readers ([`view`]) merge all three ([`select`]).
+
+mod active;
+mod appender;
+mod frame;
+mod key;
+mod lines;
+mod pending;
+mod retention;
+mod sealed;
+mod segment;
+mod select;
+mod sorted;
+mod view;
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Condvar, Mutex,
+        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
+    },
+    thread::JoinHandle,
+    time::Instant,
+};
+
+use async_trait::async_trait;
+use flint_model::{Activation, ActivationId, ByteSize, NamespaceName};
+use flint_store::{ActivationLog, ActivationLogStats, ActivationQuery, Page, StoreError};
+use tokio::sync::{Semaphore, oneshot};
+
+use self::{
+    appender::{Appender, SEGMENTS},
+    pending::{Pending, Stored, Taken},
+    sealed::{Sealed, index_path},
+    segment::{Segment, scan, segment_number, segment_path},
+    view::{Segments, View},
+};
+use crate::{
+    StoreConfig, SyncMode,
+    fault::{closed, file_fault, locked, off_thread},
+    files,
+};
+
+const OPENING: &str = "opening the activation log";
+const READING: &str = "reading activations";
+/// Reads at once. More would wait for the same cores and page cache.
+const READS: usize = 16;
+
+/// What the thread and its callers share.
+struct Shared {
+    view: View,
+    /// Wakes the thread.
+    wake: Condvar,
+    counts: Counts,
+    /// Reasons not to remove files now.
+    holds: AtomicUsize,
+}
+
+#[derive(Default)]
+struct Counts {
+    appended: AtomicU64,
+    shed_logs: AtomicU64,
+    shed_records: AtomicU64,
+    expired: AtomicU64,
+}
+
+/// The log.
+pub(crate) struct SegmentLog {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    reads: Arc<Semaphore>,
+}
+
+impl SegmentLog {
+    /// Opens the log in `dir`: cuts a torn end off, makes missing indexes again, starts the thread.
+    pub(crate) fn open(dir: PathBuf, config: &StoreConfig) -> Result<Self, StoreError> {
+        files::make_dir(&dir).map_err(file_fault(OPENING, &dir))?;
+        let mut numbers = segment_numbers(&dir).map_err(file_fault(OPENING, &dir))?;
+        let (segment, active) = match numbers.pop() {
+            None => (
+                Segment::create(&dir, 1, config.sync).map_err(file_fault(OPENING, &dir))?,
+                Default::default(),
+            ),
+            Some(last) => {
+                // It may have got an index just before a crash: it grows on, and gets another.
+                match fs::remove_file(index_path(&dir, last)) {
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                        return Err(file_fault(OPENING, &dir)(error));
+                    }
+                    _ => Segment::recover(&dir, last, config.sync)?,
+                }
+            }
+        };
+        let file = segment.reader().map_err(file_fault(OPENING, segment.path()))?;
+        let path = segment.path().to_owned();
+        let (end, begun) = (segment.len(), active.oldest());
+        let mut segments =
+            Segments { sealed: Vec::new(), greatest_id: 0, active, file: Arc::new(file), path, end };
+        for number in numbers {
+            segments.push(Arc::new(open_sealed(&dir, number, config.sync)?));
+        }
+        let shared = Arc::new(Shared {
+            view: View::new(segments, Pending::new(&config.log)),
+            wake: Condvar::new(),
+            counts: Counts::default(),
+            holds: AtomicUsize::new(0),
+        });
+        let appender = Appender {
+            shared: Arc::clone(&shared),
+            dir,
+            segment,
+            segment_bytes: segment_bytes(config),
+            retention: config.retention,
+            sync: config.sync,
+            gather: config.log.gather,
+            buffer: Vec::new(),
+            synced: Instant::now(),
+            rested: Instant::now(),
+            begun,
+            unfinished: None,
+            failing: false,
+        };
+        let thread = std::thread::Builder::new()
+            .name("flint-log".to_owned())
+            .spawn(move || appender.run())
+            .map_err(|error| StoreError::Failed { operation: OPENING, detail: error.to_string() })?;
+        Ok(Self { shared, thread: Mutex::new(Some(thread)), reads: Arc::new(Semaphore::new(READS)) })
+    }
+
+    /// Writes what is pending and ends the thread. Records that come later are counted as shed.
+    pub(crate) fn stop(&self) {
+        let Some(thread) = locked(&self.thread).take() else { return };
+        locked(&self.shared.view.pending).closed = true;
+        self.shared.wake.notify_one();
+        if thread.join().is_err() {
+            tracing::error!("the thread of the activation log panicked");
+        }
+    }
+
+    /// The files of the log, each with how many of its bytes are valid now; they stay until the answer's guard is dropped.
+    pub(crate) fn files(&self) -> (Vec<(PathBuf, u64)>, Hold) {
+        let hold = Hold(Arc::clone(&self.shared));
+        self.shared.holds.fetch_add(1, Relaxed);
+        let segments = self.shared.view.segments();
+        let mut files = Vec::new();
+        for path in segments.sealed.iter().flat_map(|segment| segment.paths()) {
+            files.push((path.to_owned(), fs::metadata(path).map_or(0, |data| data.len())));
+        }
+        files.push((segments.path.clone(), segments.end));
+        (files, hold)
+    }
+
+    async fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&View) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let permit = Arc::clone(&self.reads).acquire_owned().await.map_err(|_| closed(READING))?;
+        let shared = Arc::clone(&self.shared);
+        off_thread(READING, move || {
+            let result = work(&shared.view);
+            drop(permit);
+            result
+        })
+        .await
+    }
+}
+
+impl Drop for SegmentLog {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// While it lives, retention removes nothing.
+pub(crate) struct Hold(Arc<Shared>);
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.0.holds.fetch_sub(1, Relaxed);
+    }
+}
+
+/// The numbers of the segments in `dir`, in order.
+fn segment_numbers(dir: &Path) -> io::Result<Vec<u64>> {
+    let mut numbers = Vec::new();
+    for entry in fs::read_dir(dir)? {
+        numbers.extend(segment_number(&entry?.path()));
+    }
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+/// Opens a finished segment; its index is made again when it is missing or is not its own.
+fn open_sealed(dir: &Path, number: u64, sync: SyncMode) -> Result<Sealed, StoreError> {
+    let path = segment_path(dir, number);
+    let bytes = fs::metadata(&path).map_err(file_fault(OPENING, &path))?.len();
+    match Sealed::open(dir, number, bytes) {
+        Ok(sealed) => Ok(sealed),
+        Err(error) => {
+            tracing::warn!(%error, path = %path.display(), "making the index of a segment again");
+            let (active, end) = scan(&path)?;
+            if end < bytes {
+                let detail = format!(
+                    "the record at byte {end} fails its checksum (without this file Flint starts, and lacks its {} records)",
+                    active.len()
+                );
+                return Err(StoreError::Damaged { path, detail });
+            }
+            Sealed::write(dir, number, &active, bytes, sync).map_err(file_fault(OPENING, &path))
+        }
+    }
+}
+
+fn segment_bytes(config: &StoreConfig) -> u64 {
+    let share = config.retention.max_bytes.map_or(u64::MAX, |bytes| bytes.as_u64() / u64::from(SEGMENTS));
+    let bounded = share.clamp(ByteSize::mib(1).as_u64(), ByteSize::mib(256).as_u64());
+    config.log.segment_bytes.map_or(bounded, ByteSize::as_u64)
+}
+
+#[async_trait]
+impl ActivationLog for SegmentLog {
+    fn append(&self, record: Activation) {
+        let stored = Stored::new(record);
+        let mut discarded = Vec::new(); // freed after the lock
+        let taken = locked(&self.shared.view.pending).push(stored, &mut discarded);
+        let counts = &self.shared.counts;
+        let wake = match taken {
+            Taken::Dropped => {
+                counts.shed_records.fetch_add(1, Relaxed);
+                return;
+            }
+            Taken::Stripped(wake) => {
+                counts.shed_logs.fetch_add(1, Relaxed);
+                wake
+            }
+            Taken::Whole(wake) => wake,
+        };
+        counts.appended.fetch_add(1, Relaxed);
+        if wake {
+            self.shared.wake.notify_one();
+        }
+    }
+
+    async fn get(
+        &self,
+        namespace: &NamespaceName,
+        id: ActivationId,
+    ) -> Result<Option<Activation>, StoreError> {
+        let namespace = namespace.clone();
+        self.read(move |view| view.get(namespace.as_str(), id)).await
+    }
+
+    async fn list(
+        &self,
+        namespace: &NamespaceName,
+        query: &ActivationQuery,
+        page: Page,
+        with_logs: bool,
+    ) -> Result<Vec<Activation>, StoreError> {
+        let (namespace, query) = (namespace.clone(), query.clone());
+        self.read(move |view| view.list(namespace.as_str(), &query, page, with_logs)).await
+    }
+
+    async fn count(&self, namespace: &NamespaceName, query: &ActivationQuery) -> Result<usize, StoreError> {
+        let (namespace, query) = (namespace.clone(), query.clone());
+        self.read(move |view| view.count(namespace.as_str(), &query)).await
+    }
+
+    async fn flush(&self) -> Result<(), StoreError> {
+        let (reply, answer) = oneshot::channel();
+        {
+            let mut pending = locked(&self.shared.view.pending);
+            if pending.closed {
+                return Err(closed("flushing activations"));
+            }
+            pending.flushes.push(reply);
+        }
+        self.shared.wake.notify_one();
+        answer.await.unwrap_or_else(|_| Err(closed("flushing activations")))
+    }
+
+    fn stats(&self) -> ActivationLogStats {
+        let counts = &self.shared.counts;
+        ActivationLogStats {
+            appended: counts.appended.load(Relaxed),
+            shed_logs: counts.shed_logs.load(Relaxed),
+            shed_records: counts.shed_records.load(Relaxed),
+            pending: locked(&self.shared.view.pending).len() as u64,
+            expired: counts.expired.load(Relaxed),
+        }
+    }
+}
+
+/// Reads a segment's bytes as recovery and readers do; for fuzz targets.
+#[cfg(feature = "fuzzing")]
+pub fn fuzz_segment(bytes: &[u8]) {
+    let mut frames = frame::Frames::new(bytes, 0);
+    while let Ok(Some((meta, at))) = frames.next() {
+        let (begin, head) = (at.offset as usize, at.head as usize);
+        let (head, logs) = bytes[begin..begin + head + at.logs as usize].split_at(head);
+        let _ = frame::decode_head(head, meta.key);
+        let _ = frame::decode_logs(head, logs);
+    }
+    let _ = lines::decode(bytes);
+}

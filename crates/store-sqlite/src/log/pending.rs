@@ -1,0 +1,173 @@
+//! Records accepted and not yet written: a bounded queue that sheds.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use flint_model::{Activation, LogLine};
+use flint_store::StoreError;
+use tokio::sync::oneshot;
+
+use super::{
+    frame::{Meta, listed_name},
+    key::Key,
+};
+use crate::LogTuning;
+
+/// An accepted record.
+#[derive(Debug)]
+pub(crate) struct Stored {
+    /// The record; its `logs` are apart.
+    record: Activation,
+    logs: Vec<LogLine>,
+    /// `name`, or `package/name`.
+    name: String,
+    /// What it takes in memory, about.
+    bytes: usize,
+}
+
+impl Stored {
+    pub(crate) fn new(mut record: Activation) -> Self {
+        let logs = std::mem::take(&mut record.logs);
+        let mut name = String::new();
+        listed_name(&record, &mut name);
+        let result = record.response.result.as_ref().map_or(0, |result| result.get().len());
+        // Twice the struct, for the small texts behind its pointers.
+        let bytes = 2 * size_of::<Self>() + result + log_bytes(&logs);
+        Self { record, logs, name, bytes }
+    }
+
+    /// Leaves the log lines out; returns them so that the caller frees them at leisure.
+    fn strip(&mut self) -> Vec<LogLine> {
+        let logs = std::mem::take(&mut self.logs);
+        self.bytes -= log_bytes(&logs);
+        logs
+    }
+
+    pub(crate) fn record(&self) -> &Activation {
+        &self.record
+    }
+
+    pub(crate) fn logs(&self) -> &[LogLine] {
+        &self.logs
+    }
+
+    pub(crate) fn meta(&self) -> Meta<'_> {
+        Meta {
+            key: Key::of(self.record.start, self.record.id),
+            namespace: self.record.namespace.as_str(),
+            name: &self.name,
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// A copy as readers get it.
+    pub(crate) fn to_activation(&self, with_logs: bool) -> Activation {
+        let logs = if with_logs { self.logs.clone() } else { Vec::new() };
+        Activation { logs, ..self.record.clone() }
+    }
+}
+
+fn log_bytes(logs: &[LogLine]) -> usize {
+    logs.iter().map(|line| size_of::<LogLine>() + line.text.len()).sum()
+}
+
+/// What became of an append.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// Accepted; `true` when it is time to wake the log's thread.
+    Whole(bool),
+    /// Accepted without its log lines, because the queue is more than half full.
+    Stripped(bool),
+    /// Dropped, because the queue is full.
+    Dropped,
+}
+
+/// What the log's thread does: so that it is woken once, and only when it must.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Thread {
+    /// It writes.
+    Busy,
+    /// It lets records gather; a crowd wakes it.
+    Gathering,
+    /// There was nothing to do; any record wakes it.
+    Asleep,
+}
+
+/// Somebody who waits until all that is pending is durable.
+pub(crate) type Flush = oneshot::Sender<Result<(), StoreError>>;
+
+/// The queue.
+#[derive(Debug)]
+pub(crate) struct Pending {
+    records: VecDeque<Arc<Stored>>,
+    bytes: usize,
+    most_records: usize,
+    most_bytes: usize,
+    pub(crate) flushes: Vec<Flush>,
+    pub(crate) thread: Thread,
+    /// No more records are taken.
+    pub(crate) closed: bool,
+}
+
+impl Pending {
+    pub(crate) fn new(tuning: &LogTuning) -> Self {
+        Self {
+            records: VecDeque::new(),
+            bytes: 0,
+            most_records: tuning.pending_records,
+            most_bytes: tuning.pending_bytes.as_u64() as usize,
+            flushes: Vec::new(),
+            thread: Thread::Busy,
+            closed: false,
+        }
+    }
+
+    /// Takes a record by the policy of the trait.
+    pub(crate) fn push(&mut self, mut stored: Stored, discarded: &mut Vec<LogLine>) -> Taken {
+        let crowded =
+            self.records.len() >= self.most_records / 2 || self.bytes + stored.bytes > self.most_bytes / 2;
+        let shed = crowded && !stored.logs.is_empty();
+        if shed {
+            *discarded = stored.strip();
+        }
+        if self.closed
+            || self.records.len() >= self.most_records
+            || self.bytes + stored.bytes > self.most_bytes
+        {
+            return Taken::Dropped;
+        }
+        self.bytes += stored.bytes;
+        self.records.push_back(Arc::new(stored));
+        let wake = match self.thread {
+            Thread::Asleep => true,
+            Thread::Gathering => crowded,
+            Thread::Busy => false,
+        };
+        if wake {
+            self.thread = Thread::Busy;
+        }
+        if shed { Taken::Stripped(wake) } else { Taken::Whole(wake) }
+    }
+
+    /// Forgets the first `count` records: they are written.
+    pub(crate) fn written(&mut self, count: usize) {
+        for stored in self.records.drain(..count) {
+            self.bytes -= stored.bytes;
+        }
+    }
+
+    /// Whether it is half full: from here on it sheds.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.records.len() >= self.most_records / 2 || self.bytes > self.most_bytes / 2
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Stored>> {
+        self.records.iter()
+    }
+}

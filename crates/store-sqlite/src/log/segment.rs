@@ -1,0 +1,162 @@
+//! A segment: a file of frames in order of arrival.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, BufReader, Seek, SeekFrom},
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+};
+
+use flint_model::Activation;
+use flint_store::StoreError;
+
+use super::{
+    active::Active,
+    frame::{self, Frames, Location},
+    key::Key,
+};
+use crate::{SyncMode, fault::file_fault, files};
+
+/// The first bytes of a segment: these, its format, four zeros.
+const MAGIC: &[u8; 8] = b"FLINTSEG";
+/// The format this build writes, and the newest it reads.
+const FORMAT: u32 = 1;
+/// Where the frames begin.
+pub(crate) const BEGIN: u64 = 16;
+
+/// The file of segment `number`.
+pub(crate) fn segment_path(dir: &Path, number: u64) -> PathBuf {
+    dir.join(format!("{number:010}.seg"))
+}
+
+/// The number in a segment's file name.
+pub(crate) fn segment_number(path: &Path) -> Option<u64> {
+    let stem = path.file_name()?.to_str()?.strip_suffix(".seg")?;
+    stem.parse().ok()
+}
+
+/// The segment that is being written.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    pub(crate) number: u64,
+    path: PathBuf,
+    file: File,
+    /// The end of the last whole frame.
+    end: u64,
+}
+
+impl Segment {
+    /// Makes an empty one.
+    pub(crate) fn create(dir: &Path, number: u64, sync: SyncMode) -> io::Result<Self> {
+        let path = segment_path(dir, number);
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&path)?;
+        let mut begin = [0; BEGIN as usize];
+        begin[..8].copy_from_slice(MAGIC);
+        begin[8..12].copy_from_slice(&FORMAT.to_le_bytes());
+        file.write_all_at(&begin, 0)?;
+        if sync == SyncMode::Durable {
+            file.sync_all()?;
+            files::sync_dir(dir)?;
+        }
+        Ok(Self { number, path, file, end: BEGIN })
+    }
+
+    /// Opens the last one after a restart: a torn end is cut off, what is before it is indexed.
+    pub(crate) fn recover(dir: &Path, number: u64, sync: SyncMode) -> Result<(Self, Active), StoreError> {
+        const OPERATION: &str = "recovering the activation log";
+        let path = segment_path(dir, number);
+        let fault = || file_fault(OPERATION, &path);
+        let length = std::fs::metadata(&path).map_err(fault())?.len();
+        if length <= BEGIN {
+            // The crash may have come before its first bytes were durable, and there is nothing after them.
+            return Ok((Self::create(dir, number, sync).map_err(fault())?, Active::default()));
+        }
+        let (active, end) = scan(&path)?;
+        let file = OpenOptions::new().read(true).write(true).open(&path).map_err(fault())?;
+        if end < length {
+            tracing::warn!(path = %path.display(), bytes = length - end, records = active.len(), "cut the torn end off the activation log");
+            file.set_len(end).and_then(|()| file.sync_all()).map_err(fault())?;
+        }
+        Ok((Self { number, path, file, end }, active))
+    }
+
+    /// How many bytes it has.
+    pub(crate) fn len(&self) -> u64 {
+        self.end
+    }
+
+    /// Its file.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A second handle, for readers.
+    pub(crate) fn reader(&self) -> io::Result<File> {
+        self.file.try_clone()
+    }
+
+    /// Appends whole frames; gives where they begin. After an error nothing of them is there.
+    pub(crate) fn append(&mut self, frames: &[u8]) -> io::Result<u64> {
+        let begin = self.end;
+        if let Err(error) = self.file.write_all_at(frames, begin) {
+            // Gives the space back. Should even that fail, the next append writes over it, and a restart cuts it off.
+            let _ = self.file.set_len(begin);
+            return Err(error);
+        }
+        self.end += frames.len() as u64;
+        Ok(begin)
+    }
+
+    /// Makes everything appended durable.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+}
+
+/// Indexes the whole frames of a segment; gives their end.
+pub(crate) fn scan(path: &Path) -> Result<(Active, u64), StoreError> {
+    let fault = || file_fault("reading the activation log", path);
+    let mut file = File::open(path).map_err(fault())?;
+    check_begin(&file, path)?;
+    file.seek(SeekFrom::Start(BEGIN)).map_err(fault())?;
+    let mut frames = Frames::new(BufReader::with_capacity(1 << 20, file), BEGIN);
+    let mut active = Active::default();
+    while let Some((meta, location)) = frames.next().map_err(fault())? {
+        active.insert(meta, location);
+    }
+    Ok((active, frames.offset()))
+}
+
+/// Refuses a file that is no segment, or a newer one.
+pub(crate) fn check_begin(file: &File, path: &Path) -> Result<(), StoreError> {
+    let mut begin = [0; BEGIN as usize];
+    file.read_exact_at(&mut begin, 0).map_err(file_fault("reading the activation log", path))?;
+    let (magic, rest) = begin.split_at(MAGIC.len());
+    let found = rest.first_chunk().map_or(0, |format| u32::from_le_bytes(*format));
+    match (magic == MAGIC, found) {
+        (true, 1..=FORMAT) => Ok(()),
+        (true, 1..) => Err(StoreError::TooNew { found, known: FORMAT }),
+        _ => Err(StoreError::Damaged {
+            path: path.to_owned(),
+            detail: "it does not begin like a segment".to_owned(),
+        }),
+    }
+}
+
+/// Reads a record back.
+pub(crate) fn read_record(file: &File, key: Key, at: Location, with_logs: bool) -> io::Result<Activation> {
+    let damaged = |part: &str| {
+        let detail =
+            format!("the {part} of activation {:032x} at byte {} fails its checksum", key.id(), at.offset);
+        io::Error::new(io::ErrorKind::InvalidData, detail)
+    };
+    let mut head = vec![0; at.head as usize];
+    file.read_exact_at(&mut head, at.offset)?;
+    let mut record = frame::decode_head(&head, key).ok_or_else(|| damaged("record"))?;
+    if with_logs && at.logs > 0 {
+        let mut logs = vec![0; at.logs as usize];
+        file.read_exact_at(&mut logs, at.offset + u64::from(at.head))?;
+        record.logs = frame::decode_logs(&head, &logs).ok_or_else(|| damaged("log"))?;
+    }
+    Ok(record)
+}

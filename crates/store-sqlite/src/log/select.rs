@@ -1,0 +1,233 @@
+//! Which records a query gives: counting, and a page of the merged order, over many sorted runs.
+//!
+//! A run is a sorted list with random access: one of a finished segment, of the segment that is being written, or of records not yet
+//! written. Counts and skips never walk: each run is asked for ranks, so that 10 million records cost as much as ten.
+
+use std::{cell::OnceCell, collections::BinaryHeap, fs::File, io, sync::Arc};
+
+use super::{
+    frame::Location,
+    key::Key,
+    pending::Stored,
+    sealed::{Sealed, Span},
+    sorted::SortedKeys,
+};
+
+/// Where a record is.
+#[derive(Clone, Debug)]
+pub(crate) enum Found {
+    /// Accepted, not yet written.
+    Pending(Arc<Stored>),
+    /// In the segment that is being written, as the record of that number.
+    Active(u32),
+    /// In a finished segment.
+    Sealed(Arc<Sealed>, Location),
+}
+
+/// One sorted list.
+pub(crate) enum Run<'a> {
+    /// Sorted by key.
+    Pending(Vec<(Key, Arc<Stored>)>),
+    Active(&'a SortedKeys),
+    Sealed {
+        segment: &'a Arc<Sealed>,
+        /// Opened when first needed: a count rarely does.
+        index: OnceCell<File>,
+        span: Span,
+        named: bool,
+    },
+}
+
+/// An entry of a finished segment's list.
+fn sealed_entry(
+    segment: &Sealed,
+    index: &OnceCell<File>,
+    span: &Span,
+    named: bool,
+    at: usize,
+) -> io::Result<(Key, Location)> {
+    let file = match index.get() {
+        Some(file) => file,
+        None => {
+            let file = segment.open_index()?;
+            index.get_or_init(|| file)
+        }
+    };
+    segment.entry(file, span, named, at as u64)
+}
+
+impl Run<'_> {
+    fn len(&self) -> usize {
+        match self {
+            Self::Pending(records) => records.len(),
+            Self::Active(keys) => keys.len(),
+            Self::Sealed { span, .. } => span.count as usize,
+        }
+    }
+
+    fn get(&self, at: usize) -> io::Result<(Key, Found)> {
+        let outside = || io::Error::new(io::ErrorKind::InvalidData, "a list is shorter than it says");
+        match self {
+            Self::Pending(records) => records
+                .get(at)
+                .map(|(key, record)| (*key, Found::Pending(Arc::clone(record))))
+                .ok_or_else(outside),
+            Self::Active(keys) => {
+                keys.get(at).map(|(key, record)| (key, Found::Active(record))).ok_or_else(outside)
+            }
+            Self::Sealed { segment, index, span, named } => {
+                let (key, location) = sealed_entry(segment, index, span, *named, at)?;
+                Ok((key, Found::Sealed(Arc::clone(segment), location)))
+            }
+        }
+    }
+
+    fn key(&self, at: usize) -> io::Result<Key> {
+        match self {
+            Self::Sealed { segment, index, span, named } => {
+                Ok(sealed_entry(segment, index, span, *named, at)?.0)
+            }
+            _ => Ok(self.get(at)?.0),
+        }
+    }
+
+    /// How many keys are less than `key`, known to be within `low..=high`.
+    fn rank(&self, key: Key, mut low: usize, mut high: usize) -> io::Result<usize> {
+        match self {
+            Self::Active(keys) => Ok(keys.rank(key).clamp(low, high)),
+            Self::Sealed { span, .. } if key <= span.least => Ok(low),
+            Self::Sealed { span, .. } if key > span.greatest => Ok(high),
+            _ => {
+                while low < high {
+                    let middle = low + (high - low) / 2;
+                    if self.key(middle)? < key { low = middle + 1 } else { high = middle }
+                }
+                Ok(low)
+            }
+        }
+    }
+}
+
+/// The part of a run between two keys.
+pub(crate) struct Window<'a> {
+    run: Run<'a>,
+    low: usize,
+    high: usize,
+}
+
+impl<'a> Window<'a> {
+    /// The keys from `least` on and before `end`.
+    pub(crate) fn new(run: Run<'a>, least: Key, end: Option<Key>) -> io::Result<Self> {
+        let low = run.rank(least, 0, run.len())?;
+        let high = match end {
+            Some(end) => run.rank(end, low, run.len())?,
+            None => run.len(),
+        };
+        Ok(Self { run, low, high })
+    }
+
+    /// How many keys it has.
+    pub(crate) fn len(&self) -> usize {
+        self.high - self.low
+    }
+
+    /// Takes its greatest key.
+    fn pop(&mut self) -> io::Result<Option<(Key, Found)>> {
+        if self.len() == 0 {
+            return Ok(None);
+        }
+        self.high -= 1;
+        self.run.get(self.high).map(Some)
+    }
+}
+
+/// The records at places `skip..skip + limit` of all windows merged, greatest key first.
+pub(crate) fn page(mut windows: Vec<Window<'_>>, skip: usize, limit: usize) -> io::Result<Vec<(Key, Found)>> {
+    windows.retain(|window| window.len() > 0);
+    let total: usize = windows.iter().map(Window::len).sum();
+    let Some(below) = total.checked_sub(skip).filter(|below| *below > 0) else { return Ok(Vec::new()) };
+    let surplus = if skip == 0 { 0 } else { cut(&mut windows, below)? };
+    // The greatest key of every window, and whose it is; what it leads to is kept beside.
+    let mut heads = BinaryHeap::new();
+    let mut heads_found = Vec::with_capacity(windows.len());
+    for (number, window) in windows.iter_mut().enumerate() {
+        let head = window.pop()?;
+        heads.extend(head.as_ref().map(|(key, _)| (*key, number)));
+        heads_found.push(head);
+    }
+    let mut records = Vec::with_capacity(limit.min(below));
+    let mut place = 0;
+    while let Some((_, number)) = heads.pop().filter(|_| records.len() < limit) {
+        let next = windows[number].pop()?;
+        heads.extend(next.as_ref().map(|(key, _)| (*key, number)));
+        let found = std::mem::replace(&mut heads_found[number], next);
+        if place >= surplus {
+            records.extend(found);
+        }
+        place += 1;
+    }
+    Ok(records)
+}
+
+/// A cut need not be exact: so few keys too many are skipped one by one.
+const CLOSE: usize = 16;
+
+/// Lowers the top of every window so that together they keep the `below` least keys and few more; returns how many more.
+fn cut(windows: &mut [Window<'_>], below: usize) -> io::Result<usize> {
+    let mut search =
+        Search { bounds: windows.iter().map(|window| (window.low, window.high)).collect(), windows, below };
+    let (mut least, mut greatest) = (u64::MAX, 0);
+    for window in search.windows.iter() {
+        least = least.min(window.run.key(window.low)?.start);
+        greatest = greatest.max(window.run.key(window.high - 1)?.start);
+    }
+    // First the millisecond in which the last of the least keys lies, then its id within that.
+    let start =
+        search.halve(least.into(), greatest.into(), |start| Key::new(start as u64, u128::MAX).next())? as u64;
+    search.halve(0, u128::MAX, |id| Key::new(start, id).next())?;
+    let Search { bounds, windows, below } = search;
+    let mut kept = 0;
+    for (window, (_, high)) in windows.iter_mut().zip(bounds) {
+        window.high = high;
+        kept += window.len();
+    }
+    Ok(kept - below)
+}
+
+/// A search by halving for the least value up to which there are at least `below` keys.
+struct Search<'w, 'a> {
+    windows: &'w mut [Window<'a>],
+    /// Between which places each window's cut is.
+    bounds: Vec<(usize, usize)>,
+    below: usize,
+}
+
+impl Search<'_, '_> {
+    /// Narrows the bounds to the values within `low..=high`; `end` is the first key beyond a value.
+    fn halve(
+        &mut self,
+        mut low: u128,
+        mut high: u128,
+        end: impl Fn(u128) -> Option<Key>,
+    ) -> io::Result<u128> {
+        while low < high && self.bounds.iter().map(|(from, to)| to - from).sum::<usize>() > CLOSE {
+            let middle = low + (high - low) / 2;
+            let mut ranks = Vec::with_capacity(self.bounds.len());
+            let mut count = 0;
+            for (window, (from, to)) in self.windows.iter().zip(&self.bounds) {
+                let rank = match end(middle) {
+                    Some(end) if from < to => window.run.rank(end, *from, *to)?,
+                    Some(_) | None => *to,
+                };
+                count += rank - window.low;
+                ranks.push(rank);
+            }
+            let enough = count >= self.below;
+            for (bound, rank) in self.bounds.iter_mut().zip(ranks) {
+                if enough { bound.1 = rank } else { bound.0 = rank }
+            }
+            if enough { high = middle } else { low = middle + 1 }
+        }
+        Ok(low)
+    }
+}

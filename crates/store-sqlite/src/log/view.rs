@@ -1,0 +1,258 @@
+//! What readers see: the finished segments, the one that is being written, and what is not yet written.
+
+use std::{
+    cell::OnceCell,
+    fs::File,
+    io,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
+};
+
+use flint_model::{Activation, ActivationId};
+use flint_store::{ActivationQuery, Page, StoreError};
+
+use super::{
+    active::Active,
+    frame::Location,
+    key::Key,
+    pending::Pending,
+    sealed::Sealed,
+    segment::read_record,
+    select::{self, Found, Run, Window},
+};
+use crate::fault::{file_fault, locked};
+
+/// The segments.
+#[derive(Debug)]
+pub(crate) struct Segments {
+    /// Finished, oldest first.
+    pub(crate) sealed: Vec<Arc<Sealed>>,
+    /// Greater than every id in them is certainly new.
+    pub(crate) greatest_id: u128,
+    /// The index of the one that is being written.
+    pub(crate) active: Active,
+    /// Its file.
+    pub(crate) file: Arc<File>,
+    pub(crate) path: PathBuf,
+    /// The end of what is indexed of it.
+    pub(crate) end: u64,
+}
+
+impl Segments {
+    /// Adds a finished segment.
+    pub(crate) fn push(&mut self, sealed: Arc<Sealed>) {
+        self.greatest_id = self.greatest_id.max(sealed.greatest_id());
+        self.sealed.push(sealed);
+    }
+
+    /// Whether a written record of that namespace has that id.
+    pub(crate) fn contains(&self, namespace: &str, id: u128) -> io::Result<bool> {
+        if self.active.find(namespace, id).is_some() {
+            return Ok(true);
+        }
+        if id > self.greatest_id {
+            return Ok(false);
+        }
+        for sealed in self.sealed.iter().rev() {
+            if sealed.find(namespace, id)?.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// Everything that readers see. Locks are taken in the order of the fields. A record moves from `pending` to `segments` under
+/// both, so whoever holds both sees it exactly once.
+#[derive(Debug)]
+pub(crate) struct View {
+    segments: RwLock<Segments>,
+    pub(crate) pending: Mutex<Pending>,
+}
+
+/// A record's file and place in it.
+struct Place {
+    path: PathBuf,
+    file: Option<Arc<File>>,
+    at: Location,
+}
+
+/// How often a read begins anew because retention removed a segment under it.
+const ATTEMPTS: usize = 5;
+
+impl View {
+    pub(crate) fn new(segments: Segments, pending: Pending) -> Self {
+        Self { segments: RwLock::new(segments), pending: Mutex::new(pending) }
+    }
+
+    pub(crate) fn segments(&self) -> RwLockReadGuard<'_, Segments> {
+        self.segments.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn segments_mut(&self) -> RwLockWriteGuard<'_, Segments> {
+        self.segments.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The record of that id.
+    pub(crate) fn get(&self, namespace: &str, id: ActivationId) -> Result<Option<Activation>, StoreError> {
+        repeated(|| {
+            let segments = self.segments();
+            let found = {
+                let pending = locked(&self.pending);
+                pending
+                    .iter()
+                    .find(|stored| stored.record().id == id && stored.meta().namespace == namespace)
+                    .cloned()
+            };
+            if let Some(stored) = found {
+                return Ok(Some(stored.to_activation(true)));
+            }
+            let id = id.as_u128();
+            if let Some((key, at)) = segments.active.find(namespace, id) {
+                let place = Place { path: segments.path.clone(), file: Some(Arc::clone(&segments.file)), at };
+                drop(segments);
+                return read(&place, key, true).map(Some);
+            }
+            let sealed = segments.sealed.clone();
+            drop(segments);
+            for segment in sealed.iter().rev() {
+                if let Some((key, at)) = segment.find(namespace, id).map_err(damage(&segment.segment))? {
+                    return read(&Place { path: segment.segment.clone(), file: None, at }, key, true)
+                        .map(Some);
+                }
+            }
+            Ok(None)
+        })
+    }
+
+    /// A page of a namespace's records.
+    pub(crate) fn list(
+        &self,
+        namespace: &str,
+        query: &ActivationQuery,
+        page: Page,
+        with_logs: bool,
+    ) -> Result<Vec<Activation>, StoreError> {
+        repeated(|| {
+            let segments = self.segments();
+            let windows = self.windows(&segments, namespace, query).map_err(damage(&segments.path))?;
+            let found = select::page(windows, page.skip, page.limit).map_err(damage(&segments.path))?;
+            let active = (segments.path.clone(), Arc::clone(&segments.file));
+            let found: Vec<_> = found
+                .into_iter()
+                .map(|(key, found)| match found {
+                    Found::Active(record) => (key, found, Some(segments.active.location(record))),
+                    Found::Pending(_) | Found::Sealed(..) => (key, found, None),
+                })
+                .collect();
+            drop(segments);
+            let mut place: Option<Place> = None;
+            found
+                .into_iter()
+                .map(|(key, found, location)| {
+                    let (path, file, at) = match (found, location) {
+                        (Found::Pending(stored), _) => return Ok(stored.to_activation(with_logs)),
+                        (Found::Sealed(segment, at), _) => (segment.segment.clone(), None, at),
+                        (Found::Active(_), Some(at)) => (active.0.clone(), Some(Arc::clone(&active.1)), at),
+                        (Found::Active(_), None) => {
+                            unreachable!("every active record was given its location above")
+                        }
+                    };
+                    // Neighbours are mostly in one segment: its file stays open from one to the next.
+                    let open = place
+                        .take()
+                        .filter(|before| before.path == path)
+                        .and_then(|before| before.file)
+                        .or(file);
+                    let file = match open {
+                        Some(file) => file,
+                        None => Arc::new(File::open(&path).map_err(damage(&path))?),
+                    };
+                    let here = place.insert(Place { path, file: Some(file), at });
+                    read(here, key, with_logs)
+                })
+                .collect()
+        })
+    }
+
+    /// How many records a query has.
+    pub(crate) fn count(&self, namespace: &str, query: &ActivationQuery) -> Result<usize, StoreError> {
+        repeated(|| {
+            let segments = self.segments();
+            let windows = self.windows(&segments, namespace, query).map_err(damage(&segments.path))?;
+            Ok(windows.iter().map(Window::len).sum())
+        })
+    }
+
+    /// The part of every list that a query is about.
+    fn windows<'a>(
+        &self,
+        segments: &'a Segments,
+        namespace: &str,
+        query: &ActivationQuery,
+    ) -> io::Result<Vec<Window<'a>>> {
+        let name = query.name.as_deref();
+        let least = query.since.map_or(Key::MIN, |since| Key::new(since.as_millis(), 0));
+        let end = query.upto.and_then(|upto| Key::new(upto.as_millis(), u128::MAX).next());
+        if end.is_some_and(|end| end <= least) {
+            return Ok(Vec::new());
+        }
+        let mut pending: Vec<_> = locked(&self.pending)
+            .iter()
+            .map(|stored| (stored.meta(), stored))
+            .filter(|(meta, _)| meta.namespace == namespace && name.is_none_or(|name| meta.name == name))
+            .map(|(meta, stored)| (meta.key, Arc::clone(stored)))
+            .collect();
+        pending.sort_by_key(|(key, _)| *key);
+        let mut runs = vec![Run::Pending(pending)];
+        runs.extend(segments.active.namespace(namespace).and_then(|keys| keys.of(name)).map(Run::Active));
+        runs.extend(segments.sealed.iter().filter_map(|segment| {
+            let span = segment.span(namespace, name)?;
+            Some(Run::Sealed { segment, index: OnceCell::new(), span, named: name.is_some() })
+        }));
+        runs.into_iter().map(|run| Window::new(run, least, end)).collect()
+    }
+}
+
+/// Retention may remove a file between the look into the view and the look into the file: then the view has changed.
+fn repeated<T>(mut work: impl FnMut() -> Result<T, ReadError>) -> Result<T, StoreError> {
+    let mut attempts = 1;
+    loop {
+        match work() {
+            Ok(value) => return Ok(value),
+            Err(ReadError::Gone(_)) if attempts < ATTEMPTS => attempts += 1,
+            Err(ReadError::Gone(error) | ReadError::Store(error)) => return Err(error),
+        }
+    }
+}
+
+enum ReadError {
+    /// A file is not there any more.
+    Gone(StoreError),
+    Store(StoreError),
+}
+
+fn damage(path: &Path) -> impl FnOnce(io::Error) -> ReadError {
+    move |error| match error.kind() {
+        io::ErrorKind::NotFound => ReadError::Gone(file_fault("reading activations", path)(error)),
+        io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => ReadError::Store(StoreError::Damaged {
+            path: path.to_owned(),
+            detail: format!(
+                "{error} (if its .idx file is at fault: remove that, the next start makes it again)"
+            ),
+        }),
+        _ => ReadError::Store(file_fault("reading activations", path)(error)),
+    }
+}
+
+fn read(place: &Place, key: Key, with_logs: bool) -> Result<Activation, ReadError> {
+    let opened;
+    let file = match &place.file {
+        Some(file) => file.as_ref(),
+        None => {
+            opened = File::open(&place.path).map_err(damage(&place.path))?;
+            &opened
+        }
+    };
+    read_record(file, key, place.at, with_logs).map_err(damage(&place.path))
+}

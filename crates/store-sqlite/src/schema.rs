@@ -1,0 +1,111 @@
+//! The tables, and how older ones become them.
+
+use std::path::Path;
+
+use flint_store::StoreError;
+use rusqlite::Connection;
+
+use crate::fault::sql_fault;
+
+/// Each step once, in order; `user_version` counts those done. A released step is never edited.
+const MIGRATIONS: &[&str] = &[
+    // 1: catalog and queue.
+    "
+    CREATE TABLE namespaces (
+        name TEXT PRIMARY KEY,
+        body TEXT NOT NULL              -- JSON of the entity, as everywhere below
+    ) WITHOUT ROWID;
+
+    CREATE TABLE keys (
+        id BLOB PRIMARY KEY,
+        namespace TEXT NOT NULL REFERENCES namespaces(name) ON DELETE CASCADE,
+        created INTEGER NOT NULL,       -- ms since the epoch, as everywhere below
+        body TEXT NOT NULL
+    ) WITHOUT ROWID;
+    CREATE INDEX keys_of_namespace ON keys(namespace, created, id);
+
+    CREATE TABLE functions (
+        namespace TEXT NOT NULL,
+        package TEXT NOT NULL,          -- '' = in none
+        name TEXT NOT NULL,
+        revision INTEGER NOT NULL,
+        updated INTEGER NOT NULL,
+        body TEXT NOT NULL,
+        PRIMARY KEY (namespace, package, name)
+    );
+    CREATE INDEX functions_by_age ON functions(namespace, updated DESC, package, name);
+    CREATE INDEX functions_of_package_by_age ON functions(namespace, package, updated DESC, name);
+
+    -- The last revision given: one counter for all paths, so a path that was deleted needs no memory.
+    CREATE TABLE revisions (last INTEGER NOT NULL);
+    INSERT INTO revisions VALUES (0);
+
+    CREATE TABLE calls (
+        number INTEGER PRIMARY KEY,
+        activation BLOB NOT NULL UNIQUE,
+        namespace TEXT NOT NULL,
+        subject TEXT NOT NULL,
+        path TEXT NOT NULL,
+        transaction_id TEXT NOT NULL,
+        accepted INTEGER NOT NULL,
+        max_attempts INTEGER NOT NULL,
+        attempt INTEGER NOT NULL,       -- attempts begun
+        started INTEGER NOT NULL,       -- when the last of them began
+        earlier TEXT NOT NULL,          -- JSON list of the attempts that ended
+        state INTEGER NOT NULL,         -- 0 leased, 1 delayed, 2 due, 3 exhausted, 4 exhausted and handed out, 5 leased and begun
+        at INTEGER NOT NULL,            -- leased, begun: end of the lease; delayed: when it is due; else when it was accepted
+        owner TEXT NOT NULL             -- of the last lease
+    );
+    CREATE INDEX calls_by_state ON calls(state, at, activation);
+    -- Apart, so that a change of state does not rewrite a megabyte.
+    CREATE TABLE arguments (
+        number INTEGER PRIMARY KEY,
+        body BLOB NOT NULL
+    );
+    ",
+];
+
+/// The newest format this build writes and reads.
+pub(crate) const KNOWN: u32 = MIGRATIONS.len() as u32;
+
+/// Brings the tables up to date, each step in a transaction of its own.
+pub(crate) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
+    let found: u32 = connection
+        .query_row("PRAGMA user_version", [], |row| row.get(0))
+        .map_err(sql_fault(connection, "reading the format of the database"))?;
+    if found > KNOWN {
+        return Err(StoreError::TooNew { found, known: KNOWN });
+    }
+    for (step, sql) in (1..=KNOWN).zip(MIGRATIONS).skip(found as usize) {
+        let fault = |error| crate::fault::database_fault(path, "migrating the database", &error);
+        let transaction = connection.transaction().map_err(fault)?;
+        transaction.execute_batch(sql).map_err(fault)?;
+        transaction.pragma_update(None, "user_version", step).map_err(fault)?;
+        transaction.commit().map_err(fault)?;
+        if found > 0 {
+            tracing::info!(format = step, path = %path.display(), "migrated the database");
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_run_once_and_a_newer_format_is_refused() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        migrate(&mut connection, Path::new("x")).unwrap();
+        connection.execute("INSERT INTO namespaces VALUES ('a', '{}')", []).unwrap();
+        migrate(&mut connection, Path::new("x")).unwrap();
+        let kept: i64 =
+            connection.query_row("SELECT count(*) FROM namespaces", [], |row| row.get(0)).unwrap();
+        assert_eq!(kept, 1);
+        connection.pragma_update(None, "user_version", KNOWN + 1).unwrap();
+        let refused = migrate(&mut connection, Path::new("x"));
+        assert!(
+            matches!(refused, Err(StoreError::TooNew { found, known }) if found == KNOWN + 1 && known == KNOWN)
+        );
+    }
+}

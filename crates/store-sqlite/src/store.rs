@@ -1,0 +1,137 @@
+//! The store as a whole.
+
+use std::{path::Path, sync::Arc};
+
+use flint_store::{ActivationLog, Blobs, Catalog, Queue, StoreError};
+
+use crate::{
+    BackupSummary, Progress, StoreConfig, backup,
+    blobs::FileBlobs,
+    catalog::SqliteCatalog,
+    database,
+    fault::{file_fault, locked, off_thread},
+    files,
+    lock::DataDirLock,
+    log::SegmentLog,
+    queue::{Depth, SqliteQueue},
+    readers::Readers,
+    writer::Writer,
+};
+
+/// Names within the data directory.
+pub(crate) mod layout {
+    pub(crate) const DATABASE: &str = "flint.db";
+    pub(crate) const ACTIVATIONS: &str = "activations";
+    pub(crate) const BLOBS: &str = "blobs";
+    /// There while a restore is not complete.
+    pub(crate) const RESTORING: &str = "flint.restoring";
+}
+
+/// An open data directory.
+pub struct SqliteStore {
+    config: StoreConfig,
+    writer: Arc<Writer>,
+    readers: Arc<Readers>,
+    catalog: Arc<SqliteCatalog>,
+    queue: Arc<SqliteQueue>,
+    log: Arc<SegmentLog>,
+    blobs: FileBlobs,
+    lock: std::sync::Mutex<Option<DataDirLock>>,
+}
+
+impl SqliteStore {
+    /// Opens the data directory, and creates it when it is missing. Blocking: recovery after a crash reads up to one segment (256 MB) of
+    /// the activation log.
+    pub fn open(config: StoreConfig) -> Result<Self, StoreError> {
+        let dir = config.data_dir.clone();
+        files::make_dir(&dir).map_err(file_fault("opening the data directory", &dir))?;
+        let lock = DataDirLock::take(&dir)?;
+        let mark = dir.join(layout::RESTORING);
+        if mark.exists() {
+            let detail =
+                "a restore into this directory was not completed; empty the directory first".to_owned();
+            return Err(StoreError::Damaged { path: mark, detail });
+        }
+        let database = dir.join(layout::DATABASE);
+        let connection = database::open_writer(&database, config.sync)?;
+        let depth = Arc::new(Depth::default());
+        depth.recount(&connection)?;
+        let blobs = FileBlobs::open(dir.join(layout::BLOBS), config.sync)?;
+        let log = Arc::new(SegmentLog::open(dir.join(layout::ACTIVATIONS), &config)?);
+        let counted = Arc::clone(&depth);
+        let writer = Arc::new(Writer::start(connection, move |connection| {
+            if let Err(error) = counted.recount(connection) {
+                tracing::warn!(%error, "the depth of the queue may be wrong until the next start");
+            }
+        })?);
+        let readers = Arc::new(Readers::new(database));
+        Ok(Self {
+            catalog: Arc::new(SqliteCatalog { writer: Arc::clone(&writer), readers: Arc::clone(&readers) }),
+            queue: Arc::new(SqliteQueue::new(Arc::clone(&writer), depth, Arc::clone(&log))),
+            config,
+            writer,
+            readers,
+            log,
+            blobs,
+            lock: std::sync::Mutex::new(Some(lock)),
+        })
+    }
+
+    /// Entities.
+    pub fn catalog(&self) -> Arc<dyn Catalog> {
+        Arc::clone(&self.catalog) as Arc<dyn Catalog>
+    }
+
+    /// Activation records.
+    pub fn activations(&self) -> Arc<dyn ActivationLog> {
+        Arc::clone(&self.log) as Arc<dyn ActivationLog>
+    }
+
+    /// Accepted calls.
+    pub fn queue(&self) -> Arc<dyn Queue> {
+        Arc::clone(&self.queue) as Arc<dyn Queue>
+    }
+
+    /// Code.
+    pub fn blobs(&self) -> Arc<dyn Blobs> {
+        Arc::new(self.blobs.clone())
+    }
+
+    /// Copies everything, as it is at one moment, into the directory `to`, which must be empty or missing. The store stays
+    /// in use meanwhile. `report` is called from another thread.
+    pub async fn backup(
+        &self,
+        to: &Path,
+        mut report: impl FnMut(Progress) + Send + 'static,
+    ) -> Result<BackupSummary, StoreError> {
+        self.log.flush().await?;
+        let (data_dir, to) = (self.config.data_dir.clone(), to.to_owned());
+        let (log, blobs) = (Arc::clone(&self.log), self.blobs.clone());
+        off_thread("backing up", move || backup::run(&data_dir, &log, &blobs, &to, &mut report)).await
+    }
+
+    /// Writes everything out and gives the data directory back. What is asked of the parts afterwards is refused.
+    pub async fn close(self) -> Result<(), StoreError> {
+        let flushed = self.log.flush().await;
+        self.readers.close().await;
+        off_thread("closing the store", move || {
+            self.stop();
+            Ok(())
+        })
+        .await?;
+        flushed
+    }
+
+    /// Ends the threads; then the data directory is free. Blocking.
+    pub(crate) fn stop(&self) {
+        self.log.stop();
+        self.writer.stop();
+        locked(&self.lock).take();
+    }
+}
+
+impl Drop for SqliteStore {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}

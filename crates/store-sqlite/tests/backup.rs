@@ -1,0 +1,125 @@
+//! Backup while the server works, and restore.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use std::{
+    fs,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use bytes::Bytes;
+use common::{count, log_files, open, record};
+use flint_store::{
+    Expected, StoreError,
+    conformance::sample::{LONG, call, function},
+};
+use flint_store_sqlite::restore;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backup_under_load_is_a_working_store() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(&dir.path().join("data"), 16 << 10);
+    let (catalog, queue, log, blobs) = (store.catalog(), store.queue(), store.activations(), store.blobs());
+    (0..500).for_each(|start| log.append(record(start)));
+    let before = call("guest", 1, 3);
+    queue.enqueue(before.clone(), "a", LONG).await.unwrap();
+    let end = Arc::new(AtomicBool::new(false));
+    let load = {
+        let (end, catalog, blobs, log) =
+            (Arc::clone(&end), Arc::clone(&catalog), Arc::clone(&blobs), Arc::clone(&log));
+        tokio::spawn(async move {
+            for at in 0_u64.. {
+                if end.load(Relaxed) {
+                    return;
+                }
+                let mut written = function(&format!("guest/f{at}"), at);
+                written.code.digest =
+                    blobs.put(Bytes::from(format!("code {at}").repeat(1000))).await.unwrap();
+                let revision = catalog.put_function(&written, Expected::Absent).await.unwrap();
+                queue.enqueue(call("guest", at, 3), "a", LONG).await.unwrap();
+                log.append(record(at));
+                if at % 2 == 0 {
+                    catalog.delete_function(&written.path, revision).await.unwrap();
+                    let keep: Vec<_> = catalog
+                        .all_functions()
+                        .await
+                        .unwrap()
+                        .iter()
+                        .map(|function| function.code.digest)
+                        .collect();
+                    blobs.collect(&keep, Duration::ZERO).await.unwrap();
+                }
+            }
+        })
+    };
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let reports = Arc::new(Mutex::new(Vec::new()));
+    for number in 0..3 {
+        let to = dir.path().join(format!("backup {number}"));
+        let seen = Arc::clone(&reports);
+        let summary = store.backup(&to, move |progress| seen.lock().unwrap().push(progress)).await.unwrap();
+        let reports = std::mem::take(&mut *reports.lock().unwrap());
+        assert!(reports.is_sorted_by_key(|progress| progress.done));
+        let last = reports.last().unwrap();
+        assert!(last.done == last.total && last.done > 0 && summary.files > 3);
+
+        let from = dir.path().join(format!("restored {number}"));
+        assert_eq!(restore(&to, &from, |_| {}).unwrap(), summary);
+        let copy = open(&from, 16 << 10);
+        let functions = copy.catalog().all_functions().await.unwrap();
+        assert!(!functions.is_empty());
+        for function in functions {
+            assert!(
+                copy.blobs().get(function.code.digest).await.unwrap().is_some(),
+                "{} has no code",
+                function.path
+            );
+        }
+        assert!(count(&*copy.activations()).await >= 500);
+        copy.queue().release_all_except("b").await.unwrap();
+        let leased = copy.queue().lease("b", usize::MAX, LONG).await.unwrap();
+        assert!(leased.iter().any(|leased| leased.call == before));
+        copy.close().await.unwrap();
+    }
+    end.store(true, Relaxed);
+    load.await.unwrap();
+    let refused = store.backup(&dir.path().join("backup 0"), |_| {}).await.unwrap_err();
+    assert!(refused.to_string().contains("not empty"), "{refused}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bad_backup_or_a_used_directory_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let (data, backup) = (dir.path().join("data"), dir.path().join("backup"));
+    let store = open(&data, 4 << 10);
+    (0..100).for_each(|start| store.activations().append(record(start)));
+    store.backup(&backup, |_| {}).await.unwrap();
+    store.close().await.unwrap();
+
+    let refused = restore(&backup, &data, |_| {}).unwrap_err();
+    assert!(refused.to_string().contains("not empty"), "{refused}");
+    let refused = restore(&data, &dir.path().join("new"), |_| {}).unwrap_err();
+    assert!(refused.to_string().contains("no complete backup"), "{refused}");
+    assert!(!dir.path().join("new").exists());
+
+    let segment = &log_files(&backup, "seg")[0];
+    let mut bytes = fs::read(segment).unwrap();
+    bytes[100] ^= 1;
+    fs::write(segment, &bytes).unwrap();
+    let target = dir.path().join("target");
+    let refused = restore(&backup, &target, |_| {}).unwrap_err();
+    assert!(matches!(&refused, StoreError::Damaged { path, .. } if path == segment), "{refused}");
+    // What is there of it does not pass for a store.
+    let refused = flint_store_sqlite::SqliteStore::open(common::config(&target, 4 << 10)).err().unwrap();
+    assert!(refused.to_string().contains("restore into this directory was not completed"), "{refused}");
+    bytes[100] ^= 1;
+    fs::write(segment, &bytes).unwrap();
+    fs::create_dir(dir.path().join("empty")).unwrap();
+    restore(&backup, &dir.path().join("empty"), |_| {}).unwrap();
+    assert_eq!(count(&*open(&dir.path().join("empty"), 4 << 10).activations()).await, 100);
+}

@@ -1,0 +1,164 @@
+//! What is refused, with which words, and what repairs itself.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use std::{fs, os::unix::fs::FileExt};
+
+use bytes::Bytes;
+use common::{ALL, count, log_files, open, record};
+use flint_store::{
+    ActivationQuery, Expected, StoreError,
+    conformance::sample::{LONG, call, function, namespace_name},
+};
+use flint_store_sqlite::{SqliteStore, StoreConfig};
+
+#[tokio::test]
+async fn a_second_server_is_refused_until_the_first_is_gone() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path(), 1 << 20);
+    let refused = SqliteStore::open(StoreConfig::new(dir.path())).err().unwrap();
+    assert!(
+        matches!(&refused, StoreError::InUse { path, pid } if path == dir.path() && *pid == std::process::id()),
+        "{refused}"
+    );
+    let (catalog, queue, log) = (store.catalog(), store.queue(), store.activations());
+    store.close().await.unwrap();
+    let store = open(dir.path(), 1 << 20);
+    // Whoever still holds a part of the first is told so, and does not wait.
+    for late in [
+        catalog.all_functions().await.err(),
+        catalog.put_function(&function("guest/a", 1), Expected::Absent).await.err(),
+        queue.enqueue(call("guest", 1, 1), "a", LONG).await.err(),
+        log.flush().await.err(),
+    ] {
+        assert!(late.unwrap().to_string().contains("the store is closed"));
+    }
+    drop(store);
+    drop(open(dir.path(), 1 << 20));
+}
+
+#[tokio::test]
+async fn a_newer_format_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(open(dir.path(), 1 << 20));
+    let database = rusqlite::Connection::open(dir.path().join("flint.db")).unwrap();
+    database.pragma_update(None, "user_version", 1000).unwrap();
+    drop(database);
+    let refused = SqliteStore::open(StoreConfig::new(dir.path())).err().unwrap();
+    assert!(matches!(refused, StoreError::TooNew { found: 1000, .. }), "{refused}");
+}
+
+#[tokio::test]
+async fn a_damaged_database_is_refused_with_the_repair_step() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path(), 1 << 20);
+    for at in 0..300 {
+        store.queue().enqueue(call("guest", at, 3), "a", LONG).await.unwrap();
+    }
+    store.close().await.unwrap();
+    let path = dir.path().join("flint.db");
+    let whole = fs::read(&path).unwrap();
+    let pages = whole.len() / 4096;
+    // The header; then pages in the middle, of which some are of tables and some of indexes.
+    for page in [0, 2, pages / 4, pages / 2, pages - 1] {
+        let mut broken = whole.clone();
+        broken[page * 4096..(page + 1) * 4096].fill(0xA5);
+        fs::write(&path, &broken).unwrap();
+        let refused = SqliteStore::open(StoreConfig::new(dir.path())).err();
+        let refused =
+            refused.unwrap_or_else(|| panic!("page {page} of {pages} is broken, and nobody noticed"));
+        assert!(matches!(&refused, StoreError::Damaged { path: named, .. } if *named == path), "{refused}");
+        assert!(refused.to_string().contains("flint restore"), "{refused}");
+    }
+    fs::write(&path, &whole).unwrap();
+    assert_eq!(open(dir.path(), 1 << 20).queue().depth(None).await.unwrap(), 300);
+}
+
+#[tokio::test]
+async fn a_torn_end_is_cut_off_and_the_log_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut expected = 0;
+    for garbage in [&b""[..], b"F", b"FRec", &[0; 5000], &[0xFF; 100]] {
+        let store = open(dir.path(), 1 << 20);
+        let log = store.activations();
+        assert_eq!(count(&*log).await, expected);
+        (0..10).for_each(|start| log.append(record(start)));
+        store.close().await.unwrap();
+        expected += 10;
+        let last = log_files(dir.path(), "seg").pop().unwrap();
+        let end = fs::metadata(&last).unwrap().len();
+        fs::File::options().write(true).open(&last).unwrap().write_all_at(garbage, end).unwrap();
+    }
+    // The last record half written.
+    let last = log_files(dir.path(), "seg").pop().unwrap();
+    let file = fs::File::options().write(true).open(&last).unwrap();
+    file.set_len(file.metadata().unwrap().len() - 101).unwrap();
+    let store = open(dir.path(), 1 << 20);
+    assert_eq!(count(&*store.activations()).await, expected - 1);
+    // A segment that a crash left without its first bytes.
+    drop(store);
+    fs::write(dir.path().join("activations/0000000002.seg"), b"FLI").unwrap();
+    let store = open(dir.path(), 1 << 20);
+    store.activations().append(record(1));
+    assert_eq!(count(&*store.activations()).await, expected);
+}
+
+#[tokio::test]
+async fn a_lost_or_damaged_index_is_made_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path(), 4 << 10);
+    (0..100).for_each(|start| store.activations().append(record(start)));
+    store.close().await.unwrap();
+    let indexes = log_files(dir.path(), "idx");
+    assert!(indexes.len() >= 3, "{indexes:?}");
+    fs::remove_file(&indexes[0]).unwrap();
+    fs::write(&indexes[1], b"FLINTIX1 and no more").unwrap();
+    fs::copy(&indexes[3], &indexes[2]).unwrap();
+    let store = open(dir.path(), 4 << 10);
+    let listed = store
+        .activations()
+        .list(&namespace_name("guest"), &ActivationQuery::default(), ALL, true)
+        .await
+        .unwrap();
+    assert_eq!(listed.len(), 100);
+    assert!(listed.iter().all(|record| record.logs.len() == 2));
+}
+
+#[tokio::test]
+async fn a_damaged_record_is_named_and_the_others_are_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path(), 4 << 10);
+    let records: Vec<_> = (0..100).map(record).collect();
+    records.iter().for_each(|record| store.activations().append(record.clone()));
+    store.close().await.unwrap();
+    let first = &log_files(dir.path(), "seg")[0];
+    fs::File::options().write(true).open(first).unwrap().write_all_at(b"?", 200).unwrap();
+    let store = open(dir.path(), 4 << 10);
+    let (log, guest) = (store.activations(), namespace_name("guest"));
+    let refused = log.get(&guest, records[0].id).await.unwrap_err();
+    assert!(matches!(&refused, StoreError::Damaged { path, .. } if path == first), "{refused}");
+    for record in &records[1..] {
+        assert!(log.get(&guest, record.id).await.unwrap().is_some());
+    }
+    // Without its index the segment cannot be read at all: refused, and named.
+    drop(store);
+    fs::remove_file(&log_files(dir.path(), "idx")[0]).unwrap();
+    let refused = SqliteStore::open(common::config(dir.path(), 4 << 10)).err().unwrap();
+    assert!(matches!(&refused, StoreError::Damaged { path, .. } if path == first), "{refused}");
+}
+
+#[tokio::test]
+async fn damaged_code_is_refused_and_healed_by_storing_it_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path(), 1 << 20);
+    let content = Bytes::from_static(b"exports.main = () => 42");
+    let digest = store.blobs().put(content.clone()).await.unwrap();
+    let text = digest.to_string();
+    let path = dir.path().join("blobs").join(&text[..2]).join(&text[2..]);
+    fs::write(&path, b"exports.main = () => 41").unwrap();
+    let refused = store.blobs().get(digest).await.unwrap_err();
+    assert!(matches!(&refused, StoreError::Damaged { path: named, .. } if *named == path), "{refused}");
+    assert_eq!(store.blobs().put(content.clone()).await.unwrap(), digest);
+    assert_eq!(store.blobs().get(digest).await.unwrap(), Some(content));
+}

@@ -1,0 +1,111 @@
+//! Old records go, by age and by size; the log sheds by its policy.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use std::{fs, time::Duration};
+
+use common::{ALL, config, count, log_files, record};
+use flint_model::{ByteSize, Timestamp};
+use flint_store::{ActivationLog, ActivationQuery, conformance::sample::namespace_name};
+use flint_store_sqlite::{Retention, SqliteStore, StoreConfig};
+
+/// Waits for the log's thread to do something, for as long as nobody would wait.
+async fn until(what: &str, mut done: impl AsyncFnMut() -> bool) {
+    for _ in 0..400 {
+        if done().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("it never came that {what}");
+}
+
+async fn starts(log: &dyn ActivationLog) -> Vec<u64> {
+    let listed = log.list(&namespace_name("guest"), &ActivationQuery::default(), ALL, false).await.unwrap();
+    listed.iter().map(|record| record.start.as_millis()).collect()
+}
+
+#[tokio::test]
+async fn the_oldest_go_when_there_are_too_many_bytes() {
+    let dir = tempfile::tempdir().unwrap();
+    let retention = Retention { max_age: None, max_bytes: Some(ByteSize::kib(64)) };
+    let store = SqliteStore::open(StoreConfig { retention, ..config(dir.path(), 4 << 10) }).unwrap();
+    let log = store.activations();
+    for start in 0..1000 {
+        log.append(record(start));
+        if start % 10 == 0 {
+            log.flush().await.unwrap();
+        }
+    }
+    log.flush().await.unwrap();
+    let bytes = || {
+        let files = ["seg", "idx"].map(|extension| log_files(dir.path(), extension)).concat();
+        files.iter().map(|path| fs::metadata(path).map_or(0, |data| data.len())).sum::<u64>()
+    };
+    until("only the newest are left", async || {
+        let expired = log.stats().expired;
+        bytes() <= 64 << 10 && count(&*log).await as u64 + expired == 1000
+    })
+    .await;
+    let starts = starts(&*log).await;
+    assert!(starts.iter().copied().eq((0..1000).rev().take(starts.len())), "the newest stay: {starts:?}");
+    assert!(bytes() > 20 << 10, "no more goes than must: {} bytes are left", bytes());
+}
+
+#[tokio::test]
+async fn the_old_go_by_age_also_when_nothing_new_comes() {
+    let dir = tempfile::tempdir().unwrap();
+    let retention = Retention { max_age: Some(Duration::from_secs(3600)), max_bytes: None };
+    let store = SqliteStore::open(StoreConfig { retention, ..config(dir.path(), 1 << 20) }).unwrap();
+    let log = store.activations();
+    let now = Timestamp::now().as_millis();
+    (0..10).for_each(|at| log.append(record(now - 7_200_000 + at)));
+    store.close().await.unwrap();
+    let store = SqliteStore::open(StoreConfig { retention, ..config(dir.path(), 1 << 20) }).unwrap();
+    let log = store.activations();
+    until("old records expired", async || log.stats().expired == 10).await;
+    log.append(record(now));
+    assert_eq!(count(&*log).await, 1);
+}
+
+#[tokio::test]
+async fn what_the_log_takes_it_keeps_and_what_it_does_not_take_it_counts() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut config = config(dir.path(), 1 << 20);
+    config.log.pending_records = 200;
+    let store = SqliteStore::open(config).unwrap();
+    let log = store.activations();
+    for at in 0..20_000 {
+        log.append(record(at));
+        assert!(at % 100 > 0 || log.stats().pending <= 200);
+    }
+    let stats = log.stats();
+    assert_eq!(stats.appended + stats.shed_records, 20_000);
+    assert!(
+        stats.shed_records > 0 && stats.shed_logs > 0,
+        "20,000 records at once are more than 200: {stats:?}"
+    );
+    log.flush().await.unwrap();
+    let listed = log.list(&namespace_name("guest"), &ActivationQuery::default(), ALL, true).await.unwrap();
+    assert_eq!(listed.len() as u64, stats.appended);
+    assert_eq!(listed.iter().filter(|record| record.logs.is_empty()).count() as u64, stats.shed_logs);
+    drop(store);
+}
+
+#[tokio::test]
+async fn the_bound_is_on_bytes_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut config = config(dir.path(), 1 << 20);
+    config.log.pending_bytes = ByteSize::mib(1);
+    let store = SqliteStore::open(config).unwrap();
+    let log = store.activations();
+    let mut large = record(1);
+    large.logs[0].text = "x".repeat(2 << 20);
+    log.append(large);
+    let mut huge = record(2);
+    huge.response.result = Some(serde_json::from_str(&format!("\"{}\"", "x".repeat(2 << 20))).unwrap());
+    log.append(huge);
+    let stats = log.stats();
+    assert_eq!((stats.appended, stats.shed_logs, stats.shed_records), (1, 1, 1));
+}

@@ -1,0 +1,74 @@
+//! Activation records.
+
+use async_trait::async_trait;
+use flint_model::{Activation, ActivationId, NamespaceName, Timestamp};
+
+use crate::{Page, StoreError};
+
+/// Which records of a namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ActivationQuery {
+    /// Only those whose function was called by this name: `name` for one outside any package, else `package/name` (the record's
+    /// `name`, in the package of its `path`).
+    pub name: Option<String>,
+    /// Only those that started at this time or later.
+    pub since: Option<Timestamp>,
+    /// Only those that started at this time or earlier.
+    pub upto: Option<Timestamp>,
+}
+
+/// What the log has done since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ActivationLogStats {
+    /// Records accepted.
+    pub appended: u64,
+    /// Records kept without their log lines, because the log could not keep up.
+    pub shed_logs: u64,
+    /// Records not kept at all, because the log could not keep up.
+    pub shed_records: u64,
+    /// Records accepted and not yet written.
+    pub pending: u64,
+    /// Records removed by retention.
+    pub expired: u64,
+}
+
+/// Activation records, newest last.
+///
+/// Appending never waits and never fails: a record is queued and written within 100 ms, several in one write. A power
+/// cut loses at most that window, the death of the process at most what is still pending. When the queue is more than half full, records lose their log lines; when it is
+/// full, new records are dropped. Both are counted in [`ActivationLogStats`]. Half and full are of a number of records or of the
+/// memory they take, whichever comes first. While nothing can be written (a full disk) the same holds; what is pending is
+/// written when it can be.
+///
+/// A record whose id its namespace already has is ignored when it is written: a call that ran twice, because the server died before
+/// [`Queue::complete`](crate::Queue::complete), keeps its first record.
+#[async_trait]
+pub trait ActivationLog: Send + Sync {
+    /// Takes a record. It is visible to reads at once.
+    fn append(&self, record: Activation);
+
+    /// One record of a namespace.
+    async fn get(
+        &self,
+        namespace: &NamespaceName,
+        id: ActivationId,
+    ) -> Result<Option<Activation>, StoreError>;
+
+    /// Records of a namespace, latest start first (ties by id, latest first). Without `with_logs` the records' `logs` are empty.
+    async fn list(
+        &self,
+        namespace: &NamespaceName,
+        query: &ActivationQuery,
+        page: Page,
+        with_logs: bool,
+    ) -> Result<Vec<Activation>, StoreError>;
+
+    /// How many records [`Self::list`] would give without a page.
+    async fn count(&self, namespace: &NamespaceName, query: &ActivationQuery) -> Result<usize, StoreError>;
+
+    /// Returns when everything appended before is durable.
+    async fn flush(&self) -> Result<(), StoreError>;
+
+    /// What the log has done.
+    fn stats(&self) -> ActivationLogStats;
+}

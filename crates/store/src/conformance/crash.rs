@@ -1,0 +1,219 @@
+//! `kill -9` at any moment: whatever was acknowledged is there afterwards.
+//!
+//! A driver's test runs itself again as a child process, in which it calls [`work`] on the open store; the parent calls
+//! [`killed`] with the command for that child. The child says each acknowledgement on its standard output, one line
+//! each, and the parent holds the store to those lines.
+
+use std::{
+    collections::{HashMap, HashSet},
+    io::{BufRead, BufReader, Write},
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use flint_model::{Activation, ActivationId, Digest, FunctionPath};
+use futures_util::future::{join, join_all};
+
+use super::{
+    Driver, Opened,
+    sample::{LONG, activation, call, function, namespace_name},
+};
+use crate::{ActivationQuery, Expected, Page};
+
+/// Every line of the child's that counts begins with this: test harnesses write to standard output too.
+const MARK: &str = "ack ";
+const ALL: Page = Page { skip: 0, limit: usize::MAX };
+
+fn say(line: &str) {
+    // In one write, so that lines do not mix. When the parent is gone there is nobody to tell.
+    let _ = std::io::stdout().lock().write_all(format!("\n{MARK}{line}\n").as_bytes());
+}
+
+/// Writes to all parts of the store and says so, until it is killed.
+pub async fn work(opened: &Opened) {
+    let Opened { catalog, activations, queue, blobs, .. } = opened;
+    let life = ActivationId::generate().to_string();
+    let functions = join_all((0..4).map(|writer| {
+        let at = format!("guest/f{life}-{writer}");
+        async move {
+            let mut expected = Expected::Absent;
+            for updated in 0.. {
+                let revision = catalog.put_function(&function(&at, updated), expected).await.unwrap();
+                say(&format!("function {at} {revision}"));
+                expected = Expected::Revision(revision);
+            }
+        }
+    }));
+    let arguments = [Bytes::from(vec![b'x'; 128 << 10]), Bytes::from_static(b"{}")];
+    let calls = join_all((0..32).map(|_| async {
+        for at in 0.. {
+            let mut accepted = call("guest", at, 3);
+            // Large ones make a commit long, so that many kills come between the write and its commit.
+            accepted.arguments = arguments[at as usize % 2].clone();
+            let id = accepted.activation;
+            queue.enqueue(accepted, &life, LONG).await.unwrap();
+            say(&format!("call {id}"));
+            if at % 4 > 1 {
+                continue;
+            }
+            assert!(queue.begin(&life, id).await.unwrap());
+            say(&format!("begun {id}"));
+            if at % 4 == 0 {
+                activations.append(Activation { id, ..activation("guest", "guest/work", at, 3) });
+                queue.complete(id).await.unwrap();
+            }
+        }
+    }));
+    let code = async {
+        for at in 0.. {
+            let digest = blobs.put(Bytes::from(format!("{life} {at}").repeat(100))).await.unwrap();
+            say(&format!("blob {digest}"));
+        }
+    };
+    let records = async {
+        for round in 0.. {
+            let records: Vec<_> =
+                (0..50).map(|at| activation("guest", "guest/work", round * 50 + at, 3)).collect();
+            let ids: Vec<_> = records.iter().map(|record| record.id).collect();
+            records.into_iter().for_each(|record| activations.append(record));
+            if round % 3 == 0 {
+                activations.flush().await.unwrap();
+                ids.iter().for_each(|id| say(&format!("record {id}")));
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    join(join(functions, calls), join(code, records)).await;
+}
+
+/// What a child has acknowledged.
+#[derive(Debug, Default)]
+struct Acknowledged {
+    functions: HashMap<FunctionPath, u64>,
+    calls: HashSet<ActivationId>,
+    begun: HashSet<ActivationId>,
+    blobs: Vec<Digest>,
+    records: Vec<ActivationId>,
+}
+
+impl Acknowledged {
+    fn read(&mut self, line: &str) {
+        let words: Vec<_> = line.split(' ').collect();
+        match words[..] {
+            ["function", at, revision] => {
+                self.functions
+                    .extend([(at.parse::<FunctionPath>().unwrap(), revision.parse::<u64>().unwrap())]);
+            }
+            ["call", id] => self.calls.extend([id.parse::<ActivationId>().unwrap()]),
+            ["begun", id] => self.begun.extend([id.parse::<ActivationId>().unwrap()]),
+            ["blob", digest] => self.blobs.push(digest.parse().unwrap()),
+            ["record", id] => self.records.push(id.parse().unwrap()),
+            _ => panic!("the child said '{line}'"),
+        }
+    }
+}
+
+/// Starts the child, kills it after `delay` from its first acknowledgement, and reads what it said.
+fn live_and_die(mut command: Command, delay: Duration) -> Acknowledged {
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap());
+    let mut acknowledged = Acknowledged::default();
+    let mut killer = None;
+    let mut line = Vec::new();
+    let mut count = 0;
+    // A line without its end was cut by the kill.
+    while lines.read_until(b'\n', &mut line).unwrap() > 0 && line.ends_with(b"\n") {
+        if let Some(text) = str::from_utf8(&line).unwrap().trim_end().strip_prefix(MARK) {
+            acknowledged.read(text);
+            count += 1;
+            if killer.is_none() {
+                let pid = child.id();
+                killer = Some(std::thread::spawn(move || {
+                    std::thread::sleep(delay);
+                    Command::new("kill").args(["-9", &pid.to_string()]).status().unwrap();
+                }));
+            }
+        }
+        line.clear();
+    }
+    let status = child.wait().unwrap();
+    assert!(count > 0 && !status.success(), "the child acknowledged {count} writes and ended with {status}");
+    killer.into_iter().for_each(|killer| killer.join().unwrap());
+    acknowledged
+}
+
+/// Kills a child `rounds` times, each time at another moment, and checks after each that nothing acknowledged is lost.
+pub async fn killed(driver: &dyn Driver, mut child: impl FnMut() -> Command, rounds: u32) {
+    let guest = namespace_name("guest");
+    let mut records = HashSet::new();
+    let mut blobs = Vec::new();
+    for round in 0..rounds {
+        let command = child();
+        let delay = Duration::from_millis(u64::from(round * 61 % 300))
+            + Duration::from_micros(u64::from(round * 611 % 1000));
+        let said = tokio::task::spawn_blocking(move || live_and_die(command, delay)).await.unwrap();
+        let opened = driver.open().await;
+
+        for (path, revision) in &said.functions {
+            let found = opened.catalog.function(path).await.unwrap();
+            let found = found.unwrap_or_else(|| panic!("round {round}: {path} was acknowledged and is lost"));
+            assert!(found.revision >= *revision, "round {round}: {path} has gone back from {revision}");
+        }
+
+        let owner = format!("after {round}");
+        opened.queue.release_all_except(&owner).await.unwrap();
+        let leased = opened.queue.lease(&owner, usize::MAX, LONG).await.unwrap();
+        assert_eq!(opened.queue.depth(None).await.unwrap(), leased.len());
+        let waiting: HashSet<_> = leased.iter().map(|leased| leased.call.activation).collect();
+        for leased in &leased {
+            // One that was not said to be begun may have been, a moment before the kill.
+            let begun = leased.earlier.len();
+            assert!(begun <= 1 && leased.attempt as usize == begun + 1, "round {round}: {leased:?}");
+            assert!(
+                begun == 1 || !said.begun.contains(&leased.call.activation),
+                "round {round}: an attempt is lost"
+            );
+            opened.queue.complete(leased.call.activation).await.unwrap();
+        }
+
+        blobs.extend(&said.blobs);
+        for digest in &blobs {
+            assert!(
+                opened.blobs.get(*digest).await.unwrap().is_some(),
+                "round {round}: blob {digest} is lost"
+            );
+        }
+
+        records.extend(&said.records);
+        let listed = opened.activations.list(&guest, &ActivationQuery::default(), ALL, true).await.unwrap();
+        assert!(listed.iter().all(|record| record.logs.len() == 3), "round {round}: a record is torn");
+        assert_eq!(
+            opened.activations.count(&guest, &ActivationQuery::default()).await.unwrap(),
+            listed.len()
+        );
+        let there: HashSet<_> = listed.iter().map(|record| record.id).collect();
+        assert_eq!(there.len(), listed.len(), "round {round}: a record is there twice");
+        assert!(
+            records.is_subset(&there),
+            "round {round}: {} flushed records are lost",
+            records.difference(&there).count()
+        );
+        // A call that was completed has its record.
+        let lost = said.calls.iter().filter(|id| !waiting.contains(id) && !there.contains(id)).count();
+        assert_eq!(
+            lost,
+            0,
+            "round {round}: {lost} of {} accepted calls are neither waiting nor recorded",
+            said.calls.len()
+        );
+        println!(
+            "round {round}: killed after {delay:?}; {} calls, {} functions, {} blobs, {} records acknowledged, all there",
+            said.calls.len(),
+            said.functions.len(),
+            said.blobs.len(),
+            said.records.len()
+        );
+        opened.close.await;
+    }
+}

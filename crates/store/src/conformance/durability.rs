@@ -1,0 +1,88 @@
+//! What is there after a store was closed and opened again.
+
+use bytes::Bytes;
+
+use super::{
+    Driver,
+    sample::{LONG, activation, call, function, key, namespace, namespace_name, text_of},
+};
+use crate::{ActivationQuery, Expected};
+
+/// Everything that was acknowledged, in all four parts.
+pub async fn everything_is_there_after_reopening(driver: &dyn Driver) {
+    let guest = namespace_name("guest");
+    let (key, accepted, record) =
+        (key("guest", 1), call("guest", 1, 3), activation("guest", "guest/a", 1, 3));
+    let opened = driver.open().await;
+    opened.catalog.put_namespace(&namespace("guest")).await.unwrap();
+    opened.catalog.put_key(&key).await.unwrap();
+    let written = function("guest/a", 1);
+    let revision = opened.catalog.put_function(&written, Expected::Absent).await.unwrap();
+    opened.queue.enqueue(accepted.clone(), "a", LONG).await.unwrap();
+    opened.activations.append(record.clone()); // closing writes it
+    let blob = opened.blobs.put(Bytes::from_static(b"code")).await.unwrap();
+    opened.close.await;
+
+    let opened = driver.open().await;
+    assert_eq!(opened.catalog.namespaces().await.unwrap(), [namespace("guest")]);
+    assert_eq!(opened.catalog.keys(&guest).await.unwrap(), [key]);
+    assert_eq!(opened.catalog.function(&written.path).await.unwrap().unwrap().revision, revision);
+    assert_eq!(opened.queue.depth(Some(&guest)).await.unwrap(), 1);
+    assert_eq!(opened.activations.count(&guest, &ActivationQuery::default()).await.unwrap(), 1);
+    let found = opened.activations.get(&guest, record.id).await.unwrap().unwrap();
+    assert_eq!(text_of(&found), text_of(&record));
+    assert_eq!(opened.blobs.get(blob).await.unwrap(), Some(Bytes::from_static(b"code")));
+    assert!(opened.catalog.put_function(&written, Expected::Revision(revision)).await.unwrap() > revision);
+    opened.queue.complete(accepted.activation).await.unwrap();
+    opened.close.await;
+
+    let opened = driver.open().await;
+    assert_eq!(opened.queue.depth(None).await.unwrap(), 0);
+    opened.close.await;
+}
+
+/// A call that waits while its servers come and go has all its attempts left.
+pub async fn restarts_before_it_begins_do_not_count(driver: &dyn Driver) {
+    let waiting = call("guest", 1, 2);
+    let opened = driver.open().await;
+    opened.queue.enqueue(waiting.clone(), "life 1", LONG).await.unwrap();
+    opened.close.await;
+    for life in 2..=6 {
+        let opened = driver.open().await;
+        let owner = format!("life {life}");
+        assert_eq!(opened.queue.release_all_except(&owner).await.unwrap(), 1);
+        assert!(opened.queue.take_exhausted(10).await.unwrap().is_empty());
+        let leased = opened.queue.lease(&owner, 10, LONG).await.unwrap();
+        assert_eq!((&leased[0].call, leased[0].attempt, leased[0].earlier.len()), (&waiting, 1, 0));
+        // Taken back in the life's last moment, which counts as little.
+        assert!(opened.queue.begin(&owner, waiting.activation).await.unwrap());
+        opened.queue.unbegin(&owner, waiting.activation).await.unwrap();
+        opened.close.await;
+    }
+}
+
+/// A call that takes its server down with it does so `max_attempts` times, and no more.
+pub async fn attempts_are_counted_over_restarts(driver: &dyn Driver) {
+    let poison = call("guest", 1, 3);
+    let opened = driver.open().await;
+    opened.queue.enqueue(poison.clone(), "life 1", LONG).await.unwrap();
+    assert!(opened.queue.begin("life 1", poison.activation).await.unwrap());
+    opened.close.await;
+    for life in 2..=3 {
+        let opened = driver.open().await;
+        let owner = format!("life {life}");
+        assert_eq!(opened.queue.release_all_except(&owner).await.unwrap(), 1);
+        let leased = opened.queue.lease(&owner, 10, LONG).await.unwrap();
+        assert_eq!(leased.len(), 1);
+        assert_eq!((leased[0].attempt, leased[0].earlier.len()), (life, life as usize - 1));
+        assert!(opened.queue.begin(&owner, poison.activation).await.unwrap());
+        opened.close.await;
+    }
+    let opened = driver.open().await;
+    assert_eq!(opened.queue.release_all_except("life 4").await.unwrap(), 1);
+    assert!(opened.queue.lease("life 4", 10, LONG).await.unwrap().is_empty());
+    let exhausted = opened.queue.take_exhausted(10).await.unwrap();
+    assert_eq!(exhausted.len(), 1);
+    assert_eq!((&exhausted[0].call, exhausted[0].earlier.len()), (&poison, 3));
+    opened.close.await;
+}

@@ -1,0 +1,98 @@
+//! The suite that every driver passes.
+//!
+//! Each case is an async function over a contract, and panics with what is wrong. [`conformance_suite!`](crate::conformance_suite)
+//! makes a `#[tokio::test]` of each, on a fresh and empty store:
+//!
+//! ```ignore
+//! flint_store::conformance_suite!(MyDriver::empty());
+//! ```
+#![allow(clippy::unwrap_used, reason = "a case fails by panicking")]
+
+pub mod activation_log;
+pub mod blobs;
+pub mod catalog;
+pub mod crash;
+pub mod durability;
+pub mod queue;
+pub mod sample;
+
+use std::{pin::Pin, sync::Arc};
+
+use async_trait::async_trait;
+
+use crate::{ActivationLog, Blobs, Catalog, Queue};
+
+/// Opens one and the same store, again and again.
+#[async_trait]
+pub trait Driver: Send + Sync {
+    /// Opens it. The one opened before is closed, or its process is dead.
+    async fn open(&self) -> Opened;
+}
+
+/// An open store.
+pub struct Opened {
+    /// Entities.
+    pub catalog: Arc<dyn Catalog>,
+    /// Activation records.
+    pub activations: Arc<dyn ActivationLog>,
+    /// Accepted calls.
+    pub queue: Arc<dyn Queue>,
+    /// Code.
+    pub blobs: Arc<dyn Blobs>,
+    /// Closes it in good order.
+    pub close: Pin<Box<dyn Future<Output = ()> + Send>>,
+}
+
+/// Makes a test of every case. The expression makes a [`Driver`] over an empty store.
+#[macro_export]
+macro_rules! conformance_suite {
+    ($driver:expr) => {
+        $crate::conformance_suite!(@ $driver, catalog, catalog:
+            a_write_needs_what_it_expects, of_concurrent_writers_one_wins, a_revision_never_comes_back,
+            a_deletion_needs_the_revision, functions_are_listed_latest_first, a_package_is_listed_alone,
+            every_function_in_order_of_path, values_survive, namespaces_are_replaced_and_ordered,
+            a_key_needs_its_namespace, a_namespace_takes_its_own_with_it);
+        $crate::conformance_suite!(@ $driver, queue, queue:
+            an_accepted_call_is_leased_to_its_owner, a_call_is_accepted_once, many_are_accepted_at_once,
+            a_lease_is_exclusive, an_expired_lease_is_given_again, a_lease_is_no_attempt,
+            only_the_holder_begins_and_only_once, an_attempt_is_taken_back, an_extended_lease_stays,
+            a_failed_call_waits_for_its_delay, an_exhausted_call_is_handed_out_once,
+            a_failed_last_attempt_exhausts, a_restart_releases_the_others, the_oldest_goes_first,
+            a_completed_call_is_forgotten, values_survive);
+        $crate::conformance_suite!(@ $driver, activation_log, activations:
+            a_record_is_seen_at_once, a_list_is_in_order_and_paged, filters_agree_with_a_plain_list,
+            a_name_is_that_of_the_call, logs_come_on_request, values_survive, the_first_of_two_is_kept,
+            namespaces_are_apart, what_was_done_is_counted, reads_and_appends_go_together);
+        $crate::conformance_suite!(@ $driver, blobs, blobs:
+            content_comes_back_by_its_hash, the_same_content_is_stored_once, what_is_kept_or_young_stays,
+            a_large_one_comes_back);
+        mod durability {
+            use super::*;
+            $crate::conformance_suite!(@durable $driver,
+                everything_is_there_after_reopening, attempts_are_counted_over_restarts,
+                restarts_before_it_begins_do_not_count);
+        }
+    };
+    (@ $driver:expr, $module:ident, $part:ident: $($case:ident),* $(,)?) => {
+        mod $module {
+            use super::*;
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $case() {
+                    let driver = $driver;
+                    let opened = $crate::conformance::Driver::open(&driver).await;
+                    $crate::conformance::$module::$case(&*opened.$part).await;
+                    opened.close.await;
+                }
+            )*
+        }
+    };
+    (@durable $driver:expr, $($case:ident),* $(,)?) => {
+        $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $case() {
+                $crate::conformance::durability::$case(&$driver).await;
+            }
+        )*
+    };
+}

@@ -1,0 +1,327 @@
+//! What every [`Queue`] does.
+
+use std::{collections::HashSet, time::Duration};
+
+use bytes::Bytes;
+use flint_model::{ActivationId, Attempt, Timestamp};
+use futures_util::future::join_all;
+use tokio::time::sleep;
+
+use super::sample::{LONG, UNICODE, call, namespace_name};
+use crate::{LeasedCall, Queue, QueuedCall, StoreError};
+
+/// A lease that is over at once.
+const OVER: Duration = Duration::ZERO;
+/// Longer than the coarsest clock's step.
+const MOMENT: Duration = Duration::from_millis(5);
+
+fn ids(calls: &[LeasedCall]) -> Vec<ActivationId> {
+    calls.iter().map(|leased| leased.call.activation).collect()
+}
+
+fn ends(leased: &LeasedCall) -> Vec<&str> {
+    leased.earlier.iter().map(|attempt| attempt.ended_by.as_str()).collect()
+}
+
+/// Puts calls into the queue that are due at once.
+async fn due(queue: &dyn Queue, calls: Vec<QueuedCall>) {
+    for call in calls {
+        queue.enqueue_due(call).await.unwrap();
+    }
+}
+
+/// Accepts a call and begins it.
+async fn begun(queue: &dyn Queue, call: &QueuedCall, owner: &str, lease: Duration) {
+    queue.enqueue(call.clone(), owner, lease).await.unwrap();
+    assert!(queue.begin(owner, call.activation).await.unwrap());
+}
+
+/// Leases and begins the one call that is due.
+async fn lease_and_begin(queue: &dyn Queue, owner: &str, lease: Duration) -> LeasedCall {
+    let leased = queue.lease(owner, 10, lease).await.unwrap();
+    assert_eq!(leased.len(), 1);
+    assert!(queue.begin(owner, leased[0].call.activation).await.unwrap());
+    leased.into_iter().next().unwrap()
+}
+
+/// Whoever accepts a call has it.
+pub async fn an_accepted_call_is_leased_to_its_owner(queue: &dyn Queue) {
+    queue.enqueue(call("guest", 1, 3), "a", LONG).await.unwrap();
+    assert!(queue.lease("b", 10, LONG).await.unwrap().is_empty());
+    assert!(queue.lease("a", 10, LONG).await.unwrap().is_empty(), "nor is it given to its owner again");
+    assert!(queue.take_exhausted(10).await.unwrap().is_empty());
+    assert_eq!(queue.depth(None).await.unwrap(), 1);
+}
+
+/// An activation is accepted once.
+pub async fn a_call_is_accepted_once(queue: &dyn Queue) {
+    let once = call("guest", 1, 3);
+    let same = once.clone();
+    queue.enqueue(once.clone(), "a", LONG).await.unwrap();
+    let again =
+        queue.enqueue(QueuedCall { arguments: Bytes::from_static(b"{\"x\":1}"), ..once }, "b", LONG).await;
+    assert!(matches!(again, Err(StoreError::Conflict)));
+    assert!(matches!(queue.enqueue_due(same).await, Err(StoreError::Conflict)));
+    assert_eq!(queue.depth(None).await.unwrap(), 1);
+}
+
+/// 64 at a time, none is lost.
+pub async fn many_are_accepted_at_once(queue: &dyn Queue) {
+    let mut accepted = HashSet::new();
+    for round in 0..4 {
+        let calls: Vec<_> = (0..64).map(|number| call("guest", round * 64 + number, 3)).collect();
+        accepted.extend(calls.iter().map(|call| call.activation));
+        for outcome in join_all(calls.into_iter().map(|call| queue.enqueue(call, "a", LONG))).await {
+            outcome.unwrap();
+        }
+    }
+    assert_eq!(queue.depth(None).await.unwrap(), 256);
+    assert_eq!(queue.release_all_except("b").await.unwrap(), 256);
+    let leased = queue.lease("b", 1000, LONG).await.unwrap();
+    assert_eq!(ids(&leased).into_iter().collect::<HashSet<_>>(), accepted);
+}
+
+/// Of lessees that ask at the same time, no two get the same call, and together they get all.
+pub async fn a_lease_is_exclusive(queue: &dyn Queue) {
+    due(queue, (0..100).map(|number| call("guest", number, 3)).collect()).await;
+    let owners: Vec<_> = (0..8).map(|owner| format!("owner {owner}")).collect();
+    let lessees = owners.iter().map(|owner| async move {
+        let mut got = Vec::new();
+        loop {
+            let leased = queue.lease(owner, 3, LONG).await.unwrap();
+            assert!(leased.len() <= 3);
+            if leased.is_empty() {
+                return got;
+            }
+            got.extend(ids(&leased));
+        }
+    });
+    let got: Vec<_> = join_all(lessees).await.concat();
+    assert_eq!(got.len(), 100);
+    assert_eq!(got.into_iter().collect::<HashSet<_>>().len(), 100);
+}
+
+/// When a lease is over the call is due again, and an attempt that was begun is remembered.
+pub async fn an_expired_lease_is_given_again(queue: &dyn Queue) {
+    let lost = call("guest", 1, 3);
+    let before = Timestamp::now();
+    begun(queue, &lost, "a", OVER).await;
+    sleep(MOMENT).await;
+    let leased = lease_and_begin(queue, "b", OVER).await;
+    assert_eq!((&leased.call, leased.attempt), (&lost, 2));
+    assert_eq!(ends(&leased), ["lease expired"]);
+    assert!((before..=Timestamp::now()).contains(&leased.earlier[0].start), "when the attempt began");
+    sleep(MOMENT).await;
+    let leased = queue.lease("a", 10, LONG).await.unwrap();
+    assert_eq!((leased[0].attempt, ends(&leased[0])), (3, vec!["lease expired", "lease expired"]));
+}
+
+/// Waiting in a server's hands is no attempt, however often and however it ends.
+pub async fn a_lease_is_no_attempt(queue: &dyn Queue) {
+    let waiting = call("guest", 1, 1);
+    queue.enqueue(waiting.clone(), "life 0", LONG).await.unwrap();
+    for life in 1..=5 {
+        let owner = format!("life {life}");
+        assert_eq!(queue.release_all_except(&owner).await.unwrap(), 1);
+        let leased = queue.lease(&owner, 10, if life % 2 == 0 { OVER } else { LONG }).await.unwrap();
+        assert_eq!((ids(&leased), leased[0].attempt), (vec![waiting.activation], 1));
+        assert_eq!(ends(&leased[0]), [""; 0]);
+    }
+    queue.release_all_except("expires").await.unwrap();
+    for _ in 0..5 {
+        assert_eq!(queue.lease("expires", 10, OVER).await.unwrap().len(), 1);
+        sleep(MOMENT).await;
+    }
+    assert!(queue.take_exhausted(10).await.unwrap().is_empty());
+    let leased = lease_and_begin(queue, "last", LONG).await;
+    assert_eq!((leased.attempt, ends(&leased).len()), (1, 0));
+}
+
+/// An attempt is begun once, by whoever holds the call.
+pub async fn only_the_holder_begins_and_only_once(queue: &dyn Queue) {
+    let held = call("guest", 1, 3);
+    queue.enqueue(held.clone(), "a", LONG).await.unwrap();
+    assert!(!queue.begin("b", held.activation).await.unwrap());
+    assert!(!queue.begin("a", ActivationId::generate()).await.unwrap());
+    assert!(queue.begin("a", held.activation).await.unwrap());
+    assert!(!queue.begin("a", held.activation).await.unwrap());
+    queue.release_all_except("b").await.unwrap();
+    assert!(!queue.begin("a", held.activation).await.unwrap(), "it is due, and nobody's");
+    let leased = queue.lease("b", 10, LONG).await.unwrap();
+    assert_eq!((leased[0].attempt, ends(&leased[0])), (2, vec!["server restarted"]));
+    assert!(!queue.begin("a", held.activation).await.unwrap(), "it is another's");
+    // Many at a time, which share a commit.
+    let many: Vec<_> = (0..64).map(|number| call("guest", number, 1)).collect();
+    for call in &many {
+        queue.enqueue(call.clone(), "b", LONG).await.unwrap();
+    }
+    for outcome in join_all(many.iter().map(|call| queue.begin("b", call.activation))).await {
+        assert!(outcome.unwrap());
+    }
+    queue.release_all_except("c").await.unwrap();
+    assert_eq!(queue.take_exhausted(100).await.unwrap().len(), 64);
+}
+
+/// An attempt that was not made after all does not count, and the call is held as before.
+pub async fn an_attempt_is_taken_back(queue: &dyn Queue) {
+    let refused = call("guest", 1, 1);
+    queue.enqueue(refused.clone(), "a", LONG).await.unwrap();
+    for _ in 0..3 {
+        assert!(queue.begin("a", refused.activation).await.unwrap());
+        queue.unbegin("b", refused.activation).await.unwrap();
+        assert!(!queue.begin("a", refused.activation).await.unwrap(), "only its holder can");
+        queue.unbegin("a", refused.activation).await.unwrap();
+        queue.unbegin("a", refused.activation).await.unwrap();
+        assert!(queue.lease("b", 10, LONG).await.unwrap().is_empty(), "it is still leased");
+    }
+    queue.unbegin("a", ActivationId::generate()).await.unwrap();
+    queue.release_all_except("b").await.unwrap();
+    let leased = lease_and_begin(queue, "b", LONG).await;
+    assert_eq!((leased.attempt, leased.earlier.len()), (1, 0));
+    queue.release_all_except("c").await.unwrap();
+    assert_eq!(ends(&queue.take_exhausted(10).await.unwrap()[0]), ["server restarted"]);
+}
+
+/// An extended lease lasts, before the call is begun and after; one that another owner holds is not extended.
+pub async fn an_extended_lease_stays(queue: &dyn Queue) {
+    let (kept, runs, lost) = (call("guest", 1, 3), call("guest", 2, 3), call("guest", 3, 3));
+    let (kept_id, lost_id) = (kept.activation, lost.activation);
+    queue.enqueue(kept, "a", Duration::from_millis(200)).await.unwrap();
+    begun(queue, &runs, "a", Duration::from_millis(200)).await;
+    queue.enqueue(lost, "a", Duration::from_millis(200)).await.unwrap();
+    queue.extend("a", &[kept_id, ActivationId::generate(), runs.activation], LONG).await.unwrap();
+    queue.extend("b", &[lost_id], LONG).await.unwrap();
+    sleep(Duration::from_millis(220)).await;
+    assert_eq!(ids(&queue.lease("b", 10, LONG).await.unwrap()), [lost_id]);
+}
+
+/// A failed call comes again after its delay, with the reason.
+pub async fn a_failed_call_waits_for_its_delay(queue: &dyn Queue) {
+    let (soon, late) = (call("guest", 1, 3), call("guest", 2, 3));
+    let failed = Attempt { start: Timestamp::from_millis(77), ended_by: UNICODE.to_owned() };
+    let waits = call("guest", 3, 3);
+    for call in [&soon, &late] {
+        begun(queue, call, "a", LONG).await;
+    }
+    queue.enqueue(waits.clone(), "a", LONG).await.unwrap();
+    queue.retry(waits.activation, failed.clone(), OVER).await.unwrap();
+    queue.retry(soon.activation, failed.clone(), Duration::from_millis(50)).await.unwrap();
+    queue.retry(late.activation, failed.clone(), LONG).await.unwrap();
+    queue.retry(ActivationId::generate(), failed.clone(), OVER).await.unwrap();
+    assert!(queue.lease("a", 10, LONG).await.unwrap().is_empty(), "not before the delay");
+    sleep(Duration::from_millis(60)).await;
+    let leased = queue.lease("b", 10, LONG).await.unwrap();
+    assert_eq!(ids(&leased), [soon.activation]);
+    assert_eq!((leased[0].attempt, &leased[0].earlier), (2, &vec![failed]));
+    assert_eq!(queue.depth(None).await.unwrap(), 3, "a delayed call still counts");
+}
+
+/// A call whose last lease is over is handed out once, with all its attempts, and never run again.
+pub async fn an_exhausted_call_is_handed_out_once(queue: &dyn Queue) {
+    let lost = call("guest", 1, 2);
+    begun(queue, &lost, "a", OVER).await;
+    sleep(MOMENT).await;
+    assert!(queue.take_exhausted(10).await.unwrap().is_empty(), "it has one attempt left");
+    lease_and_begin(queue, "a", OVER).await;
+    sleep(MOMENT).await;
+    assert!(queue.lease("a", 10, LONG).await.unwrap().is_empty());
+    let exhausted = queue.take_exhausted(10).await.unwrap();
+    assert_eq!(exhausted.len(), 1);
+    assert_eq!((&exhausted[0].call, exhausted[0].attempt), (&lost, 2));
+    assert_eq!(ends(&exhausted[0]), ["lease expired", "lease expired"]);
+    assert!(queue.take_exhausted(10).await.unwrap().is_empty(), "once");
+    assert!(queue.lease("a", 10, LONG).await.unwrap().is_empty());
+    assert_eq!(queue.depth(None).await.unwrap(), 1, "until it is completed");
+    // Who took it died before it could record the failure.
+    queue.release_all_except("b").await.unwrap();
+    assert_eq!(ids(&queue.take_exhausted(10).await.unwrap()), [lost.activation]);
+    queue.complete(lost.activation).await.unwrap();
+    queue.release_all_except("c").await.unwrap();
+    assert!(queue.take_exhausted(10).await.unwrap().is_empty());
+    assert_eq!(queue.depth(None).await.unwrap(), 0);
+}
+
+/// Putting back the last attempt exhausts the call, at once.
+pub async fn a_failed_last_attempt_exhausts(queue: &dyn Queue) {
+    let mut expected = Vec::new();
+    for accepted in [3, 1, 2] {
+        let one = call("guest", accepted, 1);
+        begun(queue, &one, "a", LONG).await;
+        let failed = Attempt { start: Timestamp::from_millis(1), ended_by: "no memory".to_owned() };
+        queue.retry(one.activation, failed, LONG).await.unwrap();
+        expected.push((accepted, one.activation));
+    }
+    expected.sort();
+    assert!(queue.lease("a", 10, LONG).await.unwrap().is_empty());
+    let first = queue.take_exhausted(2).await.unwrap();
+    let rest = queue.take_exhausted(2).await.unwrap();
+    assert_eq!((first.len(), rest.len()), (2, 1));
+    let taken = [first, rest].concat();
+    assert_eq!(ids(&taken), expected.iter().map(|(_, id)| *id).collect::<Vec<_>>(), "the oldest first");
+    assert_eq!(ends(&taken[0]), ["no memory"]);
+}
+
+/// A new server takes over what the others have leased, and what they had begun counts.
+pub async fn a_restart_releases_the_others(queue: &dyn Queue) {
+    let (lost, last, own) = (call("guest", 1, 2), call("guest", 2, 1), call("guest", 3, 2));
+    for (call, owner) in [(&lost, "a"), (&last, "a"), (&own, "b")] {
+        begun(queue, call, owner, LONG).await;
+    }
+    assert_eq!(queue.release_all_except("b").await.unwrap(), 2);
+    assert_eq!(queue.release_all_except("b").await.unwrap(), 0);
+    let leased = queue.lease("b", 10, LONG).await.unwrap();
+    assert_eq!(ids(&leased), [lost.activation]);
+    assert_eq!((leased[0].attempt, ends(&leased[0])), (2, vec!["server restarted"]));
+    let exhausted = queue.take_exhausted(10).await.unwrap();
+    assert_eq!(ids(&exhausted), [last.activation]);
+    assert_eq!(ends(&exhausted[0]), ["server restarted"]);
+}
+
+/// Calls are leased in the order in which they were accepted, as many as asked for.
+pub async fn the_oldest_goes_first(queue: &dyn Queue) {
+    let mut calls: Vec<_> = [5, 1, 4, 2, 3].map(|accepted| call("guest", accepted, 9)).into();
+    due(queue, calls.clone()).await;
+    calls.sort_by_key(|call| call.accepted);
+    assert!(queue.lease("b", 0, LONG).await.unwrap().is_empty());
+    let mut leased = Vec::new();
+    for limit in [2, 1, 10] {
+        leased.extend(ids(&queue.lease("b", limit, LONG).await.unwrap()));
+    }
+    assert_eq!(leased, calls.iter().map(|call| call.activation).collect::<Vec<_>>());
+}
+
+/// A completed call is gone, whatever its state was.
+pub async fn a_completed_call_is_forgotten(queue: &dyn Queue) {
+    let running = call("guest", 1, 3);
+    let other = call("other", 2, 3);
+    let waiting = call("guest", 3, 3);
+    for call in [&running, &other, &waiting] {
+        begun(queue, call, "a", LONG).await;
+    }
+    let failed = Attempt { start: Timestamp::from_millis(1), ended_by: "failed".to_owned() };
+    queue.retry(waiting.activation, failed, OVER).await.unwrap();
+    assert_eq!(queue.depth(None).await.unwrap(), 3);
+    assert_eq!(queue.depth(Some(&namespace_name("guest"))).await.unwrap(), 2);
+    for id in [running.activation, waiting.activation, waiting.activation, ActivationId::generate()] {
+        queue.complete(id).await.unwrap();
+    }
+    assert_eq!(queue.depth(Some(&namespace_name("guest"))).await.unwrap(), 0);
+    assert_eq!(queue.depth(Some(&namespace_name("none"))).await.unwrap(), 0);
+    assert_eq!(queue.depth(None).await.unwrap(), 1);
+    queue.release_all_except("b").await.unwrap();
+    assert_eq!(ids(&queue.lease("b", 10, LONG).await.unwrap()), [other.activation]);
+}
+
+/// What was accepted is what is run, whatever it contains.
+pub async fn values_survive(queue: &dyn Queue) {
+    let mut large = call("R&D @x.y", 1, u32::MAX);
+    large.path = "R&D @x.y/my package/do it".parse().unwrap();
+    large.subject = UNICODE.to_owned();
+    large.transaction = UNICODE.to_owned();
+    large.arguments = Bytes::from((0..1 << 20).map(|at| at as u8).collect::<Vec<_>>());
+    let empty = QueuedCall { arguments: Bytes::new(), ..call("guest", 2, 2) };
+    due(queue, vec![large.clone(), empty.clone()]).await;
+    let leased = queue.lease("b", 10, LONG).await.unwrap();
+    let calls: Vec<_> = leased.into_iter().map(|leased| leased.call).collect();
+    assert!(calls == [large, empty]);
+}

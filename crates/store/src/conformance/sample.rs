@@ -1,0 +1,102 @@
+//! Values for the cases.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use flint_model::{
+    Activation, ActivationId, Digest, EntityName, Function, FunctionPath, KeyId, KeyRecord, LogLine,
+    LogStream, Namespace, NamespaceName, SecretHash, Timestamp,
+};
+use serde_json::json;
+use uuid::Uuid;
+
+use crate::QueuedCall;
+
+/// Long enough for no case to see its end.
+pub const LONG: Duration = Duration::from_secs(3600);
+
+/// Text that breaks what takes bytes for characters.
+pub const UNICODE: &str = "Grüße, 世界 \u{1F980} \u{0} \u{202E} \"'\\ ; DROP TABLE --";
+
+/// A namespace's name.
+pub fn namespace_name(name: &str) -> NamespaceName {
+    name.parse().unwrap()
+}
+
+/// A package's or function's name.
+pub fn entity_name(name: &str) -> EntityName {
+    name.parse().unwrap()
+}
+
+/// A path.
+pub fn path(text: &str) -> FunctionPath {
+    text.parse().unwrap()
+}
+
+/// A namespace.
+pub fn namespace(name: &str) -> Namespace {
+    let created = Timestamp::from_millis(1_700_000_000_000);
+    Namespace { name: namespace_name(name), limits: Default::default(), blocked: false, created }
+}
+
+/// A key of a namespace, made at `created`.
+pub fn key(namespace: &str, created: u64) -> KeyRecord {
+    KeyRecord {
+        id: KeyId(Uuid::new_v4()),
+        secret: SecretHash([7; 32]),
+        namespace: namespace_name(namespace),
+        subject: namespace.to_owned(),
+        created: Timestamp::from_millis(created),
+    }
+}
+
+/// A function, written at `updated`.
+pub fn function(at: &str, updated: u64) -> Function {
+    serde_json::from_value(json!({
+        "path": at, "version": "0.0.1", "revision": 0, "kind": "nodejs:20",
+        "code": {"digest": Digest::from_bytes([1; 32]), "size": 10, "format": "source"},
+        "contract": "handler", "network": "none", "updated": updated,
+        "strategy": {"isolation": "process", "start": "fork", "reuse": "never", "concurrency": 1},
+        "limits": flint_model::FunctionLimits::default(),
+    }))
+    .unwrap()
+}
+
+/// A call, accepted at `accepted`, that may have `max_attempts`.
+pub fn call(namespace: &str, accepted: u64, max_attempts: u32) -> QueuedCall {
+    QueuedCall {
+        activation: ActivationId::generate(),
+        namespace: namespace_name(namespace),
+        subject: namespace.to_owned(),
+        path: path(&format!("{namespace}/work")),
+        arguments: Bytes::from_static(b"{}"),
+        transaction: "transaction".to_owned(),
+        accepted: Timestamp::from_millis(accepted),
+        max_attempts,
+    }
+}
+
+/// The record of a call of `at`, started at `start`, with `lines` log lines.
+pub fn activation(namespace: &str, at: &str, start: u64, lines: usize) -> Activation {
+    let path = path(at);
+    let mut record: Activation = serde_json::from_value(json!({
+        "id": ActivationId::generate(), "namespace": namespace, "name": path.name, "path": path,
+        "version": "0.0.1", "kind": "nodejs:20", "subject": namespace, "start": start, "end": start + 5,
+        "duration_us": 5000, "wait_us": 100, "timeline": {"queued": 10, "placed": 20, "ran": 5020},
+        "response": {"status": "success", "result": {"answer": 42}, "size": 13},
+    }))
+    .unwrap();
+    record.logs = (0..lines)
+        .map(|line| LogLine {
+            time_us: start * 1000 + line as u64,
+            stream: if line % 2 == 0 { LogStream::Stdout } else { LogStream::Stderr },
+            text: format!("line {line}"),
+        })
+        .collect();
+    record
+}
+
+/// A record as text, to compare by.
+pub fn text_of(record: &Activation) -> String {
+    serde_json::to_string(record).unwrap()
+}

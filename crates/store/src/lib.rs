@@ -1,0 +1,22 @@
+//! What Flint keeps, as four contracts that every driver fulfils: [`Catalog`], [`ActivationLog`], [`Queue`] and [`Blobs`].
+//!
+//! The conformance suite in `conformance` (the feature of that name) is the definition of these contracts: a driver
+//! passes all of it. When a write is acknowledged is part of the contract, and stated on each method.
+
+#![forbid(unsafe_code)]
+
+mod activation_log;
+mod blobs;
+mod catalog;
+#[cfg(feature = "conformance")]
+pub mod conformance;
+mod error;
+mod page;
+mod queue;
+
+pub use activation_log::{ActivationLog, ActivationLogStats, ActivationQuery};
+pub use blobs::Blobs;
+pub use catalog::{Catalog, Expected};
+pub use error::StoreError;
+pub use page::Page;
+pub use queue::{LeasedCall, Queue, QueuedCall};

@@ -1,0 +1,103 @@
+//! Accepted asynchronous calls.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use flint_model::{ActivationId, Attempt, FunctionPath, NamespaceName, Timestamp};
+
+use crate::StoreError;
+
+/// A call that was accepted and must be run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueuedCall {
+    /// The activation it will become.
+    pub activation: ActivationId,
+    /// The invoking namespace.
+    pub namespace: NamespaceName,
+    /// On whose behalf.
+    pub subject: String,
+    /// What to call; resolved again when it runs.
+    pub path: FunctionPath,
+    /// The arguments as they came (a JSON object), before defaults are merged.
+    pub arguments: Bytes,
+    /// The request's transaction id.
+    pub transaction: String,
+    /// When it was accepted.
+    pub accepted: Timestamp,
+    /// How many attempts it may have in all.
+    pub max_attempts: u32,
+}
+
+/// A call that one server may run until its lease ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeasedCall {
+    /// The call.
+    pub call: QueuedCall,
+    /// The attempt that would begin next, from 1.
+    pub attempt: u32,
+    /// What became of the attempts that were begun before. One whose server vanished appears as `lease expired` or `server restarted`.
+    pub earlier: Vec<Attempt>,
+}
+
+/// Accepted asynchronous calls: each runs at least once, and never more often than its `max_attempts`.
+///
+/// A call is *due* (or will be after a delay), *leased* to a server, *begun* by that server, or *exhausted*. To be leased is to wait
+/// in a server's hands, and is no attempt however often it happens: an attempt counts from [`Self::begin`].
+///
+/// `owner` names one server's life: a server that restarts takes a new name.
+#[async_trait]
+pub trait Queue: Send + Sync {
+    /// Accepts a call and leases it to `owner` at once. Acknowledged when it is committed and fsynced; many at the same time
+    /// share a commit. [`StoreError::Conflict`] when the activation was accepted before.
+    async fn enqueue(&self, call: QueuedCall, owner: &str, lease: Duration) -> Result<(), StoreError>;
+
+    /// The same for a call that nobody holds: it is due at once.
+    async fn enqueue_due(&self, call: QueuedCall) -> Result<(), StoreError>;
+
+    /// Leases up to `limit` calls that are due, in the order in which they were accepted. A call with no attempts left is never
+    /// given here: see [`Self::take_exhausted`].
+    async fn lease(&self, owner: &str, limit: usize, lease: Duration) -> Result<Vec<LeasedCall>, StoreError>;
+
+    /// Counts an attempt, to be called right before it is made. Acknowledged when it is committed and fsynced; many at the same
+    /// time share a commit. `false`, and nothing is counted, when `owner` does not hold the call or has begun it already: then it
+    /// must not run it.
+    async fn begin(&self, owner: &str, activation: ActivationId) -> Result<bool, StoreError>;
+
+    /// The attempt that `owner` has begun was not made after all, and the function has seen nothing of it: it does not count, and the
+    /// call is leased as it was before. Need not be durable on return. A call that `owner` has not begun is left as it is.
+    async fn unbegin(&self, owner: &str, activation: ActivationId) -> Result<(), StoreError>;
+
+    /// Extends the leases of calls that still wait or run; those that `owner` does not hold are passed over.
+    async fn extend(
+        &self,
+        owner: &str,
+        activations: &[ActivationId],
+        lease: Duration,
+    ) -> Result<(), StoreError>;
+
+    /// The call is done and its record is appended: forget it. Takes effect only when every record appended to the
+    /// [`ActivationLog`](crate::ActivationLog) before is durable (or was shed), so that no crash loses both the call and its record. Need not be durable on return (a crash before the commit runs it again),
+    /// but later operations on the queue see it. An unknown call is no error.
+    async fn complete(&self, activation: ActivationId) -> Result<(), StoreError>;
+
+    /// The attempt failed: record why and make the call due again after `delay`, or exhausted when it was the last. A call that is not begun
+    /// is left as it is.
+    async fn retry(
+        &self,
+        activation: ActivationId,
+        failed: Attempt,
+        delay: Duration,
+    ) -> Result<(), StoreError>;
+
+    /// At start of a server, when it is known that `owner`s before it are gone: their leases end now, and the attempts that they had
+    /// begun. How many leases there were. Exhausted calls that were handed out and not completed will be handed out again.
+    async fn release_all_except(&self, owner: &str) -> Result<usize, StoreError>;
+
+    /// Calls that have had all their attempts without an end: given once each so that their failure can be recorded, then
+    /// [`Self::complete`]d by the caller. `attempt` is the last one, and `earlier` has them all, that one included.
+    async fn take_exhausted(&self, limit: usize) -> Result<Vec<LeasedCall>, StoreError>;
+
+    /// Calls waiting or running, of one namespace or of all.
+    async fn depth(&self, namespace: Option<&NamespaceName>) -> Result<usize, StoreError>;
+}

@@ -1,0 +1,56 @@
+//! The label sets of Flint's metrics.
+
+use prometheus_client::encoding::EncodeLabelSet;
+
+/// Of one function's activations.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct ActivationLabels {
+    pub(crate) namespace: String,
+    pub(crate) function: String,
+    pub(crate) status: &'static str,
+}
+
+/// Of one runtime's durations.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct KindLabels {
+    pub(crate) kind: String,
+}
+
+/// How calls met their instance.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct StartLabels {
+    pub(crate) kind: String,
+    pub(crate) start: &'static str,
+}
+
+/// Of refusals.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct ThrottleLabels {
+    pub(crate) namespace: String,
+    pub(crate) limit: &'static str,
+}
+
+/// Of HTTP answers.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct HttpLabels {
+    pub(crate) front: &'static str,
+    pub(crate) status: u16,
+}
+
+/// Of one state of instances.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct StateLabels {
+    pub(crate) state: &'static str,
+}
+
+/// Of one use of memory.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct MemoryLabels {
+    pub(crate) of: &'static str,
+}
+
+/// Of what the activation log could not keep.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct ShedLabels {
+    pub(crate) what: &'static str,
+}

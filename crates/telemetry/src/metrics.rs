@@ -1,0 +1,300 @@
+//! The registry.
+
+use std::{
+    collections::HashSet,
+    sync::{Mutex, PoisonError},
+};
+
+use prometheus_client::{
+    encoding::text::encode,
+    metrics::{
+        counter::{ConstCounter, Counter},
+        family::Family,
+        gauge::{ConstGauge, Gauge},
+        histogram::Histogram,
+    },
+    registry::{Registry, Unit},
+};
+
+use crate::{
+    FunctionMetrics, Samples, StartKind,
+    function_metrics::STATUSES,
+    labels::{
+        ActivationLabels, HttpLabels, KindLabels, MemoryLabels, ShedLabels, StartLabels, StateLabels,
+        ThrottleLabels,
+    },
+    process,
+};
+
+/// Bounds of the duration histograms, in seconds: half decades from 100 µs to 300 s.
+const SECONDS: [f64; 14] =
+    [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 60.0, 300.0];
+
+/// What is labelled how finely.
+#[derive(Clone, Copy, Debug)]
+pub struct MetricsConfig {
+    /// How many functions get a label of their own; the others are counted together as `other`. 0 = none.
+    pub max_functions: usize,
+}
+
+impl Default for MetricsConfig {
+    fn default() -> Self {
+        Self { max_functions: 500 }
+    }
+}
+
+/// Which limit refused a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ThrottledBy {
+    /// Calls per minute.
+    Rate,
+    /// Calls at once.
+    Concurrency,
+    /// Trigger firings per minute.
+    Fires,
+}
+
+impl ThrottledBy {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Rate => "rate",
+            Self::Concurrency => "concurrency",
+            Self::Fires => "fires",
+        }
+    }
+}
+
+/// Everything that Flint counts.
+#[derive(Debug)]
+pub struct Metrics {
+    config: MetricsConfig,
+    registry: Registry,
+    labelled: Mutex<HashSet<(String, String)>>,
+    activations: Family<ActivationLabels, Counter>,
+    starts: Family<StartLabels, Counter>,
+    wait: Family<KindLabels, Histogram, fn() -> Histogram>,
+    init: Family<KindLabels, Histogram, fn() -> Histogram>,
+    run: Family<KindLabels, Histogram, fn() -> Histogram>,
+    throttled: Family<ThrottleLabels, Counter>,
+    http: Family<HttpLabels, Counter>,
+    async_accepted: Counter,
+    async_retried: Counter,
+    async_exhausted: Counter,
+}
+
+fn durations() -> Family<KindLabels, Histogram, fn() -> Histogram> {
+    Family::new_with_constructor(|| Histogram::new(SECONDS))
+}
+
+impl Metrics {
+    /// An empty registry.
+    pub fn new(config: MetricsConfig) -> Self {
+        let mut metrics = Self {
+            config,
+            registry: Registry::with_prefix("flint"),
+            labelled: Mutex::default(),
+            activations: Family::default(),
+            starts: Family::default(),
+            wait: durations(),
+            init: durations(),
+            run: durations(),
+            throttled: Family::default(),
+            http: Family::default(),
+            async_accepted: Counter::default(),
+            async_retried: Counter::default(),
+            async_exhausted: Counter::default(),
+        };
+        let registry = &mut metrics.registry;
+        registry.register("activations", "Calls that are over", metrics.activations.clone());
+        registry.register("activation_starts", "How calls met their instance", metrics.starts.clone());
+        let mut seconds = |name, help, family: &Family<_, _, _>| {
+            registry.register_with_unit(name, help, Unit::Seconds, Family::clone(family));
+        };
+        seconds("activation_wait", "From arrival to initialisation or run", &metrics.wait);
+        seconds("activation_init", "Initialisation of cold instances", &metrics.init);
+        seconds("activation_run", "Run, initialisation left out", &metrics.run);
+        registry.register("throttled", "Calls refused by a namespace's limit", metrics.throttled.clone());
+        registry.register("http_requests", "HTTP requests answered", metrics.http.clone());
+        registry.register("async_accepted", "Asynchronous calls accepted", metrics.async_accepted.clone());
+        registry.register(
+            "async_retried",
+            "Attempts of asynchronous calls repeated",
+            metrics.async_retried.clone(),
+        );
+        registry.register("async_exhausted", "Asynchronous calls given up", metrics.async_exhausted.clone());
+        metrics
+    }
+
+    /// The counters of one function. Keep them: looking them up costs more than counting.
+    pub fn function(&self, namespace: &str, function: &str, kind: &str) -> FunctionMetrics {
+        let function = self.label(namespace, function);
+        let kind = || kind.to_owned();
+        let status =
+            |status| ActivationLabels { namespace: function.0.clone(), function: function.1.clone(), status };
+        let start = |start: StartKind| StartLabels { kind: kind(), start: start.as_str() };
+        FunctionMetrics {
+            by_status: STATUSES.map(|word| self.activations.get_or_create(&status(word)).clone()),
+            by_start: StartKind::ALL.map(|how| self.starts.get_or_create(&start(how)).clone()),
+            wait: self.wait.get_or_create(&KindLabels { kind: kind() }).clone(),
+            init: self.init.get_or_create(&KindLabels { kind: kind() }).clone(),
+            run: self.run.get_or_create(&KindLabels { kind: kind() }).clone(),
+        }
+    }
+
+    /// Beyond the configured number of functions, all others share one label, so that the registry stays bounded.
+    fn label(&self, namespace: &str, function: &str) -> (String, String) {
+        let name = (namespace.to_owned(), function.to_owned());
+        let mut labelled = self.labelled.lock().unwrap_or_else(PoisonError::into_inner);
+        if labelled.contains(&name) {
+            name
+        } else if labelled.len() < self.config.max_functions {
+            labelled.insert(name.clone());
+            name
+        } else {
+            ("other".to_owned(), "other".to_owned())
+        }
+    }
+
+    /// A call was refused by a limit of its namespace.
+    pub fn throttled(&self, namespace: &str, by: ThrottledBy) {
+        let labels = ThrottleLabels { namespace: self.label(namespace, "").0, limit: by.as_str() };
+        self.throttled.get_or_create(&labels).inc();
+    }
+
+    /// A front (`openwhisk`, `native`) answered a request.
+    pub fn http_request(&self, front: &'static str, status: u16) {
+        self.http.get_or_create(&HttpLabels { front, status }).inc();
+    }
+
+    /// An asynchronous call was accepted.
+    pub fn async_accepted(&self) {
+        self.async_accepted.inc();
+    }
+
+    /// An attempt of an asynchronous call failed and is repeated.
+    pub fn async_retried(&self) {
+        self.async_retried.inc();
+    }
+
+    /// An asynchronous call had all its attempts.
+    pub fn async_exhausted(&self) {
+        self.async_exhausted.inc();
+    }
+
+    /// Everything as OpenMetrics text (`application/openmetrics-text; version=1.0.0; charset=utf-8`).
+    pub fn render(&self, samples: &Samples) -> String {
+        let mut out = String::new();
+        // Writing to a string cannot fail.
+        let _ = encode(&mut out, &self.registry);
+        strip_eof(&mut out);
+        let mut rest = String::new();
+        let _ = encode(&mut rest, &sampled(samples));
+        out.push_str(&rest);
+        out
+    }
+}
+
+/// The text of two registries is one text with one end mark.
+fn strip_eof(text: &mut String) {
+    if let Some(without) = text.strip_suffix("# EOF\n") {
+        text.truncate(without.len());
+    }
+}
+
+/// A registry of what is so now.
+fn sampled(samples: &Samples) -> Registry {
+    let mut registry = Registry::with_prefix("flint");
+    let gauge = |value: u64| ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX));
+    registry.register(
+        "async_queue_depth",
+        "Asynchronous calls waiting or running",
+        gauge(samples.queue_depth),
+    );
+    registry.register("calls_in_flight", "Calls admitted and not over", gauge(samples.in_flight));
+    registry.register("calls_waiting", "Calls waiting for an instance", gauge(samples.waiting));
+
+    let instances = Family::<StateLabels, Gauge>::default();
+    for (state, count) in &samples.instances {
+        instances
+            .get_or_create(&StateLabels { state: state.as_str() })
+            .set(i64::try_from(*count).unwrap_or(i64::MAX));
+    }
+    registry.register("instances", "Instances by state", instances);
+
+    let memory = Family::<MemoryLabels, Gauge>::default();
+    let uses = [
+        ("instances", samples.memory_committed),
+        ("prewarmed", samples.memory_prewarmed),
+        ("budget", samples.memory_budget),
+    ];
+    for (of, bytes) in uses {
+        memory.get_or_create(&MemoryLabels { of }).set(i64::try_from(bytes).unwrap_or(i64::MAX));
+    }
+    registry.register_with_unit("memory", "Memory of functions", Unit::Bytes, memory);
+
+    let log = &samples.log;
+    registry.register("activation_records", "Activation records accepted", ConstCounter::new(log.appended));
+    registry.register(
+        "activation_records_expired",
+        "Records removed by retention",
+        ConstCounter::new(log.expired),
+    );
+    registry.register("activation_records_pending", "Records not yet written", gauge(log.pending));
+    let shed = Family::<ShedLabels, Counter>::default();
+    for (what, count) in [("logs", log.shed_logs), ("records", log.shed_records)] {
+        shed.get_or_create(&ShedLabels { what }).inc_by(count);
+    }
+    registry.register("activation_records_shed", "Detail that the activation log could not keep", shed);
+
+    if let Some(bytes) = process::resident_bytes() {
+        registry.register_with_unit(
+            "process_resident_memory",
+            "Flint's own memory",
+            Unit::Bytes,
+            gauge(bytes),
+        );
+    }
+    if let Some(count) = process::open_files() {
+        registry.register("process_open_files", "Flint's own file descriptors", gauge(count));
+    }
+    registry
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{Finished, InstanceState};
+
+    #[test]
+    fn calls_are_counted_by_function_and_the_number_of_labels_is_bounded() {
+        let metrics = Metrics::new(MetricsConfig { max_functions: 1 });
+        let call = Finished {
+            status: 0,
+            wait: Duration::from_micros(50),
+            init: Some(Duration::from_millis(20)),
+            run: Duration::from_millis(1),
+            start: Some(StartKind::Cold),
+        };
+        for name in ["one", "two", "three"] {
+            metrics.function("guest", name, "nodejs:20").finished(&call);
+        }
+        metrics.throttled("guest", ThrottledBy::Rate);
+        metrics.http_request("openwhisk", 202);
+        let text =
+            metrics.render(&Samples { instances: vec![(InstanceState::Idle, 3)], ..Samples::default() });
+        for line in [
+            r#"flint_activations_total{namespace="guest",function="one",status="success"} 1"#,
+            r#"flint_activations_total{namespace="other",function="other",status="success"} 2"#,
+            r#"flint_activation_starts_total{kind="nodejs:20",start="cold"} 3"#,
+            r#"flint_http_requests_total{front="openwhisk",status="202"} 1"#,
+            r#"flint_instances{state="idle"} 3"#,
+            r#"flint_activation_init_seconds_count{kind="nodejs:20"} 3"#,
+        ] {
+            assert!(text.contains(line), "{line} is missing in\n{text}");
+        }
+        assert_eq!(text.matches("# EOF").count(), 1);
+        assert!(text.ends_with("# EOF\n"));
+    }
+}

@@ -1,0 +1,64 @@
+//! What is not counted as it happens but looked up when the metrics are read.
+
+/// A state of instances.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum InstanceState {
+    /// Coming up.
+    Starting,
+    /// Serving a call.
+    Busy,
+    /// Waiting for a call.
+    Idle,
+    /// Waiting without the processor.
+    Paused,
+    /// A runtime without a function.
+    Prewarmed,
+}
+
+impl InstanceState {
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Busy => "busy",
+            Self::Idle => "idle",
+            Self::Paused => "paused",
+            Self::Prewarmed => "prewarmed",
+        }
+    }
+}
+
+/// The activation log's own counters.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LogSamples {
+    /// Records accepted.
+    pub appended: u64,
+    /// Records kept without their log lines.
+    pub shed_logs: u64,
+    /// Records not kept.
+    pub shed_records: u64,
+    /// Records accepted and not yet written.
+    pub pending: u64,
+    /// Records removed by retention.
+    pub expired: u64,
+}
+
+/// What is so at this moment.
+#[derive(Clone, Debug, Default)]
+pub struct Samples {
+    /// Calls admitted and not over.
+    pub in_flight: u64,
+    /// Accepted asynchronous calls waiting or running.
+    pub queue_depth: u64,
+    /// Calls waiting for an instance.
+    pub waiting: u64,
+    /// Instances by state.
+    pub instances: Vec<(InstanceState, u64)>,
+    /// Memory promised to instances, in bytes.
+    pub memory_committed: u64,
+    /// Memory of runtimes without a function, in bytes.
+    pub memory_prewarmed: u64,
+    /// The most memory that instances may have together, in bytes.
+    pub memory_budget: u64,
+    /// The activation log.
+    pub log: LogSamples,
+}

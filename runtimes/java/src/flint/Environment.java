@@ -1,0 +1,68 @@
+package flint;
+
+import java.lang.reflect.Field;
+import java.nio.charset.StandardCharsets;
+import java.util.Map;
+
+/**
+ * The environment variables of the OpenWhisk contract. Java's own view of the environment is read-only; the map below it is
+ * changed, so {@code System.getenv} and child processes see the variables. Needs {@code --add-opens java.base/java.util=ALL-UNNAMED}.
+ */
+final class Environment {
+    private static final String[][] PER_CALL = {
+        {"activation", "__OW_ACTIVATION_ID"},
+        {"deadline", "__OW_DEADLINE"},
+        {"transaction", "__OW_TRANSACTION_ID"},
+        {"apiKey", "__OW_API_KEY"},
+        {"apiHost", "__OW_API_HOST"},
+    };
+
+    private final Map<String, String> variables;
+
+    @SuppressWarnings("unchecked")
+    Environment() throws ReflectiveOperationException {
+        Map<String, String> readOnly = System.getenv();
+        Field below = readOnly.getClass().getDeclaredField("m");
+        below.setAccessible(true);
+        variables = (Map<String, String>) below.get(readOnly);
+    }
+
+    /** Sets what INIT brings, before user code is loaded. */
+    void setInitial(Map<String, Object> init) throws JsonException {
+        Object env = init.get("env");
+        if (env instanceof Map) {
+            for (Map.Entry<?, ?> entry : ((Map<?, ?>) env).entrySet()) {
+                set((String) entry.getKey(), entry.getValue() == null ? "" : entry.getValue());
+            }
+        }
+        set("__OW_NAMESPACE", init.get("namespace"));
+        if (init.get("name") != null) {
+            set("__OW_ACTION_NAME", "/" + init.get("namespace") + "/" + init.get("name"));
+        }
+        set("__OW_ACTION_VERSION", init.get("version"));
+    }
+
+    void remove(String name) {
+        variables.remove(name);
+    }
+
+    /** Sets the variables that differ from call to call. */
+    void setPerCall(Map<String, Object> head) throws JsonException {
+        for (String[] pair : PER_CALL) {
+            Object value = head.get(pair[0]);
+            if (value == null) {
+                variables.remove(pair[1]);
+            } else {
+                set(pair[1], value);
+            }
+        }
+    }
+
+    private void set(String name, Object value) throws JsonException {
+        if (value instanceof String) {
+            variables.put(name, (String) value);
+        } else if (value != null) {
+            variables.put(name, new String(JsonWriter.write(value), StandardCharsets.UTF_8));
+        }
+    }
+}

@@ -1,0 +1,36 @@
+package flint;
+
+import java.lang.reflect.InvocationTargetException;
+
+/**
+ * The signature of OpenWhisk's Java actions, {@code JsonObject main(JsonObject)}. Gson comes with the user's code, so it is
+ * reached by reflection; values cross as JSON text.
+ */
+final class Gson {
+    private static final String PACKAGE = "com.google.gson.";
+
+    private Gson() {
+    }
+
+    static boolean isJson(Class<?> type) {
+        String name = type.getName();
+        return name.startsWith(PACKAGE)
+            && (name.equals(PACKAGE + "JsonObject") || name.equals(PACKAGE + "JsonArray") || name.equals(PACKAGE + "JsonElement"));
+    }
+
+    /** The JSON text as an instance of Gson's {@code type}. */
+    static Object parse(Class<?> type, String json) throws ReflectiveOperationException, JsonException {
+        Class<?> parser = Class.forName(PACKAGE + "JsonParser", true, type.getClassLoader());
+        Object value;
+        try {
+            // The static parseString came with Gson 2.8.6; this one is in every version.
+            value = parser.getMethod("parse", String.class).invoke(parser.getConstructor().newInstance(), json);
+        } catch (InvocationTargetException error) {
+            throw new JsonException(String.valueOf(error.getCause()));
+        }
+        if (!type.isInstance(value)) {
+            throw new JsonException("the parameters are not a " + type.getSimpleName());
+        }
+        return value;
+    }
+}

@@ -1,0 +1,12 @@
+package flint;
+
+/** The peer broke the link protocol. */
+final class ProtocolException extends Exception {
+    /** The class of the error: length, kind, reserved, truncated, json or order. */
+    final String code;
+
+    ProtocolException(String code, String message) {
+        super(message);
+        this.code = code;
+    }
+}

@@ -1,0 +1,73 @@
+package flint;
+
+import java.nio.file.Path;
+import java.util.List;
+
+/** What a function may take and return. */
+final class CallTest {
+    private CallTest() {
+    }
+
+    /** Answers of calls of {@code main}, whose declaration and body are given, behind READY. */
+    private static List<String> calls(String declaration, String body, String... params) throws Exception {
+        Path classes = Fixture.classes("F", "import java.util.*;\nimport java.io.*;\npublic class F { public static " + declaration + " throws Exception { " + body + " } }");
+        List<String> answers = Fixture.run(classes, "F", params).answers;
+        return answers.subList(1, answers.size());
+    }
+
+    private static void gives(String body, String answer) throws Exception {
+        Tests.equal(calls("Object main(Map<String, Object> p)", body, "{}").get(0), Frame.RESULT + " " + answer);
+    }
+
+    private static void refused(String body, String message) throws Exception {
+        Tests.equal(calls("Object main(Map<String, Object> p)", body, "{}").get(0), Frame.ERROR + " {\"kind\":\"developer\",\"message\":\"" + message + "\"}");
+    }
+
+    static void testResults() throws Exception {
+        gives("return p;", "{}");
+        gives("return List.of(1, \"two\");", "[1,\"two\"]");
+        gives("return new String[] {\"a\"};", "[\"a\"]");
+        gives("return Set.of(1);", "[1]");
+        gives("return \"bytes\".getBytes();", "bytes");
+        gives("return flint.Response.of(\"text\", \"text/plain\");", "text");
+        gives("p.put(\"mutable\", true); return p;", "{\"mutable\":true}");
+    }
+
+    static void testRefusedResults() throws Exception {
+        String text = "The action did not return a dictionary or array. ";
+        refused("return null;", text + "It returned null.");
+        refused("return 5;", text + "It returned a value of class java.lang.Integer.");
+        refused("return Map.of(\"a\", new Object());", text + "It cannot be written as JSON: a value of class java.lang.Object has no JSON form.");
+        refused("throw new IllegalStateException(\"no\");", "An error has occurred (see logs for details): java.lang.IllegalStateException: no");
+        refused("throw new StackOverflowError();", "An error has occurred (see logs for details): java.lang.StackOverflowError");
+    }
+
+    static void testStreams() throws Exception {
+        Tests.equal(calls("InputStream main(Map<String, Object> p)", "return new ByteArrayInputStream(\"bytes\".getBytes());", "{}"),
+            List.of(Frame.RESULT + " ", Frame.BODY + " bytes", Frame.END + " "));
+    }
+
+    static void testParameters() throws Exception {
+        Tests.equal(calls("Object main(List<Object> p)", "return p;", "[1]"), List.of(Frame.RESULT + " [1]"));
+        Tests.contains(calls("Object main(Map<String, Object> p)", "return p;", "[1]").get(0), "the parameters are not a Map");
+    }
+
+    static void testStackTraceGoesToStderr() throws Exception {
+        Path classes = Fixture.classes("F", "import java.util.*;\npublic class F {\n  public static Object main(Map<String, Object> p) {\n    throw new IllegalStateException(\"no\");\n  }\n}");
+        Tests.contains(Fixture.run(classes, "F", "{}").stderr, "at F.main(F.java:4)");
+    }
+
+    /** Gson itself is not needed for the test: the shim knows it by its names only. */
+    static void testGsonSignature() throws Exception {
+        Path classes = Fixture.classes(
+            "com/google/gson/JsonElement", "package com.google.gson; public class JsonElement { String text; public String toString() { return text; } }",
+            "com/google/gson/JsonObject", "package com.google.gson; public class JsonObject extends JsonElement { }",
+            "com/google/gson/JsonParser", "package com.google.gson; public class JsonParser { public JsonElement parse(String text) {"
+                + " JsonElement e = text.startsWith(\"{\") ? new JsonObject() : new JsonElement(); e.text = text; return e; } }",
+            "G", "import com.google.gson.JsonObject; public class G { public static JsonObject main(JsonObject p) { return p; } }");
+        List<String> answers = Fixture.run(classes, "G", "{\"a\": [1]}", "[]", "").answers;
+        Tests.equal(answers.get(1), Frame.RESULT + " {\"a\": [1]}");
+        Tests.contains(answers.get(2), "the parameters are not a JsonObject");
+        Tests.equal(answers.get(3), Frame.RESULT + " {}");
+    }
+}

@@ -1,0 +1,244 @@
+'use strict';
+
+const { Kind, ProtocolError, parseObject, splitHead, uint32 } = require('./frame');
+const { Call } = require('./call');
+const { CallEnvironment, setInitial } = require('./environment');
+const { Context } = require('./context');
+const { Link } = require('./link');
+const { load, userStack } = require('./load');
+const { parameters } = require('./request');
+const { ResultError, isBinary, sendBinary, sendJson, toJson } = require('./response');
+const stdio = require('./stdio');
+
+const { stringify } = JSON;
+const EXIT_FAILED = 1;
+const EXIT_PROTOCOL = 3;
+const MAX_MESSAGE = 64 * 1024;
+
+/**
+ * A function instance: everything the process knows is here. It waits (HELLO sent), loads (INIT came),
+ * is ready, and serves calls; several may run at once on the event loop.
+ */
+class Instance {
+  constructor(fd) {
+    this.state = 'waiting';
+    this.init = null;
+    this.entry = null;
+    this.calls = new Map();
+    this.environment = new CallEnvironment();
+    this.link = new Link(fd, {
+      onFrame: this.onFrame.bind(this),
+      onClosed: () => process.exit(0),
+      onBroken: (error) => this.abandon(error),
+    });
+  }
+
+  start() {
+    process.on('uncaughtException', (error) => this.onUncaught(error));
+    this.link.sendJson(Kind.HELLO, 0, { protocol: 1, runtime: 'nodejs', version: process.versions.node });
+  }
+
+  onFrame(kind, fin, id, buffer, start, end, owned) {
+    switch (kind) {
+      case Kind.INVOKE: return this.onInvoke(fin, id, buffer, start, end, owned);
+      case Kind.BODY: return this.onBody(fin, id, buffer, start, end, owned);
+      case Kind.END: return this.onEnd(id);
+      case Kind.ACK: return this.onAck(id, buffer, start, end);
+      case Kind.ERROR: return this.onGone(id);
+      case Kind.INIT: return this.onInit(parseObject(buffer, start, end));
+      default: throw new ProtocolError('order', `a frame of kind ${kind} is not for this shim`);
+    }
+  }
+
+  // --- loading
+
+  onInit(init) {
+    if (this.state !== 'waiting') throw new ProtocolError('order', 'Cannot initialize the action more than once.');
+    this.state = 'loading';
+    this.init = init;
+    setInitial(init);
+    try {
+      const loaded = load(init.code, init.main || 'main');
+      if (typeof loaded.then === 'function') loaded.then((late) => this.onLoaded(late), (error) => this.onLoadFailed(error));
+      else this.onLoaded(loaded);
+    } catch (error) {
+      this.onLoadFailed(error);
+    }
+  }
+
+  onLoaded({ entry }) {
+    this.entry = entry;
+    this.state = 'ready';
+    this.link.sendJson(Kind.READY, 0, {});
+  }
+
+  onLoadFailed(error) {
+    stdio.printError(error);
+    this.sendError(0, 'developer', `Initialization has failed due to: ${userStack(error)}`);
+    process.exit(EXIT_FAILED);
+  }
+
+  // --- receiving a call
+
+  onInvoke(fin, id, buffer, start, end, owned) {
+    if (this.state !== 'ready') throw new ProtocolError('order', 'INVOKE before READY');
+    if (id === 0 || this.calls.has(id)) throw new ProtocolError('order', `INVOKE for call ${id}, which is not a new call`);
+    const { head, bodyStart } = splitHead(buffer, start, end);
+    const call = new Call(id, head === null ? {} : head);
+    this.calls.set(id, call);
+    if (fin) {
+      this.run(call, buffer, bodyStart, end, owned);
+    } else {
+      const first = buffer.subarray(bodyStart, end);
+      call.receive(this.link, owned ? first : Buffer.from(first));
+    }
+  }
+
+  onBody(fin, id, buffer, start, end, owned) {
+    const call = this.calls.get(id);
+    if (call === undefined || call.running) throw new ProtocolError('order', `BODY for call ${id}, which has no open body`);
+    const piece = buffer.subarray(start, end);
+    call.receive(this.link, owned ? piece : Buffer.from(piece));
+    if (fin) this.runAssembled(call);
+  }
+
+  onEnd(id) {
+    const call = this.calls.get(id);
+    if (call === undefined || call.running) throw new ProtocolError('order', `END for call ${id}, which has no open body`);
+    this.runAssembled(call);
+  }
+
+  onAck(id, buffer, start, end) {
+    if (end - start !== 4) throw new ProtocolError('order', 'an ACK has four bytes');
+    const call = this.calls.get(id);
+    if (call !== undefined) call.onAck(uint32(buffer, start)); // an ended call's last ACK may still be on its way
+  }
+
+  onGone(id) {
+    const call = this.calls.get(id);
+    if (call === undefined) return;
+    if (call.running) call.cancel();
+    else this.calls.delete(id);
+  }
+
+  // --- running it
+
+  runAssembled(call) {
+    const body = call.takeBody();
+    this.run(call, body, 0, body.length, true);
+  }
+
+  run(call, buffer, start, end, owned) {
+    call.running = true;
+    const params = parameters(call.head, buffer, start, end, owned);
+    this.environment.apply(call.head);
+    let result;
+    try {
+      result = this.entry(params, new Context(this.init, call.head));
+    } catch (error) {
+      stdio.printError(error);
+      this.fail(call, `An error has occurred: ${describe(error)}`);
+      return;
+    }
+    if (result !== null && typeof result === 'object' && typeof result.then === 'function') {
+      Promise.resolve(result).then((value) => this.answer(call, value), (reason) => this.reject(call, reason));
+    } else {
+      this.answer(call, result);
+    }
+  }
+
+  /** A promise that rejects is an application error: a result with the key `error`. */
+  reject(call, reason) {
+    let error = reason;
+    if (reason instanceof Error) {
+      stdio.printError(reason);
+      error = reason.message;
+    } else if (!reason) {
+      error = {};
+    }
+    let text;
+    try {
+      text = stringify({ error });
+    } catch {
+      text = stringify({ error: describe(reason) });
+    }
+    this.afterFlush(call, () => sendJson(this.link, call, text));
+  }
+
+  answer(call, result) {
+    let text;
+    if (!isBinary(result)) {
+      try {
+        text = toJson(result);
+      } catch (error) {
+        this.fail(call, error.message);
+        return;
+      }
+      this.afterFlush(call, () => sendJson(this.link, call, text));
+    } else {
+      this.afterFlush(call, () => sendBinary(this.link, call, result));
+    }
+  }
+
+  /** Sends with `send` when the call's output is in the pipes; a promise it returns is a body to be ended. */
+  afterFlush(call, send) {
+    if (!stdio.isFlushed()) {
+      stdio.flush().then(() => this.finish(call, send));
+    } else {
+      this.finish(call, send);
+    }
+  }
+
+  finish(call, send) {
+    const streaming = send();
+    if (streaming === undefined) {
+      this.calls.delete(call.id);
+      return;
+    }
+    streaming.then(() => stdio.flush()).then(() => {
+      this.calls.delete(call.id);
+      this.link.send(Kind.END, false, call.id);
+    }, (error) => {
+      if (!(error instanceof ResultError)) stdio.printError(error);
+      this.fail(call, error instanceof ResultError ? error.message : `An error has occurred: ${describe(error)}`);
+    });
+  }
+
+  fail(call, message) {
+    this.calls.delete(call.id);
+    if (stdio.isFlushed()) this.sendError(call.id, 'developer', message);
+    else stdio.flush().then(() => this.sendError(call.id, 'developer', message));
+  }
+
+  // --- ending
+
+  sendError(id, kind, message) {
+    this.link.sendJson(Kind.ERROR, id, { kind, message: message.slice(0, MAX_MESSAGE) });
+  }
+
+  /** An error that no promise of a call carries: the process is not to be trusted any more. */
+  onUncaught(error) {
+    if (process.listenerCount('uncaughtException') > 1) return; // user code handles it
+    stdio.printError(error);
+    const message = `An error has occurred outside of the handler: ${describe(error)}`;
+    if (this.calls.size === 0) this.sendError(0, 'developer', message);
+    for (const id of this.calls.keys()) this.sendError(id, 'developer', message);
+    process.exit(EXIT_FAILED);
+  }
+
+  abandon(error) {
+    stdio.print(`flint: protocol error: ${error.message}`);
+    this.sendError(0, 'protocol', error.message);
+    process.exit(EXIT_PROTOCOL);
+  }
+}
+
+function describe(error) {
+  try {
+    return String(error);
+  } catch {
+    return 'an error that cannot be printed';
+  }
+}
+
+module.exports = { Instance };

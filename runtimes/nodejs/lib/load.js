@@ -1,0 +1,179 @@
+'use strict';
+// Finds, evaluates and looks into the user's code.
+
+const fs = require('fs');
+const Module = require('module');
+const path = require('path');
+const vm = require('vm');
+const { pathToFileURL } = require('url');
+
+const EXTENSIONS = ['', '.js', '.cjs', '.mjs', '/index.js'];
+const ENTRY_FILES = ['index.js', 'index.mjs', 'index.cjs', 'main.js', 'main.mjs'];
+const ESM_SYNTAX = /Cannot use import statement|Unexpected token 'export'|Cannot use 'import\.meta'|await is only valid/;
+const LOCAL = 'flint:local';
+
+/**
+ * Loads the function and returns `{ entry }`. The result is a promise only for ES modules,
+ * so that CommonJS code is ready without a turn of the event loop.
+ */
+function load(code, main = 'main') {
+  if (typeof code !== 'string' || code === '') throw new Error('Missing main/no code to execute.');
+  const { file, name } = locate(code, main);
+  process.chdir(path.dirname(file));
+  if (isModuleFile(file)) return pickLater(import(pathToFileURL(file)), file, name);
+  const source = fs.readFileSync(file, 'utf8').replace(/^\uFEFF/, '');
+  if (usesModuleSyntax(source)) return pickLater(importUnmarked(file), file, name);
+  const { exports, local } = evaluate(file, source, name);
+  return { entry: pick(exports, local, name) };
+}
+
+function pickLater(imported, file, name) {
+  return imported.then((exports) => ({ entry: pick(exports, undefined, name) }), (error) => {
+    throw locateSyntaxError(error, file);
+  });
+}
+
+/** The syntax error of an ES module does not say where it is; Node says it when asked to check the file. */
+function locateSyntaxError(error, file) {
+  if (!(error instanceof SyntaxError)) return error;
+  const { spawnSync } = require('child_process'); // costs milliseconds that a good start does not pay
+  const { stderr } = spawnSync(process.execPath, ['--check', file], { encoding: 'utf8', timeout: 5000 });
+  if (stderr && stderr.includes('SyntaxError')) error.stack = stderr.trim();
+  return error;
+}
+
+/** Which file, and which name in it: for a directory `main` may be `file.function`. */
+function locate(code, main) {
+  if (!fs.existsSync(code)) throw new Error(`The code ${code} does not exist.`);
+  if (!fs.statSync(code).isDirectory()) return { file: code, name: main };
+  const dot = main.lastIndexOf('.');
+  if (dot > 0) {
+    const file = firstFile(EXTENSIONS.map((extension) => path.join(code, main.slice(0, dot) + extension)));
+    if (file !== undefined) return { file, name: main.slice(dot + 1) };
+  }
+  const manifest = readManifest(code);
+  if (manifest && typeof manifest.main === 'string') {
+    const file = firstFile(EXTENSIONS.map((extension) => path.join(code, manifest.main + extension)));
+    if (file !== undefined) return { file, name: main };
+  }
+  const file = firstFile(ENTRY_FILES.map((name) => path.join(code, name)));
+  if (file === undefined) throw new Error('A function in a directory needs a package.json with "main", or an index.js.');
+  return { file, name: main };
+}
+
+function firstFile(candidates) {
+  return candidates.find((candidate) => fs.statSync(candidate, { throwIfNoEntry: false })?.isFile());
+}
+
+function readManifest(directory) {
+  try {
+    return JSON.parse(fs.readFileSync(path.join(directory, 'package.json'), 'utf8'));
+  } catch (error) {
+    if (error.code === 'ENOENT' || error.code === 'ENOTDIR') return undefined;
+    throw new Error(`${path.join(directory, 'package.json')}: ${error.message}`);
+  }
+}
+
+/** Whether Node itself takes the file for an ES module. */
+function isModuleFile(file) {
+  const extension = path.extname(file);
+  if (extension === '.mjs') return true;
+  if (extension === '.cjs') return false;
+  for (let directory = path.dirname(file); ; directory = path.dirname(directory)) {
+    const manifest = readManifest(directory);
+    if (manifest) return manifest.type === 'module';
+    if (directory === path.dirname(directory)) return false;
+  }
+}
+
+/**
+ * Evaluates a CommonJS file. As in OpenWhisk the entry need not be exported: a line after the source
+ * hands out the top-level binding of that name, so the line numbers of the source stay right.
+ */
+function evaluate(file, source, name) {
+  const handOut = /^[\p{ID_Start}$_][\p{ID_Continue}$]*$/u.test(name)
+    ? `\n;module[${JSON.stringify(LOCAL)}] = typeof ${name} === "undefined" ? undefined : ${name};`
+    : '';
+  const module = new Module(file, null);
+  module.filename = file;
+  module.paths = Module._nodeModulePaths(path.dirname(file));
+  Module.createRequire(file).cache[file] = module;
+  // Where it takes a third parameter, it would otherwise load what looks like an ES module with require().
+  const format = Module.prototype._compile.length > 2 ? ['commonjs'] : [];
+  module._compile(source + handOut, file, ...format);
+  module.loaded = true;
+  return { exports: module.exports, local: module[LOCAL] };
+}
+
+/**
+ * Whether CommonJS cannot be what the source is. Compiled twice only when a line looks like it:
+ * Node would print a warning about a source that it cannot compile.
+ */
+function usesModuleSyntax(source) {
+  if (!/^\s*(?:import\b(?!\s*\()|export\b)|\bimport\.meta\b|^\s*(?:const .*)?\bawait\b/m.test(source)) return false;
+  try {
+    vm.compileFunction(source, ['exports', 'require', 'module', '__filename', '__dirname']);
+    return false;
+  } catch (error) {
+    return error instanceof SyntaxError && ESM_SYNTAX.test(error.message);
+  }
+}
+
+/** Imports a `.js` file that uses ES module syntax though nothing marks it as one. */
+function importUnmarked(file) {
+  const [major, minor] = process.versions.node.split('.').map(Number);
+  const detects = major > 22 || (major === 22 && minor >= 7) || (major === 20 && minor >= 19);
+  return detects || Module.register === undefined ? import(pathToFileURL(file)) : importMarked(file);
+}
+
+/** Imports a file as an ES module whatever its name, through a loader hook (Node ≥ 18.19). */
+function importMarked(file) {
+  const url = pathToFileURL(file).href;
+  const hook = `export async function load(url, context, next) {
+    if (url !== ${JSON.stringify(`${url}?module`)}) return next(url, context);
+    const { readFile } = await import('node:fs/promises');
+    return { format: 'module', shortCircuit: true, source: await readFile(new URL(url)) };
+  }`;
+  Module.register(`data:text/javascript,${encodeURIComponent(hook)}`);
+  return import(`${url}?module`);
+}
+
+/** Picks the entry function out of what the code exports or, in a plain source, defines. */
+function pick(exports, local, name) {
+  const owners = [exports, exports && exports.default, exports && exports.default && exports.default.default];
+  for (const owner of owners) {
+    const found = follow(owner, name);
+    if (found !== undefined) return found;
+  }
+  if (typeof local === 'function') return local;
+  if (name === 'main' || name === 'handler' || name === 'default') {
+    for (const owner of owners) if (typeof owner === 'function') return owner;
+    for (const owner of owners) {
+      const found = follow(owner, name === 'main' ? 'handler' : 'main');
+      if (found !== undefined) return found;
+    }
+  }
+  const names = exports === null || typeof exports !== 'object' ? [] : Object.keys(exports);
+  throw new Error(`Action entrypoint '${name}' is not a function. ${names.length === 0 ? 'Nothing is exported.' : `Exported: ${names.join(', ')}.`}`);
+}
+
+/** `a.b.c` below `owner` when it is a function, bound to what it hangs on. */
+function follow(owner, name) {
+  let parent;
+  let value = owner;
+  for (const part of name.split('.')) {
+    if (value === null || value === undefined) return undefined;
+    parent = value;
+    value = value[part];
+  }
+  return typeof value === 'function' ? value.bind(parent) : undefined;
+}
+
+/** The stack of an error without the shim's and Node's own frames. */
+function userStack(error) {
+  const stack = error && error.stack ? String(error.stack) : String(error);
+  const shim = path.join(__dirname, '..');
+  return stack.split('\n').filter((line) => !/^\s+at /.test(line) || !(line.includes(shim) || line.includes('node:'))).join('\n');
+}
+
+module.exports = { importMarked, load, userStack };

@@ -1,0 +1,116 @@
+'use strict';
+// What a handler may return, and how it goes over the link.
+
+const { Kind, HEADER_LENGTH, MAX_PAYLOAD, writeHeader } = require('./frame');
+
+const WINDOW = 1024 * 1024;
+const PIECE = 128 * 1024;
+const BINARY = [['content-type', 'application/octet-stream']];
+const NOT_JSON = 'The action did not return a dictionary or array.';
+
+const { stringify } = JSON;
+const scratch = Buffer.allocUnsafeSlow(64 * 1024);
+
+/** The handler's result cannot be sent; the message is for the developer. */
+class ResultError extends Error {}
+
+/** The JSON text of a result, which must be an object or an array. */
+function toJson(result) {
+  if (result === undefined) return '{}';
+  let text;
+  try {
+    text = stringify(result);
+  } catch (error) {
+    throw new ResultError(`${NOT_JSON} It cannot be written as JSON: ${error.message}`);
+  }
+  if (text === undefined || (text[0] !== '{' && text[0] !== '[')) {
+    const type = result === null ? 'null' : typeof result === 'object' ? result.constructor?.name : typeof result;
+    throw new ResultError(`${NOT_JSON} It returned a value of type ${type}.`);
+  }
+  return text;
+}
+
+/** Whether the result goes out as bytes instead of JSON. */
+function isBinary(result) {
+  if (result === null || typeof result !== 'object') return false;
+  const prototype = Object.getPrototypeOf(result);
+  if (prototype === Object.prototype || prototype === Array.prototype) return Symbol.asyncIterator in result;
+  return ArrayBuffer.isView(result) || result instanceof ArrayBuffer || isResponse(result) || isStream(result);
+}
+
+function isResponse(result) {
+  return typeof Response === 'function' && result instanceof Response;
+}
+
+function isStream(result) {
+  return Symbol.asyncIterator in result || (typeof ReadableStream === 'function' && result instanceof ReadableStream);
+}
+
+function toBuffer(piece) {
+  if (typeof piece === 'string') return Buffer.from(piece);
+  if (ArrayBuffer.isView(piece)) return Buffer.from(piece.buffer, piece.byteOffset, piece.byteLength);
+  if (piece instanceof ArrayBuffer) return Buffer.from(piece);
+  throw new ResultError(`A streamed body must consist of strings or bytes, not of ${piece === null ? 'null' : typeof piece}.`);
+}
+
+/** Sends a JSON result; small ones are built in a reused buffer and leave with one system call. */
+function sendJson(link, call, text) {
+  if (text.length * 3 + HEADER_LENGTH + 4 <= scratch.length) {
+    const length = scratch.write(text, HEADER_LENGTH + 4, 'utf8');
+    writeHeader(scratch, 4 + length, Kind.RESULT, true, call.id);
+    scratch.fill(0, HEADER_LENGTH, HEADER_LENGTH + 4);
+    link.write(scratch, HEADER_LENGTH + 4 + length);
+    return undefined;
+  }
+  return sendBytes(link, call, null, Buffer.from(text));
+}
+
+function resultPayload(head, body) {
+  const json = head === null ? '' : stringify(head);
+  const headLength = Buffer.byteLength(json);
+  const payload = Buffer.allocUnsafe(4 + headLength + body.length);
+  payload.writeUInt32BE(headLength, 0);
+  payload.write(json, 4, 'utf8');
+  body.copy(payload, 4 + headLength);
+  return payload;
+}
+
+/** Sends a body that is there as a whole. Returns a promise only when it has to wait for acknowledgements. */
+function sendBytes(link, call, head, body) {
+  if (body.length + 300 * 1024 <= MAX_PAYLOAD) {
+    link.send(Kind.RESULT, true, call.id, resultPayload(head, body));
+    return undefined;
+  }
+  return sendPieces(link, call, head, [body]);
+}
+
+/** Sends the pieces of a sync or async iterable as they come, within the window of unacknowledged bytes. */
+async function sendPieces(link, call, head, pieces) {
+  link.send(Kind.RESULT, false, call.id, resultPayload(head, Buffer.alloc(0)));
+  for await (const piece of pieces) {
+    const bytes = toBuffer(piece);
+    for (let at = 0; at < bytes.length && !call.cancelled; at += PIECE) {
+      const part = bytes.subarray(at, at + PIECE);
+      while (call.unacknowledged + part.length > WINDOW && !call.cancelled) await call.acknowledged();
+      call.unacknowledged += part.length;
+      if (!call.cancelled) link.send(Kind.BODY, false, call.id, part);
+    }
+    if (call.cancelled) break;
+  }
+}
+
+/** Sends a result for which `isBinary` holds. The caller sends END after a promise. */
+function sendBinary(link, call, result) {
+  if (isResponse(result)) {
+    const headers = [];
+    for (const [name, value] of result.headers) headers.push([name, value]);
+    const head = { status: result.status, headers };
+    if (result.body === null) return sendBytes(link, call, head, Buffer.alloc(0));
+    return sendPieces(link, call, head, result.body);
+  }
+  const head = { status: 200, headers: BINARY };
+  if (isStream(result)) return sendPieces(link, call, head, result);
+  return sendBytes(link, call, head, toBuffer(result));
+}
+
+module.exports = { ResultError, toJson, isBinary, sendJson, sendBinary };

@@ -1,0 +1,49 @@
+'use strict';
+// The function's stdout and stderr. What a call wrote must be in the pipes before its answer leaves.
+
+const { inspect } = require('util');
+
+let streams = [];
+
+/** Opens both streams ahead of the first call and makes their pipes blocking, so that a write is complete when it returns. */
+function prepare() {
+  streams = [process.stdout, process.stderr];
+  for (const stream of streams) {
+    stream.on('error', () => {}); // the reader is gone, or user code ended the stream: nobody to tell
+    if (stream._handle && typeof stream._handle.setBlocking === 'function') stream._handle.setBlocking(true);
+  }
+}
+
+function isFlushed() {
+  return streams[0].writableLength === 0 && streams[1].writableLength === 0;
+}
+
+/** Resolves when both streams have handed everything to their pipes (or cannot any more). */
+function flush() {
+  return Promise.all(streams.map((stream) => new Promise((resolve) => {
+    if (stream.writableLength === 0 || stream.destroyed || stream.writableEnded) resolve();
+    else stream.write('', () => resolve());
+  })));
+}
+
+/** Prints an error with its stack for the developer. */
+function printError(error) {
+  let text;
+  try {
+    text = inspect(error);
+  } catch {
+    text = 'an error that cannot be printed';
+  }
+  print(text);
+}
+
+/** Prints a line to stderr, if it is still there. */
+function print(text) {
+  try {
+    if (!streams[1].writableEnded) streams[1].write(`${text}\n`);
+  } catch {
+    // stderr is closed
+  }
+}
+
+module.exports = { prepare, isFlushed, flush, print, printError };

@@ -1,0 +1,144 @@
+'use strict';
+// What a handler may do, and what its caller gets.
+
+const assert = require('assert');
+const test = require('node:test');
+const { Kind } = require('../lib/frame');
+const { started } = require('./peer');
+
+const results = {
+  'a value': ['return { a: 1 };', { a: 1 }],
+  'undefined': ['', {}],
+  'an array': ['return [1, 2];', [1, 2]],
+  'a promise': ['return Promise.resolve({ a: 1 });', { a: 1 }],
+  'a promise of undefined': ['return Promise.resolve();', {}],
+  'a thenable': ['return { then(resolve) { resolve({ a: 1 }); } };', { a: 1 }],
+  'something with toJSON': ['return { toJSON: () => ({ a: 1 }) };', { a: 1 }],
+  'an object without prototype': ['return Object.assign(Object.create(null), { a: 1 });', { a: 1 }],
+  'a rejection with an Error': ['return Promise.reject(new Error("no"));', { error: 'no' }],
+  'a rejection with an object': ['return Promise.reject({ code: 7 });', { error: { code: 7 } }],
+  'a rejection with a string': ['return Promise.reject("no");', { error: 'no' }],
+  'a rejection with nothing': ['return Promise.reject();', { error: {} }],
+  'a rejection with what JSON cannot express': ['return Promise.reject(10n);', { error: '10' }],
+  'a throw in an async function': ['return (async () => { throw new Error("no"); })();', { error: 'no' }],
+};
+
+for (const [name, [body, expected]] of Object.entries(results)) {
+  test(`result: ${name}`, async (t) => {
+    const peer = await started(t, `exports.main = () => { ${body} };`);
+    assert.deepStrictEqual((await peer.invoke()).result, expected);
+    assert.deepStrictEqual((await peer.invoke()).result, expected);
+  });
+}
+
+const refused = {
+  'a number': ['return 5;', /dictionary or array\. It returned a value of type number/],
+  'a string': ['return "text";', /dictionary or array\. It returned a value of type string/],
+  'null': ['return null;', /dictionary or array\. It returned a value of type null/],
+  'a function': ['return () => 1;', /dictionary or array\. It returned a value of type function/],
+  'a date': ['return new Date(0);', /dictionary or array\. It returned a value of type Date/],
+  'a circle': ['const a = {}; a.a = a; return a;', /dictionary or array\. .*circular/],
+  'a bigint inside': ['return { a: 1n };', /dictionary or array\. .*BigInt/],
+  'a promise of a number': ['return Promise.resolve(5);', /dictionary or array/],
+  'a throw': ['throw new TypeError("no");', /^An error has occurred: TypeError: no$/],
+  'a throw of a string': ['throw "no";', /^An error has occurred: no$/],
+  'a stream of numbers': ['return (async function* () { yield 5; })();', /strings or bytes, not of number/],
+};
+
+for (const [name, [body, message]] of Object.entries(refused)) {
+  test(`developer error: ${name}`, async (t) => {
+    const peer = await started(t, `exports.main = (params) => { if (params.fine) return params; ${body} };`);
+    const { error } = await peer.invoke();
+    assert.strictEqual(error.kind, 'developer');
+    assert.match(error.message, message);
+    assert.deepStrictEqual((await peer.invoke({ fine: true })).result, { fine: true });
+  });
+}
+
+const binary = {
+  'a Buffer': ['return Buffer.from("bytes");', 'application/octet-stream'],
+  'a Uint8Array that is part of another': ['return new TextEncoder().encode("a bytes").subarray(2);', 'application/octet-stream'],
+  'an ArrayBuffer': ['return new TextEncoder().encode("bytes").buffer;', 'application/octet-stream'],
+  'a promise of a Buffer': ['return Promise.resolve(Buffer.from("bytes"));', 'application/octet-stream'],
+  'an async generator': ['return (async function* () { yield "by"; yield Buffer.from("tes"); })();', 'application/octet-stream'],
+  'a Readable': ['return require("stream").Readable.from(["by", "tes"]);', 'application/octet-stream'],
+  'a ReadableStream': ['return new Blob(["bytes"]).stream();', 'application/octet-stream'],
+  'a Response': ['return new Response("bytes", { headers: { "Content-Type": "text/css" } });', 'text/css'],
+  'a Response with a stream': ['return new Response(new Blob(["bytes"]).stream(), { headers: { "content-type": "text/css" } });', 'text/css'],
+};
+
+for (const [name, [body, type]] of Object.entries(binary)) {
+  test(`bytes: ${name}`, async (t) => {
+    const peer = await started(t, `exports.main = () => { ${body} };`);
+    const answer = await peer.invoke();
+    assert.strictEqual(answer.body.toString(), 'bytes');
+    assert.strictEqual(new Map(answer.head.headers).get('content-type'), type);
+  });
+}
+
+test('a Response without a body', async (t) => {
+  const peer = await started(t, 'exports.main = () => new Response(null, { status: 204 });');
+  const answer = await peer.invoke();
+  assert.deepStrictEqual([answer.head.status, answer.body.length], [204, 0]);
+});
+
+test('a JSON answer as a Response', async (t) => {
+  const peer = await started(t, 'exports.main = () => Response.json({ a: 1 });');
+  const answer = await peer.invoke();
+  assert.deepStrictEqual([answer.head.status, JSON.parse(answer.body)], [200, { a: 1 }]);
+});
+
+test('two cookies stay two headers', async (t) => {
+  const peer = await started(t, `exports.main = () => {
+    const headers = new Headers();
+    headers.append('set-cookie', 'a=1');
+    headers.append('set-cookie', 'b=2');
+    return new Response('', { headers });
+  };`);
+  const { head } = await peer.invoke();
+  assert.deepStrictEqual(head.headers.filter(([name]) => name === 'set-cookie').map(([, value]) => value), ['a=1', 'b=2']);
+});
+
+test('stack traces show the user\'s file and lines', async (t) => {
+  const peer = await started(t, '// a comment\nfunction main() {\n  throw new Error("here");\n}\n');
+  await peer.invoke();
+  assert.match(peer.stderr, /index\.js:3:9/);
+});
+
+test('calls may overlap', async (t) => {
+  const peer = await started(t, 'exports.main = async ({ ms }) => { await new Promise((done) => setTimeout(done, ms)); return { ms }; };');
+  const slow = peer.send({ ms: 300 });
+  const fast = peer.send({ ms: 1 });
+  assert.deepStrictEqual(await peer.answer(), { call: fast, result: { ms: 1 } });
+  assert.deepStrictEqual(await peer.answer(), { call: slow, result: { ms: 300 } });
+});
+
+test('an exception outside of the handler ends the call and the process', async (t) => {
+  const peer = await started(t, 'exports.main = () => new Promise(() => { setTimeout(() => { throw new Error("late"); }, 5); });');
+  const { call, error } = await peer.invoke();
+  assert.deepStrictEqual([call, error], [1, { kind: 'developer', message: 'An error has occurred outside of the handler: Error: late' }]);
+  assert.strictEqual(await peer.exited, 1);
+  assert.match(peer.stderr, /late/);
+});
+
+test('a rejection that nobody handles ends the process, on call 0 when no call runs', async (t) => {
+  const peer = await started(t, 'exports.main = () => { Promise.reject(new Error("lost")); return {}; };');
+  assert.deepStrictEqual((await peer.invoke()).result, {});
+  const frame = await peer.next();
+  assert.deepStrictEqual([frame.kind, frame.call], [Kind.ERROR, 0]);
+  assert.strictEqual(await peer.exited, 1);
+});
+
+test('user code may handle uncaught exceptions itself', async (t) => {
+  const peer = await started(t, `
+    process.on('uncaughtException', () => { console.log('handled'); });
+    exports.main = () => new Promise((done) => { setTimeout(() => { setTimeout(() => done({ a: 1 }), 20); throw new Error('late'); }, 5); });`);
+  assert.deepStrictEqual((await peer.invoke()).result, { a: 1 });
+  assert.strictEqual(peer.stdout, 'handled\n');
+});
+
+test('patched globals do not break the shim', async (t) => {
+  const peer = await started(t, 'JSON.stringify = JSON.parse = () => { throw new Error("patched"); };\nconsole.log = () => {};\nrequire("fs").writeSync = () => 0;\nexports.main = (params) => params;');
+  assert.deepStrictEqual((await peer.invoke({ a: 1 })).result, { a: 1 });
+});
+

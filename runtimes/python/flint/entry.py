@@ -1,0 +1,81 @@
+"""How the user's function is called: which arguments it takes, and running it when it is a coroutine."""
+
+_COROUTINE = 0x80 | 0x200  # CO_COROUTINE, CO_ASYNC_GENERATOR
+
+
+class Entry:
+    """The function behind one signature, `call(params, context)`."""
+
+    def __init__(self, function):
+        self._function = function
+        self._arguments = _count_arguments(function)
+        self._loop = None
+        code = getattr(function, "__code__", None)
+        if code is not None and code.co_flags & _COROUTINE:
+            self._event_loop()
+
+    def call(self, params, context):
+        if self._arguments == 1:
+            result = self._function(params)
+        elif self._arguments == 2:
+            result = self._function(params, context)
+        else:
+            result = self._function()
+        if hasattr(result, "__await__"):
+            result = self._event_loop().run_until_complete(_finish(result))
+        return result
+
+    def iterate(self, stream):
+        """The pieces of a sync or async iterator."""
+        if not hasattr(stream, "__anext__"):
+            yield from stream
+            return
+        loop = self._event_loop()
+        try:
+            while True:
+                try:
+                    piece = loop.run_until_complete(_finish(stream.__anext__()))
+                except StopAsyncIteration:
+                    return
+                yield piece
+        finally:
+            close = getattr(stream, "aclose", None)
+            if close is not None:
+                loop.run_until_complete(close())
+
+    def _event_loop(self):
+        """One event loop for the process: what a function opens on it in one call is usable in the next."""
+        if self._loop is None:
+            import asyncio  # most functions are not async, and its import is slow
+
+            self._loop = asyncio.new_event_loop()
+            asyncio.set_event_loop(self._loop)
+        return self._loop
+
+
+async def _finish(awaitable):
+    return await awaitable
+
+
+def _count_arguments(function):
+    """0, 1 or 2: whether the function wants its parameters, and a context after them."""
+    code = getattr(function, "__code__", None)
+    if code is None or hasattr(function, "__wrapped__"):
+        import inspect
+
+        try:
+            parameters = inspect.signature(function).parameters.values()
+        except (TypeError, ValueError):
+            return 1
+        positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        names = [p.name for p in positional]
+        required = sum(p.default is p.empty for p in positional)
+        takes_rest = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    else:
+        bound = 1 if getattr(function, "__self__", None) is not None else 0
+        names = code.co_varnames[bound:code.co_argcount]
+        required = len(names) - len(function.__defaults__ or ())
+        takes_rest = bool(code.co_flags & 0x04)
+    if required >= 2 or (len(names) >= 2 and names[1] == "context"):
+        return 2
+    return 1 if names or takes_rest else 0

@@ -1,0 +1,192 @@
+"""A function instance: what the process knows, and the loop that serves calls."""
+
+import os
+import sys
+
+from . import stdio
+from .context import Context
+from .entry import Entry
+from .environment import CallEnvironment, set_initial
+from .frame import (ACK, BODY, END, ERROR, FIN, HEADER, HELLO, INIT, INVOKE, MAX_PAYLOAD, READY, RESULT, U32,
+                    ProtocolError, parse_object, split_head)
+from .link import Link, PeerGone
+from .load import describe_failure, load
+from .request import parameters
+from .response import NO_HEAD, ResultError, as_response, head_bytes, is_stream, to_bytes, to_json
+
+EXIT_FAILED = 1
+EXIT_PROTOCOL = 3
+_ACK_EVERY = 256 * 1024
+_MAX_MESSAGE = 64 * 1024
+
+
+class Instance:
+    """Waits for INIT (HELLO sent), loads, and then serves one call after the other."""
+
+    def __init__(self, fd):
+        self.link = Link(fd)
+        self.init = None
+        self.entry = None
+        self.environment = CallEnvironment()
+
+    def run(self):
+        """Serves until the link ends; does not return."""
+        stdio.prepare()
+        try:
+            self.link.send_json(HELLO, 0, {"protocol": 1, "runtime": "python", "version": sys.version.split()[0]})
+            self._load()
+            while True:
+                self.serve_one()
+        except PeerGone:
+            self._exit(0)
+        except ProtocolError as error:
+            stdio.print_line(f"flint: protocol error: {error}")
+            self._fail_quietly(0, "protocol", str(error))
+            self._exit(EXIT_PROTOCOL)
+
+    def _load(self):
+        kind, _, _, payload = self.link.receive()
+        if kind != INIT:
+            raise ProtocolError("order", f"a frame of kind {kind} came before INIT")
+        self.init = parse_object(payload)
+        set_initial(self.init)
+        try:
+            self.entry = Entry(load(self.init.get("code"), self.init.get("main") or "main"))
+        except BaseException as error:
+            stdio.print_error(error)
+            stdio.flush()
+            self._fail_quietly(0, "developer", f"Initialization has failed due to: {describe_failure(error)}")
+            self._exit(EXIT_FAILED)
+        self.link.send_json(READY, 0, {})
+
+    # --- receiving a call
+
+    def serve_one(self):
+        """Receives the next call, runs it and answers."""
+        kind, fin, call, payload = self.link.receive()
+        if kind == INVOKE:
+            if call == 0:
+                raise ProtocolError("order", "call 0 is the instance itself")
+            head, body = split_head(payload)
+            if not fin:
+                body = self._receive_body(call, body)
+                if body is None:
+                    return  # the caller went away before the request was complete
+            self._run(call, head or {}, body)
+        elif kind == INIT:
+            raise ProtocolError("order", "Cannot initialize the action more than once.")
+        elif kind not in (ACK, ERROR):  # those may have crossed with the end of a call
+            raise ProtocolError("order", f"a frame of kind {kind} does not begin a call")
+
+    def _receive_body(self, call, first):
+        pieces, unreported = [first], len(first)
+        while True:
+            if unreported >= _ACK_EVERY:
+                self.link.send(ACK, call, U32.pack(unreported))
+                unreported = 0
+            kind, fin, of, payload = self.link.receive()
+            if kind == ERROR:
+                if of == call:
+                    return None
+                continue
+            if kind == ACK:
+                continue
+            if of != call or kind not in (BODY, END):
+                raise ProtocolError("order", f"a frame of kind {kind} for call {of} is not part of the body of call {call}")
+            pieces.append(payload)
+            unreported += len(payload)
+            if fin or kind == END:
+                return b"".join(pieces)
+
+    # --- running it
+
+    def _run(self, call, head, body):
+        params = parameters(head, body)
+        self.environment.apply(head)
+        context = Context(self.init, head)
+        try:
+            result = self.entry.call(params, context)
+        except Exception as error:
+            stdio.print_error(error)
+            result = {"error": str(error)}
+        except PeerGone:
+            raise
+        except BaseException as error:
+            self._end_by(call, error)
+            return
+        try:
+            response = None if type(result) is dict else as_response(result)
+            if response is None:
+                self._answer_json(call, to_json(result))
+            else:
+                self._answer(call, response)
+        except ResultError as error:
+            self._fail(call, str(error))
+        except ProtocolError:
+            raise
+        except Exception as error:  # raised by a generator, after RESULT
+            stdio.print_error(error)
+            self._fail(call, f"An error has occurred: {type(error).__name__}: {error}")
+        except PeerGone:
+            raise
+        except BaseException as error:
+            self._end_by(call, error)
+
+    def _end_by(self, call, error):
+        """SystemExit and its like end the process, after the call is answered."""
+        if not isinstance(error, SystemExit):
+            stdio.print_error(error)
+        status = error.code if isinstance(error, SystemExit) else None
+        self._fail(call, f"The action exited ({type(error).__name__}{'' if status is None else f': {status}'}).")
+        self._exit(status if isinstance(status, int) else 0 if status is None else EXIT_FAILED)
+
+    # --- answering
+
+    def _answer_json(self, call, body):
+        stdio.flush()
+        length = len(body) + 4
+        if length <= MAX_PAYLOAD:
+            self.link.write(HEADER.pack(length, RESULT, FIN, 0, call) + NO_HEAD + body)
+        else:
+            self._send_stream(call, NO_HEAD, (body,))
+
+    def _answer(self, call, response):
+        head = head_bytes(response.head_fields())
+        body = response.body
+        stdio.flush()
+        if is_stream(body):
+            pieces = self.entry.iterate(body)
+            try:
+                self._send_stream(call, head, map(to_bytes, pieces))
+            finally:
+                pieces.close()
+                close = getattr(body, "close", None)
+                if close is not None:
+                    close()
+            return
+        body = to_bytes(body)
+        if len(head) + len(body) <= MAX_PAYLOAD:
+            self.link.send(RESULT, call, head + body, fin=True)
+        else:
+            self._send_stream(call, head, (body,))
+
+    def _send_stream(self, call, head, pieces):
+        self.link.send_stream(call, head, pieces)
+        stdio.flush()
+        self.link.send(END, call)
+
+    def _fail(self, call, message):
+        stdio.flush()
+        self.link.send_json(ERROR, call, {"kind": "developer", "message": message[:_MAX_MESSAGE]})
+
+    def _fail_quietly(self, call, kind, message):
+        """Tells Flint of an error that ends the process; it may be gone already."""
+        try:
+            self.link.send_json(ERROR, call, {"kind": kind, "message": message[:_MAX_MESSAGE]})
+        except PeerGone:
+            pass
+
+    def _exit(self, status):
+        """Ends at once: neither threads nor exit handlers of user code are waited for."""
+        stdio.flush()
+        os._exit(status & 0xFF)

@@ -1,0 +1,102 @@
+"""The socket to Flint. Blocking; no `socket` module: its import costs more than the shim's other imports together."""
+
+import json
+import os
+import select
+
+from .frame import ACK, BODY, ERROR, RESULT, U32, FrameReader, ProtocolError, encode
+
+WINDOW = 1024 * 1024
+PIECE = 128 * 1024
+
+
+class PeerGone(BaseException):
+    """Flint has closed the link. Not an `Exception`: user code must not swallow it."""
+
+
+class Link:
+    def __init__(self, fd):
+        os.set_inheritable(fd, False)
+        os.set_blocking(fd, True)
+        self._fd = fd
+        self._reader = FrameReader(self._read_into)
+        self._poll = select.poll()
+        self._poll.register(fd, select.POLLIN)
+
+    def _read_into(self, view):
+        try:
+            return os.readv(self._fd, (view,))
+        except ConnectionResetError:
+            return 0
+
+    def receive(self):
+        """The next frame; raises PeerGone at the end of the link."""
+        frame = self._reader.next()
+        if frame is None:
+            raise PeerGone
+        return frame
+
+    def write(self, data):
+        try:
+            written = os.write(self._fd, data)
+            if written < len(data):
+                view = memoryview(data)
+                while written < len(data):
+                    written += os.write(self._fd, view[written:])
+        except (BrokenPipeError, ConnectionResetError):
+            raise PeerGone from None
+
+    def send(self, kind, call, payload=b"", fin=False):
+        self.write(encode(kind, call, payload, fin))
+
+    def send_json(self, kind, call, value):
+        self.send(kind, call, json.dumps(value).encode())
+
+    def send_stream(self, call, head, pieces):
+        """Sends RESULT without FIN and then the pieces, within the window of unacknowledged bytes.
+
+        Ends early when Flint says that the caller has gone away. END is the caller's to send.
+        """
+        self.send(RESULT, call, head)
+        outgoing = _Outgoing(self, call)
+        for piece in pieces:
+            view = memoryview(piece)
+            for at in range(0, len(view), PIECE):
+                if not outgoing.send(view[at:at + PIECE]):
+                    return
+
+    def has_input(self):
+        return self._reader.has_unread() or bool(self._poll.poll(0))
+
+
+class _Outgoing:
+    """Flow control of one response body."""
+
+    def __init__(self, link, call):
+        self._link, self._call = link, call
+        self._unacknowledged = 0
+        self._cancelled = False
+
+    def send(self, piece):
+        """Sends a piece; False when the caller has gone away."""
+        while not self._cancelled and (self._unacknowledged + len(piece) > WINDOW or self._link.has_input()):
+            self._receive()
+        if self._cancelled:
+            return False
+        self._unacknowledged += len(piece)
+        self._link.send(BODY, self._call, piece)
+        return True
+
+    def _receive(self):
+        kind, _, call, payload = self._link.receive()
+        if kind == ACK and len(payload) == 4:
+            if call == self._call:
+                self._unacknowledged -= U32.unpack(payload)[0]
+                if self._unacknowledged < 0:
+                    raise ProtocolError("order", "more bytes were acknowledged than sent")
+        elif kind == ERROR:
+            self._cancelled = self._cancelled or call == self._call
+        else:
+            raise ProtocolError("order", f"a frame of kind {kind} came while call {self._call} was running")
+
+

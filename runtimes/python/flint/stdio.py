@@ -1,0 +1,38 @@
+"""The function's stdout and stderr. What a call wrote must be in the pipes before its answer leaves."""
+
+import sys
+
+_SHIM = __file__.rsplit("/", 1)[0]
+
+
+def prepare():
+    """A line goes to its pipe as soon as it is complete: nothing is lost when the process is killed."""
+    sys.stdout.reconfigure(line_buffering=True)
+
+
+def flush():
+    streams = [sys.stdout, sys.stderr]
+    if sys.stdout is not sys.__stdout__ or sys.stderr is not sys.__stderr__:
+        streams += [sys.__stdout__, sys.__stderr__]
+    for stream in streams:
+        try:
+            stream.flush()
+        except Exception:
+            pass  # user code closed or replaced it
+
+
+def print_line(text):
+    try:
+        sys.__stderr__.write(text + "\n")
+    except Exception:
+        pass
+
+
+def print_error(error):
+    """Prints an exception with its traceback, without the shim's frames."""
+    import traceback  # not needed by a call that goes well
+
+    frames = error.__traceback__
+    while frames is not None and frames.tb_frame.f_code.co_filename.startswith((_SHIM, "<frozen importlib")):
+        frames = frames.tb_next
+    print_line("".join(traceback.format_exception(type(error), error, frames)).rstrip())

@@ -1,0 +1,137 @@
+import unittest
+
+from support import ShimTestCase
+
+NOT_JSON = "The action did not return a dictionary or array."
+
+
+class Results(ShimTestCase):
+    def result(self, body):
+        peer = self.started(f"async def wrap(x): return x\ndef main(params):\n    {body}\n")
+        first, second = peer.invoke(), peer.invoke()
+        self.assertEqual(first.body, second.body)
+        return first
+
+    def test_json(self):
+        for body, expected in {
+            "return {'a': 1}": b'{"a":1}',
+            "return [1, 'two']": b'[1,"two"]',
+            "return (1, 2)": b"[1,2]",
+            "return wrap({'a': 1})": b'{"a":1}',
+            "return {1: None}": b'{"1":null}',
+            "return {'a': '\\ud800'}": b'{"a":"\\ud800"}',
+            "import collections; return collections.OrderedDict(a=1)": b'{"a":1}',
+        }.items():
+            with self.subTest(body):
+                self.assertEqual(self.result(body).body, expected)
+
+    def test_exceptions_are_application_errors(self):
+        for body, expected in {
+            "raise ValueError('no')": {"error": "no"},
+            "raise KeyError('k')": {"error": "'k'"},
+            "raise RuntimeError": {"error": ""},
+        }.items():
+            with self.subTest(body):
+                self.assertEqual(self.result(body).json(), expected)
+
+    def test_async_exception(self):
+        peer = self.started("async def main(params):\n    raise ValueError('no')\n")
+        self.assertEqual(peer.invoke().json(), {"error": "no"})
+
+    def test_traceback_shows_only_user_code(self):
+        peer = self.started("def main(params):\n    return inner()\n\ndef inner():\n    raise ValueError('no')\n")
+        peer.invoke()
+        peer.invoke()
+        self.assertRegex(peer.stderr, r"(?s)Traceback.*function\.py\", line 2, in main.*function\.py\", line 5, in inner.*ValueError: no")
+        self.assertNotIn("/flint/", peer.stderr)
+
+    def test_developer_errors(self):
+        for body, text in {
+            "return 5": f"{NOT_JSON} It returned a value of type int.",
+            "return 'text'": f"{NOT_JSON} It returned a value of type str.",
+            "return None": f"{NOT_JSON} It returned a value of type NoneType.",
+            "return {'a': float('inf')}": f"{NOT_JSON} It cannot be written as JSON: Out of range float",
+            "return {'a': {1, 2}}": f"{NOT_JSON} It cannot be written as JSON: Object of type set",
+            "a = []; a.append(a); return a": f"{NOT_JSON} It cannot be written as JSON: Circular",
+            "return {(1, 2): 3}": f"{NOT_JSON} It cannot be written as JSON: keys must be",
+            "return (x for x in [5])": "A body must consist of str or bytes, not of int.",
+        }.items():
+            with self.subTest(body):
+                peer = self.started(f"def main(params):\n    if 'fine' in params: return params\n    {body}\n")
+                error = peer.invoke().error
+                self.assertEqual(error["kind"], "developer")
+                self.assertTrue(error["message"].startswith(text), error)
+                self.assertEqual(peer.invoke({"fine": 1}).json(), {"fine": 1})
+
+    def test_exit_answers_and_ends(self):
+        peer = self.started("import sys\ndef main(params):\n    print('bye', end='')\n    sys.exit(3)\n")
+        self.assertEqual(peer.invoke().error, {"kind": "developer", "message": "The action exited (SystemExit: 3)."})
+        self.assertEqual((peer.wait(), peer.stdout), (3, "bye"))
+
+    def test_threads_do_not_hold_up_the_end(self):
+        peer = self.started("import threading, time\nthreading.Thread(target=time.sleep, args=(60,)).start()\ndef main(params): return {}\n")
+        peer.invoke()
+        self.assertEqual(peer.close(5), 0)
+
+
+class Bytes(ShimTestCase):
+    def test_results_of_bytes(self):
+        for body in ("return b'bytes'", "return bytearray(b'bytes')", "return memoryview(b'xbytes')[1:]", "return iter(['by', b'tes'])",
+                     "return (p for p in ('by', b'tes'))", "import io; return Response(io.BytesIO(b'bytes').read())",
+                     "return Response(p for p in ['bytes'])"):
+            with self.subTest(body):
+                answer = self.started(f"from flint import Response\ndef main(params):\n    {body}\n").invoke()
+                self.assertEqual((answer.body, answer.head["status"], answer.headers["content-type"]), (b"bytes", 200, "application/octet-stream"))
+
+    def test_async_generator(self):
+        peer = self.started("import asyncio\nasync def main(params):\n    yield 'by'\n    await asyncio.sleep(0)\n    yield b'tes'\n")
+        self.assertEqual(peer.invoke().body, b"bytes")
+        self.assertEqual(peer.invoke().frames, ["RESULT", "BODY", "BODY", "END"])
+
+    def test_response(self):
+        peer = self.started("from flint import Response\ndef main(params): return Response('é', 404, {'X-One': 1}, 'text/html')\n")
+        answer = peer.invoke()
+        self.assertEqual((answer.body.decode(), answer.head), ("é", {"status": 404, "headers": [["x-one", "1"], ["content-type", "text/html"]]}))
+
+    def test_text_has_a_text_type(self):
+        answer = self.started("from flint import Response\ndef main(params): return Response('é')\n").invoke()
+        self.assertEqual(answer.headers["content-type"], "text/plain; charset=utf-8")
+
+    def test_generator_prints_before_the_end(self):
+        peer = self.started("import sys\ndef main(params):\n    yield 'x'\n    print('tail', end='')\n")
+        self.assertEqual(peer.invoke().body, b"x")
+        peer.close()
+        self.assertEqual(peer.stdout, "tail")
+
+
+class Async(ShimTestCase):
+    def test_one_loop_for_all_calls(self):
+        peer = self.started("""
+            import asyncio
+            loops = set()
+            async def main(params):
+                loops.add(asyncio.get_running_loop())
+                return {"loops": len(loops)}
+        """)
+        peer.invoke()
+        self.assertEqual(peer.invoke().json(), {"loops": 1})
+
+
+class Output(ShimTestCase):
+    def test_a_line_is_in_the_pipe_at_once(self):
+        peer = self.started("import os\ndef main(params):\n    print('line')\n    os.kill(os.getpid(), 9)\n")
+        call = peer.begin({})
+        from peer import with_head
+        peer.send("INVOKE", call, with_head(peer.head, b"{}"), fin=True)
+        self.assertEqual(peer.wait(), -9)
+        self.assertEqual(peer.stdout, "line\n")
+
+    def test_replaced_stdout(self):
+        peer = self.started("import io, sys\nsys.stdout = io.StringIO()\ndef main(params):\n    print('lost')\n    sys.__stdout__.write('kept')\n    return {}\n")
+        peer.invoke()
+        peer.close()
+        self.assertEqual(peer.stdout, "kept")
+
+
+if __name__ == "__main__":
+    unittest.main()

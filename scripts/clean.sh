@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# Removes what was built from this repository: never data/, which holds what a server was given.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# shellcheck source=scripts/lib.sh
+. scripts/lib.sh
+
+# A target directory outside of the repository may be shared with other projects: only this one's part goes.
+if have cargo; then
+  if [ "$(target_dir .)" = "$PWD/target" ]; then cargo clean; else cargo clean --workspace; fi
+fi
+rm -rf out functions/samples/resize-node/node_modules functions/samples/resize-python/virtualenv
+rm -rf functions/samples/*-java/build functions/samples/*-java/*.jar functions/samples/build
+[ ! -d data ] || note "data/ is kept: it holds the functions and activations of 'make run'"

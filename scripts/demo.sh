@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Builds Flint and the sample functions, then runs the demonstration (scripts/demo.py says what that is).
+#
+#   scripts/demo.sh [--stay] [--listen ADDR:PORT] [--data-dir DIR]
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# shellcheck source=scripts/lib.sh
+. scripts/lib.sh
+
+# Refuse at once what would fail after minutes of building.
+python3 scripts/demo.py --check "$@"
+flint=$(scripts/build.sh)
+functions/samples/build.sh
+# The sample's own Python, because it has the imaging library that checks the thumbnails.
+exec functions/samples/resize-python/virtualenv/bin/python scripts/demo.py --flint "$flint" "$@"

@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# Runs every fuzz target for a short while; a crash fails, and its input stays in fuzz/artifacts/TARGET/.
+#
+#   scripts/fuzz-short.sh [SECONDS]     default: 20 for each target
+#
+# With a nightly toolchain and cargo-fuzz the targets run under AddressSanitizer. Without them they are built by the
+# pinned stable compiler, with libFuzzer's coverage but without the sanitizer; the output says which it was.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# shellcheck source=scripts/lib.sh
+. scripts/lib.sh
+
+seconds=${1:-20}
+[[ $seconds =~ ^[1-9][0-9]*$ ]] || die "SECONDS is a whole number, 1 or more, not '$seconds'"
+targets=()
+for file in fuzz/fuzz_targets/*.rs; do
+  [ -f "$file" ] && targets+=("$(basename "$file" .rs)")
+done
+[ ${#targets[@]} -gt 0 ] || { note "there are no fuzz targets (fuzz/fuzz_targets/*.rs)"; exit 0; }
+
+sanitized() { have rustup && rustup toolchain list | grep -q ^nightly && have cargo-fuzz; }
+
+if sanitized; then
+  how="nightly, AddressSanitizer"
+  cargo +nightly fuzz build
+  run_target() { local target=$1; shift; cargo +nightly fuzz run "$target" "${inputs[@]}" -- "$@"; }
+else
+  how="stable, coverage only: no nightly toolchain with cargo-fuzz here, so no AddressSanitizer"
+  host=$(rustc -vV | sed -n 's/^host: //p')
+  # What cargo-fuzz passes, without what only nightly knows. A target of its own keeps these flags away from build
+  # scripts and from the artefacts of ordinary builds.
+  flags="--cfg fuzzing -C passes=sancov-module -C llvm-args=-sanitizer-coverage-level=4"
+  flags+=" -C llvm-args=-sanitizer-coverage-inline-8bit-counters -C llvm-args=-sanitizer-coverage-pc-table"
+  flags+=" -C llvm-args=-sanitizer-coverage-trace-compares -C link-dead-code -C codegen-units=1 -C debug-assertions"
+  export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/fuzz/target}/fuzz-stable
+  RUSTFLAGS=$flags cargo build --release --manifest-path fuzz/Cargo.toml --bins --target "$host"
+  binaries=$CARGO_TARGET_DIR/$host/release
+  run_target() { local target=$1; shift; "$binaries/$target" "${inputs[@]}" "$@"; }
+fi
+
+note "fuzzing ${#targets[@]} targets for $seconds s each ($how)"
+failed=()
+for target in "${targets[@]}"; do
+  corpus=fuzz/corpus/$target
+  artifacts=fuzz/artifacts/$target
+  mkdir -p "$corpus" "$artifacts"
+  # Inputs that are kept in the repository are read too, never written.
+  inputs=("$corpus")
+  [ ! -d "fuzz/seeds/$target" ] || inputs+=("fuzz/seeds/$target")
+  log=$(mktemp)
+  if run_target "$target" -max_total_time="$seconds" -rss_limit_mb=2048 -timeout=10 \
+    -artifact_prefix="$artifacts/" -print_final_stats=1 > "$log" 2>&1; then
+    note "  $target: $(sed -n 's/^stat::number_of_executed_units: *//p' "$log") inputs, nothing found"
+  else
+    failed+=("$target")
+    note "  $target: FAILED"
+    tail -n 40 "$log"
+  fi
+  rm -f "$log"
+done
+[ ${#failed[@]} -eq 0 ] || die "fuzzing found something in: ${failed[*]}; the inputs are in fuzz/artifacts/"

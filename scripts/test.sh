@@ -1,0 +1,106 @@
+#!/usr/bin/env bash
+# Runs the tests, stage by stage, all of them even when one fails.
+#
+#   scripts/test.sh [STAGE…]     default: format clippy deny runtimes cargo e2e fuzz
+#
+#   format    the Rust code is formatted
+#   clippy    no warning, all targets
+#   deny      licences, sources and bans of the dependencies; known advisories when their database can be reached
+#   runtimes  the tests of the runtime shims, each in its own language (runtimes/test.sh)
+#   cargo     the unit, property, conformance and integration tests of the workspace
+#   e2e       every tests/NAME/run.sh, in the order of their names, against the release binary. A suite gets
+#             FLINT_BIN (the binary), starts its own servers on free ports of 127.0.0.1 and stops what it started.
+#             E2E="NAME…" runs only those.
+#   fuzz      every fuzz target for a short while (scripts/fuzz-short.sh)
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
+# shellcheck source=scripts/lib.sh
+. scripts/lib.sh
+
+all_stages=(format clippy deny runtimes cargo e2e fuzz)
+cargo_deny_version=0.20.2
+# In CI the lock file decides; at a desk it may follow a change of a manifest.
+locked=(${CI:+--locked})
+began=$SECONDS
+summary=()
+passed=0
+failed=0
+
+elapsed() { printf '%d:%02d' $((($1) / 60)) $((($1) % 60)); }
+header() { printf '\n=== %s (at %s)\n' "$1" "$(elapsed $((SECONDS - began)))"; }
+
+# record NAME STATUS STARTED
+record() {
+  local verdict=ok
+  if [ "$2" -eq 0 ]; then passed=$((passed + 1)); else verdict=FAILED failed=$((failed + 1)); fi
+  summary+=("$(printf '%-28s %-7s %s' "$1" "$verdict" "$(elapsed $((SECONDS - $3)))")")
+}
+
+stage_format() {
+  cargo fmt --all --check && { [ ! -f fuzz/Cargo.toml ] || cargo fmt --manifest-path fuzz/Cargo.toml --check; }
+}
+
+stage_clippy() { cargo clippy "${locked[@]}" --workspace --all-targets -- -D warnings; }
+
+stage_deny() {
+  if ! have cargo-deny; then
+    note "installing cargo-deny $cargo_deny_version into $flint_tools (once, some minutes)"
+    cargo install --quiet --locked --root "$flint_tools" "cargo-deny@$cargo_deny_version" || return 1
+  fi
+  cargo deny --log-level error check licenses bans sources || return 1
+  local said
+  if said=$(timeout 120 cargo deny --log-level error check advisories 2>&1); then
+    note "advisories ok"
+  elif [[ $? -eq 124 || $said == *'advisory database'* ]]; then
+    note "NOT CHECKED: known advisories, because the advisory database cannot be reached from here"
+  else
+    printf '%s\n' "$said"
+    return 1
+  fi
+}
+
+stage_runtimes() { runtimes/test.sh; }
+
+stage_cargo() { cargo test "${locked[@]}" --workspace; }
+
+stage_e2e() {
+  local suites=() run name started status result=0
+  for run in tests/*/run.sh; do
+    name=$(basename "$(dirname "$run")")
+    [ -f "$run" ] && [[ " ${E2E:-$name} " == *" $name "* ]] && suites+=("$name")
+  done
+  [ ${#suites[@]} -gt 0 ] || { note "there are no suites${E2E:+ called $E2E} (tests/NAME/run.sh)"; [ -z "${E2E-}" ]; return; }
+  FLINT_BIN=$(scripts/build.sh) || return 1
+  functions/samples/build.sh || return 1
+  export FLINT_BIN
+  for name in "${suites[@]}"; do
+    header "e2e $name"
+    started=$SECONDS
+    bash "tests/$name/run.sh" < /dev/null
+    status=$?
+    record "e2e $name" "$status" "$started"
+    [ "$status" -eq 0 ] || result=1
+  done
+  return "$result"
+}
+
+stage_fuzz() { scripts/fuzz-short.sh; }
+
+have cargo || die "there is no cargo: run ./bootstrap.sh first"
+[ $# -gt 0 ] || set -- "${all_stages[@]}"
+for stage in "$@"; do
+  [[ " ${all_stages[*]} " == *" $stage "* ]] || die "no stage is called $stage; there are: ${all_stages[*]}"
+done
+for stage in "$@"; do
+  header "$stage"
+  started=$SECONDS
+  "stage_$stage"
+  status=$?
+  # The suites are recorded one by one; the stage itself only where it failed before them.
+  [[ $stage == e2e && ${summary[*]-} == *"e2e "* ]] || record "$stage" "$status" "$started"
+done
+
+printf '\n=== summary (%s)\n' "$(elapsed $((SECONDS - began)))"
+printf '  %s\n' "${summary[@]}"
+printf 'stages: %d passed, %d failed\n' "$passed" "$failed"
+[ "$failed" -eq 0 ]

@@ -1,0 +1,107 @@
+"""Calls and what comes of them."""
+
+from harness import claim, eventually
+
+MODES = """exports.main = ({ mode, __body, body, query, contentType }) => {
+  console.log('mode', mode);
+  if (mode === 'app') return { error: 'mine' };
+  if (mode === 'throw') throw new Error('bad');
+  if (mode === 'exit') process.exit(3);
+  if (mode === 'loop') for (;;);
+  if (mode === 'bytes') return new Response(Buffer.from([0, 1, 2, 255]), { headers: { 'content-type': 'application/octet-stream' } });
+  if (mode === 'teapot') return new Response('short and stout', { status: 418, headers: { 'content-type': 'text/plain' } });
+  if (body) return { size: body.length, query, contentType };
+  return { mode: mode ?? null };
+};
+"""
+
+
+def modes(world):
+    world.ok("deploy", world.file("modes.js", MODES), "--timeout", "1s")
+
+
+def test_exit_code_1_when_the_function_fails(world):
+    modes(world)
+    for mode, status, part in [
+        ("app", "application_error", "mine"),
+        ("throw", "developer_error", "bad"),
+        ("exit", "developer_error", "exited unexpectedly"),
+        ("loop", "developer_error", "time limit"),
+    ]:
+        done = world.run("invoke", "modes", "-p", f"mode={mode}")
+        claim(done.code == 1 and part in done.text and "flint logs" in done.said, done)
+        done = world.run("invoke", "modes", "-p", f"mode={mode}", "--json")
+        claim(done.code == 1 and done.json()["status"] == status, done)
+    claim(world.ok("invoke", "modes").json() == {"mode": None}, "it works again after all that")
+
+
+def test_values_are_json_when_they_read_as_json(world):
+    world.ok("deploy", world.file("echo.js", "exports.main = (params) => params;\n"))
+    done = world.ok("invoke", "echo", "-p", "n=1", "-p", "s=one", "-p", 'l=[1,"a"]', "-p", "z=007")
+    claim(done.json() == {"n": 1, "s": "one", "l": [1, "a"], "z": "007"}, done)
+    done = world.ok("invoke", "echo", "-P", world.file("params.json", '{"a": 1, "n": 2}'), "-p", "n=3")
+    claim(done.json() == {"a": 1, "n": 3}, done)
+    done = world.ok("invoke", "echo", "-P", "-", stdin=b'{"in": true}')
+    claim(done.json() == {"in": True}, done)
+
+
+def test_a_file_is_sent_as_it_is_with_its_type_and_arguments_in_the_query(world):
+    modes(world)
+    done = world.ok("invoke", "modes", "-f", world.file("photo.png", b"\x89PNG\r\n\x1a\n"), "-p", "max=64")
+    claim(done.json() == {"size": 8, "query": "max=64", "contentType": "image/png"}, done)
+    done = world.ok("invoke", "modes", "-f", world.file("data", b"12345"), "-H", "Content-Type: application/x-mine")
+    claim(done.json()["contentType"] == "application/x-mine", done)
+
+
+def test_a_binary_answer_goes_to_a_file_or_a_pipe(world):
+    modes(world)
+    out = world.path("answer.bin")
+    world.ok("invoke", "modes", "-p", "mode=bytes", "-o", out)
+    claim(out.read_bytes() == bytes([0, 1, 2, 255]))
+    claim(world.ok("invoke", "modes", "-p", "mode=bytes").out == bytes([0, 1, 2, 255]))
+    done = world.ok("invoke", "modes", "-p", "mode=bytes", "--json").json()
+    claim(done["answer"]["base64"] == "AAEC/w==" and done["content_type"] == "application/octet-stream", done)
+
+
+def test_a_failed_call_does_not_write_its_error_into_the_file(world):
+    modes(world)
+    out = world.path("never-written")
+    done = world.run("invoke", "modes", "-p", "mode=app", "-o", out)
+    claim(done.code == 1 and not out.exists() and "mine" in done.text, done)
+
+
+def test_a_status_of_the_functions_own_is_shown(world):
+    modes(world)
+    done = world.run("invoke", "modes", "-p", "mode=teapot")
+    claim(done.code == 1 and done.text == "short and stout" and "application error" in done.said, done)
+    record = world.run("invoke", "modes", "-p", "mode=teapot", "--json").json()
+    claim(record["answer"]["status"] == 418 and record["status"] == "application_error", record)
+
+
+def test_an_asynchronous_call_is_recorded(world):
+    modes(world)
+    done = world.ok("invoke", "modes", "-p", "mode=later", "--async")
+    activation = done.text.strip()
+    claim(len(activation) == 32, done)
+    record = world.ok("explain", activation, "--json").json()
+    claim(record["result"] == {"mode": "later"}, record)
+    claim("mode later" in world.ok("logs", activation).text)
+
+
+def test_a_stream_is_shown_as_it_comes(world):
+    code = """exports.main = () => new Response((async function* () {
+      for (let i = 0; i < 3; i++) { yield `line ${i}\\n`; await new Promise((done) => setTimeout(done, 50)); }
+    })(), { headers: { 'content-type': 'text/plain' } });\n"""
+    world.ok("deploy", world.file("streamed.js", code))
+    claim(world.ok("invoke", "streamed").text == "line 0\nline 1\nline 2\n")
+    eventually("a record of the stream", lambda: world.ok("activations", "streamed", "--json").json()["activations"])
+
+
+def test_activations_are_listed_latest_first(world):
+    world.ok("deploy", world.file("often.js", "exports.main = ({ n }) => ({ n });\n"))
+    for n in range(3):
+        world.ok("invoke", "often", "-p", f"n={n}")
+    records = world.ok("activations", "often", "--json").json()["activations"]
+    claim([record["result"]["n"] for record in records] == [2, 1, 0], records)
+    claim(len(world.ok("activations", "often", "-n", "1", "--skip", "1", "--json").json()["activations"]) == 1)
+    claim("often" in world.ok("activations").text)

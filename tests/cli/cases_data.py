@@ -1,0 +1,117 @@
+"""Data: restarts, kill -9, backup, restore, damage."""
+
+from pathlib import Path
+
+from harness import Server, claim, eventually
+
+KEEP = "exports.main = ({ n }) => { console.log('kept', n); return { n }; };\n"
+
+
+def test_everything_is_there_after_a_restart(world):
+    data = world.path("restart-data")
+    server = Server(world, data)
+    world.ok("deploy", world.file("keep.js", KEEP), url=server.url)
+    world.ok("invoke", "keep", "-p", "n=1", url=server.url)
+    claim(server.stop() == 0, server.log())
+    server = Server(world, data)
+    claim(world.ok("invoke", "keep", "-p", "n=2", url=server.url).json() == {"n": 2})
+    records = world.ok("activations", "keep", "--json", url=server.url).json()["activations"]
+    claim([record["result"]["n"] for record in records] == [2, 1], records)
+    server.stop()
+
+
+def test_kill_9_loses_no_accepted_call_and_leaves_nothing_behind(world):
+    data = world.path("killed-data")
+    server = Server(world, data)
+    world.ok("deploy", world.file("keep.js", KEEP), url=server.url)
+    accepted = [world.ok("invoke", "keep", "-p", f"n={n}", "--async", url=server.url).text.strip() for n in range(5)]
+    below = descendants(server.process.pid)
+    claim(len(below) >= 2, "a launcher and an instance run", below)
+    server.kill()
+    eventually("every process of the killed server is gone", lambda: not alive(below))
+    server = Server(world, data)
+    for activation in accepted:
+        eventually(f"a record of {activation}", lambda: world.run("logs", activation, url=server.url).code == 0)
+    claim(world.ok("invoke", "keep", "-p", "n=9", url=server.url).json() == {"n": 9})
+    below = descendants(server.process.pid)
+    server.stop()
+    eventually("every process of the stopped server is gone", lambda: not alive(below))
+
+
+def test_a_backup_of_a_running_server_is_restored_elsewhere(world):
+    data, copy, elsewhere = world.path("source-data"), world.path("copy"), world.path("elsewhere")
+    server = Server(world, data)
+    world.ok("deploy", world.file("keep.js", KEEP), url=server.url)
+    world.ok("invoke", "keep", "-p", "n=1", url=server.url)
+    done = world.bare("backup", copy, "--data-dir", data)
+    claim(done.code == 0 and "copied" in done.text, done)
+    done = world.bare("backup", copy, "--data-dir", data)
+    claim(done.code == 4 and "not empty" in done.said, done)
+    done = world.bare("restore", copy, "--data-dir", data)
+    claim(done.code == 2 and "has data already" in done.said, done)
+    done = world.bare("restore", copy, "--data-dir", data, "--force")
+    claim(done.code == 5 and "in use" in done.said, done)
+    server.stop()
+    done = world.bare("restore", copy, "--data-dir", elsewhere)
+    claim(done.code == 0, done)
+    server = Server(world, elsewhere)
+    claim(world.ok("invoke", "keep", "-p", "n=2", url=server.url).json() == {"n": 2})
+    claim(len(world.ok("activations", "keep", "--json", url=server.url).json()["activations"]) == 2)
+    server.stop()
+
+
+def test_a_backup_of_a_stopped_server_replaces_damaged_data(world):
+    data, copy = world.path("damaged-data"), world.path("copy-2")
+    server = Server(world, data)
+    world.ok("deploy", world.file("keep.js", KEEP), url=server.url)
+    server.stop()
+    claim(world.bare("backup", copy, "--data-dir", data).code == 0)
+    database = data / "flint.db"
+    database.write_bytes(b"garbage " * 512)
+    done = world.bare("up", "--listen", "127.0.0.1:0", "--data-dir", data)
+    claim(done.code == 5 and "damaged" in done.said and "flint restore" in done.said, done)
+    done = world.bare("restore", copy, "--data-dir", data, "--force")
+    claim(done.code == 0 and "old data is in" in done.text, done)
+    server = Server(world, data)
+    claim(world.ok("invoke", "keep", "-p", "n=3", url=server.url).json() == {"n": 3})
+    server.stop()
+
+
+def test_what_is_no_backup_is_refused(world):
+    nothing = world.path("no-backup")
+    nothing.mkdir()
+    done = world.bare("restore", nothing, "--data-dir", world.path("from-nothing"))
+    claim(done.code == 5 and done.said.startswith("error:"), done)
+    done = world.bare("restore", "/no/such/backup", "--data-dir", world.path("from-nothing"))
+    claim(done.code == 2, done)
+    done = world.bare("backup", world.path("x"), "--data-dir", "/no/such/data")
+    claim(done.code == 2 and "/no/such/data" in done.said, done)
+
+
+def descendants(pid):
+    """Every process below `pid`, with its start time, which tells it from a later one with the same number."""
+    parents = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            fields = stat_of(entry.name)
+            if fields:
+                parents.setdefault(int(fields[1]), []).append((int(entry.name), fields[19]))
+    found, waiting = [], [pid]
+    while waiting:
+        for child in parents.get(waiting.pop(), []):
+            found.append(child)
+            waiting.append(child[0])
+    return found
+
+
+def stat_of(pid):
+    """The fields of /proc/PID/stat from the state on; None when there is no such process."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+
+
+def alive(processes):
+    """Those that still run; one that has ended and only waits to be collected does not."""
+    return [pid for pid, started in processes if (fields := stat_of(pid)) and fields[19] == started and fields[0] != "Z"]

@@ -1,0 +1,55 @@
+"""What goes on while one watches: logs -f, dev."""
+
+from harness import claim
+
+TALKS = "exports.main = ({ n }) => { console.log('said', n); console.error('loud', n); return { n }; };\n"
+
+
+def test_logs_follow_calls_as_they_end(world):
+    world.ok("deploy", world.file("talks.js", TALKS))
+    world.ok("deploy", world.file("other.js", TALKS))
+    world.ok("invoke", "talks", "-p", "n=1")
+    following = world.start("logs", "-f", "talks")
+    following.until("said 1")
+    world.ok("invoke", "other", "-p", "n=99")
+    for n in (2, 3):
+        world.ok("invoke", "talks", "-p", f"n={n}")
+    text = following.until("loud 3")
+    following.end()
+    claim(text.count("said 2") == 1 and "out said 2" in text and "err loud 2" in text and "99" not in text, text)
+
+
+def test_logs_of_all_functions_name_them(world):
+    world.ok("deploy", world.file("talks.js", TALKS))
+    world.ok("invoke", "talks", "-p", "n=7")
+    text = world.ok("logs").text
+    claim("talks: said 7" in text, text)
+    line = [line for line in world.ok("logs", "talks", "-n", "1", "--json").text.splitlines()][0]
+    claim('"text":"said 7"' in line, line)
+
+
+def test_dev_deploys_and_calls_on_every_save(world):
+    path = world.file("live.js", "exports.main = ({ name }) => ({ hello: name });\n")
+    dev = world.start("dev", path, "-p", "name=dev")
+    try:
+        dev.until('"hello": "dev"')
+        dev.until("watching")
+        world.file("live.js", "exports.main = ({ name }) => { console.log('a word'); return { servus: name }; };\n")
+        dev.until('"servus": "dev"')
+        claim("out │ a word" in dev.text(), dev.text())
+        world.file("live.js", "this is not JavaScript\n")
+        dev.until("✗")
+        # Editors write a new file and rename it over the old one.
+        world.file("live.js.new", "exports.main = () => ({ again: true });\n")
+        world.path("live.js.new").rename(path)
+        dev.until('"again": true')
+    finally:
+        code = dev.end()
+    claim(code == 0, f"exit code {code}", dev.text())
+
+
+def test_dev_once_is_for_scripts(world):
+    done = world.ok("dev", world.file("once.js", "exports.main = () => ({ once: 1 });\n"), "--once")
+    claim('"once": 1' in done.text and "✓" in done.text, done)
+    done = world.run("dev", world.file("once.js", "exports.main = () => ({ error: 'no' });\n"), "--once")
+    claim(done.code == 1, done)

@@ -1,0 +1,96 @@
+"""Bad input: each ends with the documented exit code and names its cause and the next step."""
+
+from harness import claim
+
+
+def test_wrong_usage_is_exit_code_2(world):
+    bad_zip = world.file("bad.zip", "not a zip")
+    empty = world.file("empty.js", "")
+    latin = world.file("latin.py", b"\xff\xfe\xfa")
+    notes = world.file("notes.txt", "hello")
+    world.path("hollow").mkdir()
+    world.file("mystery/data.csv", "1,2")
+    world.file("mistyped/index.js", "x")
+    world.file("mistyped/flint.toml", "memroy = 1")
+    hello = world.file("hello.js", "exports.main = () => ({});")
+    for arguments, parts in [
+        (["frobnicate"], ["frobnicate"]),
+        (["deploy", "/no/such/file.js"], ["/no/such/file.js"]),
+        (["deploy", notes], ["cannot tell what", "executable"]),
+        (["deploy", empty], ["is empty"]),
+        (["deploy", latin], ["not UTF-8"]),
+        (["deploy", bad_zip], ["not a zip archive"]),
+        (["deploy", world.path("hollow")], ["no files"]),
+        (["deploy", world.path("mystery")], ["which runtime", "--kind"]),
+        (["deploy", world.path("mistyped")], ["memroy", "flint.toml"]),
+        (["deploy", hello, "--timeout", "60"], ["'60' is not a time"]),
+        (["deploy", hello, "--memory", "much"], ["'much'"]),
+        (["deploy", hello, "--start", "teleport"], ["teleport", "spawn"]),
+        (["deploy", hello, "--param", "novalue"], ["no '='"]),
+        (["invoke", "x", "-p", "=1"], ["no key"]),
+        (["invoke", "x", "-P", notes], ["not JSON"]),
+        (["invoke", "x", "-P", world.file("list.json", "[1]")], ["not a JSON object"]),
+        (["invoke", "x", "-f", "/no/such/photo.jpg"], ["/no/such/photo.jpg"]),
+        (["invoke", "x", "-H", "nonsense"], ["'Name: value'"]),
+        (["list", "--url", "ftp://x"], ["ftp"]),
+        (["list", "--url", "https://127.0.0.1:1"], ["TLS"]),
+        (["list", "--auth", "hunter2"], ["not a key"]),
+        (["config", "--set", "limits.max_memroy=1"], ["limits.max_memroy", "limits.max_memory"]),
+        (["config", "--set", "pool.keep_alive=soon"], ["'soon' is not a duration"]),
+        (["config", "--config", "/no/such/flint.toml"], ["/no/such/flint.toml"]),
+        (["config", "no-key-has-this"], ["no-key-has-this"]),
+        (["bench", "no-such-experiment"], ["no-such-experiment", "available"]),
+    ]:
+        world.refused(2, *parts, arguments=arguments)
+
+
+def test_no_server_is_exit_code_3(world):
+    world.refused(3, "no answer from", "flint up", arguments=["list", "--url", "http://127.0.0.1:1"])
+
+
+def test_a_refusal_of_the_server_is_exit_code_4(world):
+    hello = world.file("hello.js", "exports.main = () => ({});")
+    key = "00000000-0000-4000-8000-000000000000:" + "x" * 64
+    for arguments, parts in [
+        (["invoke", "no-such-function"], ["there is no function 'no-such-function' in namespace 'guest'", "flint list"]),
+        (["get", "no-such-function"], ["there is no function"]),
+        (["rm", "no-such-function"], ["there is no function"]),
+        (["logs", "no-such-function"], ["there is no function"]),
+        (["explain", "no-such-function"], ["there is no function"]),
+        (["logs", "0" * 32], ["no record of activation"]),
+        (["get", "a/b/c/d"], ["cannot be the name of a function"]),
+        (["deploy", hello, "--name=-bad-"], ["cannot be the name of a function"]),
+        (["deploy", hello, "--memory", "64GB"], ["memory size 65536 MB exceeds", "flint config limits"]),
+        (["deploy", hello, "--timeout", "1000m"], ["duration", "exceeds"]),
+        (["deploy", hello, "--kind", "cobol"], ["'cobol'", "nodejs", "flint doctor"]),
+        (["deploy", hello, "--isolation", "microvm"], ["microvm", "flint doctor"]),
+        (["list", "--auth", key], ["key"]),
+        (["invoke", "x", "--auth", key], ["key"]),
+    ]:
+        world.refused(4, *parts, arguments=arguments)
+
+
+def test_errors_are_json_when_json_is_asked_for(world):
+    import json
+
+    done = world.run("--json", "invoke", "no-such-function")
+    error = json.loads(done.said)["error"]
+    claim(done.code == 4 and error["code"] == "not_found" and error["message"] and error["hint"], done)
+
+
+def test_syntax_errors_are_found_with_their_place(world):
+    world.run("deploy", world.file("broken.py", "def main(params)\n    return {}\n"))
+    done = world.run("invoke", "broken")
+    claim(done.code in (1, 4) and ("SyntaxError" in done.text + done.said or "expected ':'" in done.text + done.said), done)
+
+
+def test_a_main_that_is_not_there_is_named(world):
+    world.run("deploy", world.file("mainless.js", "exports.other = () => ({});\n"))
+    done = world.run("invoke", "mainless")
+    claim(done.code in (1, 4) and "main" in done.text + done.said, done)
+
+
+def test_a_payload_over_the_limit_is_refused(world):
+    world.ok("deploy", world.file("sink.js", "exports.main = () => ({});\n"))
+    big = world.file("big.json", '{"a": "' + "x" * (1 << 20) + '"}')
+    world.refused(4, "larger than", arguments=["invoke", "sink", "-P", big])

@@ -1,0 +1,104 @@
+"""The server's life: start, stop, what is in its way, configuration, doctor."""
+
+import json
+import signal
+import socket
+import time
+
+from harness import Server, claim, eventually, free_port
+
+
+def test_doctor_says_what_runs(world):
+    done = world.bare("doctor")
+    claim(done.code == 0 and "Functions can run on this host." in done.text and "nodejs" in done.text, done)
+    report = world.bare("doctor", "--json").json()
+    claim(report["ok"] and report["runtimes"] and report["abilities"], report)
+    claim(world.ok("doctor", "--remote", "--json").json()["ok"], "the server says the same of its host")
+
+
+def test_config_lists_every_key_with_its_origin(world):
+    file = world.file("flint.toml", "[pool]\nkeep_alive = '5min'\n[log]\nfilter = 'warn'\n")
+    environment = world.environment({"FLINT_LIMITS__FIRES_PER_MINUTE": "7", "FLINT_LOG__FILTER": "error"})
+    done = world.bare("config", "--config", file, "--set", "limits.concurrent_invocations=9", "--json", environment=environment)
+    keys = {entry["key"]: entry for entry in done.json()}
+    claim(keys["pool.keep_alive"]["value"] == "5min" and keys["pool.keep_alive"]["source"].endswith("flint.toml"), keys["pool.keep_alive"])
+    claim(keys["log.filter"]["value"] == "error" and keys["log.filter"]["source"] == "FLINT_LOG__FILTER", keys["log.filter"])
+    claim(keys["limits.fires_per_minute"]["value"] == 7 and keys["limits.concurrent_invocations"]["value"] == 9)
+    claim(keys["limits.max_memory"]["source"] == "default" and all(entry["meaning"] for entry in keys.values()))
+    text = world.bare("config", "pool").text
+    claim("pool.keep_alive" in text and "server.listen" not in text, text)
+
+
+def test_completions_are_printed(world):
+    for shell in ("bash", "zsh", "fish"):
+        claim("flint" in world.bare("completions", shell).text)
+
+
+def test_a_busy_port_is_named(world):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        data = world.path("never-made")
+        done = world.bare("up", "--listen", f"127.0.0.1:{port}", "--data-dir", data)
+        claim(done.code == 5 and f"port {port} is in use" in done.said and "--listen" in done.said, done)
+        claim(not data.exists(), "nothing is left of a start that failed")
+
+
+def test_a_second_server_on_the_same_data_is_refused(world):
+    server = world.server
+    done = world.bare("up", "--listen", f"127.0.0.1:{free_port()}", "--data-dir", server.data_dir)
+    claim(done.code == 5 and "in use by another Flint server" in done.said and str(server.process.pid) in done.said, done)
+    claim(world.ok("list").code == 0, "the first one goes on")
+
+
+def test_wrong_addresses_and_keys_are_refused(world):
+    for arguments, code, part in [
+        (["up", "--listen", "nonsense"], 2, "not an address"),
+        (["up", "--listen", "127.0.0.1:99999"], 2, "not an address"),
+        (["up", "--set", "server.lisen=x"], 2, "server.listen"),
+        (["up", "--set", "log.filter=flint=loudest"], 2, "log.filter"),
+        (["up", "--data-dir", "/proc/flint"], 5, "/proc/flint"),
+    ]:
+        done = world.bare(*arguments)
+        claim(done.code == code and part in done.said, done)
+
+
+def test_sigterm_lets_running_calls_end(world):
+    server = Server(world, world.path("drain-data"))
+    slow = "exports.main = () => new Promise((done) => setTimeout(() => done({ finished: true }), 700));\n"
+    world.ok("deploy", world.file("slow.js", slow), url=server.url)
+    calling = world.start("invoke", "slow", url=server.url)
+    eventually("the call runs", lambda: b'flint_calls_in_flight 1' in fetch(f"{server.url}/metrics"))
+    server.signal(signal.SIGTERM)
+    claim(server.wait() == 0, server.log())
+    calling.process.wait(20)
+    claim(calling.process.returncode == 0 and "finished" in calling.text(), calling.text(), server.log())
+
+
+def test_a_second_signal_stops_at_once(world):
+    server = Server(world, world.path("twice-data"), "--set", "limits.max_timeout=10min")
+    world.ok("deploy", world.file("forever.js", "exports.main = () => new Promise(() => setInterval(() => {}, 1000));\n"), "--timeout", "5m", url=server.url)
+    calling = world.start("invoke", "forever", url=server.url)
+    eventually("the call runs", lambda: b'flint_calls_in_flight 1' in fetch(f"{server.url}/metrics"))
+    server.signal(signal.SIGINT)
+    time.sleep(0.3)
+    server.signal(signal.SIGINT)
+    server.process.wait(5)
+    calling.process.wait(20)
+    claim(calling.process.returncode != 0, calling.text())
+
+
+def test_health_ready_metrics_and_the_description_answer(world):
+    url = world.server.url
+    claim(json.loads(fetch(f"{url}/health"))["status"] == "ok")
+    claim(json.loads(fetch(f"{url}/ready"))["status"] == "ok")
+    claim(b"flint_activations" in fetch(f"{url}/metrics"))
+    claim("/v1/functions/{name}/invoke" in json.loads(fetch(f"{url}/v1/openapi.json"))["paths"])
+
+
+def fetch(url):
+    import urllib.request
+
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        return answer.read()

@@ -1,0 +1,211 @@
+"""A Flint server for end-to-end tests: started on a free port, driven as users drive it, and checked for what it leaves behind.
+
+Needs nothing but Python's standard library. `FLINT_BIN` names the binary.
+"""
+
+import base64
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+FLINT = os.environ.get("FLINT_BIN", "flint")
+# The OpenWhisk contract's well-known guest, which exists while a server listens on loopback.
+GUEST = (
+    "23bc46b1-71f6-4ed5-8c54-816aa4f8c502:"
+    "123zO3xZCLrMN6v2BKK1dXYFpXlPkccOFqm12CdAsMgRU4VrNZ9lyGVCGuMDGIwP"
+)
+
+
+def wait_for(condition, seconds, what):
+    """The first true value of `condition()`; fails after `seconds`, a bound on hanging and not a promise of speed."""
+    end = time.monotonic() + seconds
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > end:
+            raise AssertionError(f"{what} did not come about within {seconds} s")
+        time.sleep(0.02)
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+class Answer:
+    """Status, headers and body of an HTTP response."""
+
+    def __init__(self, status, headers, body):
+        self.status, self.headers, self.body = status, headers, body
+
+    def json(self):
+        return json.loads(self.body)
+
+    def __repr__(self):
+        return f"<{self.status} {self.body[:400]!r}>"
+
+
+class Server:
+    def __init__(self, data_dir=None, settings=None):
+        self.scratch = Path(tempfile.mkdtemp(prefix="flint-e2e-"))
+        self.data_dir = Path(data_dir) if data_dir else self.scratch / "data"
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.settings = {
+            "FLINT_LIMITS__INVOCATIONS_PER_MINUTE": "1000000",
+            "FLINT_LIMITS__CONCURRENT_INVOCATIONS": "10000",
+            **(settings or {}),
+        }
+        self.process = None
+        self.baseline = None
+
+    # --- life
+
+    def start(self):
+        if self.baseline is None:
+            self.baseline = leftovers()
+        with open(self.scratch / "server.log", "ab") as log:
+            self.process = subprocess.Popen(
+                [FLINT, "up", "--listen", f"127.0.0.1:{self.port}", "--data-dir", str(self.data_dir)],
+                env={**os.environ, **self.settings},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+
+        def ready():
+            if self.process.poll() is not None:
+                raise AssertionError(f"the server ended with {self.process.returncode}:\n{self.log_text()}")
+            try:
+                return self.request("GET", "/ready").status == 200
+            except OSError:
+                return False
+
+        wait_for(ready, 120, "a ready server")
+        return self
+
+    def kill(self):
+        """kill -9."""
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self):
+        if self.process and self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(60)
+            except subprocess.TimeoutExpired:
+                self.kill()
+                raise AssertionError(f"the server did not stop when asked:\n{self.log_text()}")
+        return self.process.returncode if self.process else None
+
+    def remove(self):
+        shutil.rmtree(self.scratch, ignore_errors=True)
+
+    def log_text(self):
+        return (self.scratch / "server.log").read_text(errors="replace")[-8000:]
+
+    # --- use
+
+    def request(self, method, path, body=None, headers=None, auth=GUEST, timeout=120):
+        headers = dict(headers or {})
+        if auth:
+            headers["Authorization"] = "Basic " + base64.b64encode(auth.encode()).decode()
+        if isinstance(body, (dict, list)):
+            body = json.dumps(body).encode()
+            headers.setdefault("Content-Type", "application/json")
+        request = urllib.request.Request(self.url + path, data=body, headers=headers, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=timeout) as response:
+                return Answer(response.status, response.headers, response.read())
+        except urllib.error.HTTPError as error:
+            return Answer(error.code, error.headers, error.read())
+
+    def put(self, name, kind, code, **fields):
+        """Creates or replaces an action over the OpenWhisk API."""
+        body = {"exec": {"kind": kind, "code": code}, **fields}
+        answer = self.request("PUT", f"/api/v1/namespaces/_/actions/{name}?overwrite=true", body)
+        assert answer.status == 200, answer
+        return answer.json()
+
+    def invoke(self, name, params=None, timeout=120):
+        """A blocking call; gives the HTTP status and the activation record."""
+        answer = self.request("POST", f"/api/v1/namespaces/_/actions/{name}?blocking=true", params or {}, timeout=timeout)
+        return answer.status, answer.json()
+
+    def invoke_later(self, name, params=None):
+        return self.request("POST", f"/api/v1/namespaces/_/actions/{name}?blocking=false", params or {})
+
+    def activation(self, activation_id, seconds=60):
+        """The stored record, with its logs."""
+
+        def stored():
+            answer = self.request("GET", f"/api/v1/namespaces/_/activations/{activation_id}")
+            return answer.json() if answer.status == 200 else None
+
+        return wait_for(stored, seconds, f"the record of {activation_id}")
+
+    def cli(self, *arguments, **options):
+        return subprocess.run(
+            [FLINT, *arguments], env={**os.environ, "FLINT_URL": self.url}, capture_output=True, timeout=300, **options
+        )
+
+
+# --- what a server leaves behind
+
+
+def flint_processes():
+    """Processes that run the binary, or whose cgroup is one of Flint's."""
+    binary = os.path.realpath(shutil.which(FLINT) or FLINT)
+    found = set()
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            executable = os.path.realpath(f"/proc/{pid}/exe")
+            groups = Path(f"/proc/{pid}/cgroup").read_text()
+            state = re.search(r"^State:\s+(\S)", Path(f"/proc/{pid}/status").read_text(), re.M).group(1)
+        except (OSError, AttributeError):
+            continue
+        if state != "Z" and (executable == binary or re.search(r"/flint[-.]", groups)):
+            found.add(f"process {pid} {executable}")
+    return found
+
+
+def leftovers():
+    """Everything of any Flint that is on this machine now."""
+    found = flint_processes()
+    for line in Path("/proc/self/mounts").read_text().splitlines():
+        target = line.split()[1]
+        if "flint" in target and not target.startswith(os.getcwd()):
+            found.add(f"mount {target}")
+    for directory, subdirectories, _ in os.walk("/sys/fs/cgroup"):
+        found.update(f"cgroup {directory}/{name}" for name in subdirectories if name.startswith("flint"))
+    for interface in os.listdir("/sys/class/net"):
+        if interface.startswith("fl"):
+            found.add(f"interface {interface}")
+    return found
+
+
+def assert_nothing_left(server, seconds=30):
+    """Fails unless everything that the server made is gone."""
+    found = set()
+
+    def gone():
+        nonlocal found
+        found = leftovers() - server.baseline
+        return not found
+
+    try:
+        wait_for(gone, seconds, "a clean machine")
+    except AssertionError as error:
+        raise AssertionError(f"{error}: {sorted(found)}\n{server.log_text()}") from None
