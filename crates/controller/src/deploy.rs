@@ -4,7 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use flint_executor::{FunctionSource, PrepareError, Progress, RuntimeKind};
-use flint_model::{Code, Contract, Digest, Function, FunctionPath, Kind, Strategy, Timestamp, Version};
+use flint_model::{
+    Code, Contract, Digest, Function, FunctionPath, Kind, SnapshotOptions, Strategy, StrategyRequest,
+    Timestamp, Version,
+};
 use flint_store::{Expected, StoreError};
 
 use crate::{
@@ -130,7 +133,9 @@ impl Controller {
             code,
             main,
             contract,
+            asked: StrategyRequest::default(),
             strategy,
+            snapshot: SnapshotOptions::default(),
             network: put.network.or(old.map(|old| old.network)).unwrap_or_default(),
             limits,
             parameters,

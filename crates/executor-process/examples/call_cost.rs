@@ -296,6 +296,8 @@ fn source(
         parameters: Parameters::default(),
         annotations: Annotations::default(),
         publish: false,
+        asked: flint_model::StrategyRequest::default(),
+        snapshot: flint_model::SnapshotOptions::default(),
         updated: Timestamp::now(),
     };
     Ok(FunctionSource { function: Arc::new(function), code })

@@ -103,7 +103,7 @@ impl Executor for ProcessExecutor {
         self.house.hold(&artefact);
         let loads = artefact.folder.join(LOADS);
         let (steps, function) = (artefact.record.steps.clone(), source.function);
-        let prepared = Arc::new(Prepared { function, steps, took, artefact: Box::new(artefact) });
+        let prepared = Arc::new(Prepared::plain(function, steps, took, Box::new(artefact)));
         if self.house.config.validate && !loads.exists() {
             progress("loading it once");
             self.validate(&prepared).await?;

@@ -3,7 +3,7 @@
 use std::{any::Any, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use flint_model::Function;
+use flint_model::{Function, SnapshotReport, Strategy};
 
 /// A function with its code, as it was deployed.
 #[derive(Clone, Debug)]
@@ -25,8 +25,27 @@ pub struct Prepared {
     pub steps: Vec<String>,
     /// How long that took; zero when it was found ready.
     pub took: Duration,
+    /// How it is run: what the function says, unless it fell back.
+    pub strategy: Strategy,
+    /// Why it is run otherwise than the function says, and what to do about it, for people.
+    pub fallback: Option<String>,
+    /// What was warmed up and frozen, where something was.
+    pub snapshot: Option<SnapshotReport>,
     /// The executor's own.
     pub artefact: Box<dyn Any + Send + Sync>,
+}
+
+impl Prepared {
+    /// A function that is run the way it says, without a snapshot.
+    pub fn plain(
+        function: Arc<Function>,
+        steps: Vec<String>,
+        took: Duration,
+        artefact: Box<dyn Any + Send + Sync>,
+    ) -> Self {
+        let strategy = function.strategy;
+        Self { function, steps, took, strategy, fallback: None, snapshot: None, artefact }
+    }
 }
 
 /// Why a function cannot be prepared.

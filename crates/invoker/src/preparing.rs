@@ -124,7 +124,7 @@ mod tests {
             return Err(PrepareError::Code("no".to_owned()));
         }
         let (function, took) = (Arc::clone(function), Duration::ZERO);
-        Ok(Arc::new(Prepared { function, steps: Vec::new(), took, artefact: Box::new(()) }))
+        Ok(Arc::new(Prepared::plain(function, Vec::new(), took, Box::new(()))))
     }
 
     #[tokio::test(start_paused = true)]

@@ -5,8 +5,8 @@ use std::{fmt, str::FromStr};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Annotations, ByteSize, Contract, Digest, FunctionLimits, FunctionPath, Parameters, Strategy,
-    StrategyError, Timestamp, Version,
+    Annotations, ByteSize, Contract, Digest, FunctionLimits, FunctionPath, Parameters, SnapshotOptions,
+    Strategy, StrategyError, StrategyRequest, Timestamp, Version,
 };
 
 /// A deployed function. Never changed in place: each write makes a new revision.
@@ -27,8 +27,14 @@ pub struct Function {
     pub main: Option<String>,
     /// How the code receives a call.
     pub contract: Contract,
+    /// What its user said about that and about the strategy; the rest was chosen by Flint.
+    #[serde(default, skip_serializing_if = "StrategyRequest::is_empty")]
+    pub asked: StrategyRequest,
     /// How it is run.
     pub strategy: Strategy,
+    /// How it is warmed up and frozen, where it is.
+    #[serde(default, skip_serializing_if = "SnapshotOptions::is_default")]
+    pub snapshot: SnapshotOptions,
     /// What it may connect to.
     pub network: Network,
     /// What it may use.
@@ -180,6 +186,20 @@ impl fmt::Debug for Kind {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_function_that_was_stored_before_snapshots_is_read_and_written_as_it_was() {
+        let stored = serde_json::json!({
+            "path": "guest/f", "version": "0.0.1", "revision": 3, "kind": "nodejs:20",
+            "code": {"digest": "00".repeat(32), "size": 10, "format": "source"},
+            "contract": "handler", "network": "none", "updated": 1,
+            "strategy": {"isolation": "process", "start": "spawn", "reuse": "warm", "concurrency": 1},
+            "limits": FunctionLimits::default(), "parameters": [], "annotations": [], "publish": false,
+        });
+        let function: Function = serde_json::from_value(stored.clone()).unwrap();
+        assert!(function.asked.is_empty() && function.snapshot.is_default() && function.snapshot.annotate);
+        assert_eq!(serde_json::to_value(&function).unwrap(), stored);
+    }
 
     #[test]
     fn kinds_are_trimmed_and_lower_case() {

@@ -1,6 +1,6 @@
 //! How a function is run: a point on the axes isolation, start, reuse and concurrency, beside the contract of its code.
 
-use std::{fmt, num::NonZeroU32, str::FromStr};
+use std::{fmt, num::NonZeroU32};
 
 use serde::{Deserialize, Serialize};
 
@@ -37,24 +37,26 @@ macro_rules! axis {
             }
         }
 
-        impl FromStr for $name {
-            type Err = StrategyError;
+        impl std::str::FromStr for $name {
+            type Err = $crate::StrategyError;
 
             fn from_str(text: &str) -> Result<Self, Self::Err> {
                 match text {
                     $($text => Ok(Self::$variant),)*
-                    _ => Err(StrategyError::new($axis, text, Self::NAMES)),
+                    _ => Err($crate::StrategyError::new($axis, text, Self::NAMES)),
                 }
             }
         }
 
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.write_str(self.as_str())
             }
         }
     };
 }
+
+pub(crate) use axis;
 
 axis! {
     /// How code receives a call.
@@ -127,6 +129,42 @@ pub struct Strategy {
     pub reuse: Reuse,
     /// How many calls one instance serves at once.
     pub concurrency: NonZeroU32,
+}
+
+/// What the user said about contract and strategy, as opposed to what Flint chose: a later deploy chooses anew, and a fall-back
+/// may change what was chosen, never what was asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StrategyRequest {
+    /// How the code receives a call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub contract: Option<Contract>,
+    /// What separates an instance from everything else.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub isolation: Option<Isolation>,
+    /// How a new instance comes to be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start: Option<Start>,
+    /// What becomes of an instance after a call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reuse: Option<Reuse>,
+}
+
+impl StrategyRequest {
+    /// Nothing was said.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// What this says, and what `earlier` said where this says nothing.
+    pub fn or(self, earlier: Self) -> Self {
+        Self {
+            contract: self.contract.or(earlier.contract),
+            isolation: self.isolation.or(earlier.isolation),
+            start: self.start.or(earlier.start),
+            reuse: self.reuse.or(earlier.reuse),
+        }
+    }
 }
 
 impl fmt::Display for Strategy {

@@ -49,13 +49,7 @@ impl Executor for Nothing {
     }
 
     async fn prepare(&self, source: FunctionSource, _: Progress<'_>) -> Result<Arc<Prepared>, PrepareError> {
-        let prepared = Prepared {
-            function: source.function,
-            steps: Vec::new(),
-            took: Duration::ZERO,
-            artefact: Box::new(()),
-        };
-        Ok(Arc::new(prepared))
+        Ok(Arc::new(Prepared::plain(source.function, Vec::new(), Duration::ZERO, Box::new(()))))
     }
 
     async fn start(&self, _: &Arc<Prepared>, context: StartContext) -> Result<Started, StartFailure> {

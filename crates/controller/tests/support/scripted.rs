@@ -108,12 +108,7 @@ impl Executor for Scripted {
             return Err(PrepareError::Code(message.to_owned()));
         }
         let steps = vec!["prepared".to_owned()];
-        Ok(Arc::new(Prepared {
-            function: Arc::clone(function),
-            steps,
-            took: Duration::from_millis(1),
-            artefact: Box::new(code),
-        }))
+        Ok(Arc::new(Prepared::plain(Arc::clone(function), steps, Duration::from_millis(1), Box::new(code))))
     }
 
     async fn start(&self, prepared: &Arc<Prepared>, context: StartContext) -> Result<Started, StartFailure> {

@@ -132,6 +132,8 @@ pub fn function(
         parameters: Parameters::default(),
         annotations: Annotations::default(),
         publish: false,
+        asked: flint_model::StrategyRequest::default(),
+        snapshot: flint_model::SnapshotOptions::default(),
         updated: Timestamp::now(),
     };
     FunctionSource { function: Arc::new(function), code }

@@ -95,6 +95,8 @@ impl Subject {
             parameters: Parameters::default(),
             annotations: Annotations::default(),
             publish: false,
+            asked: flint_model::StrategyRequest::default(),
+            snapshot: flint_model::SnapshotOptions::default(),
             updated: Timestamp::now(),
         };
         FunctionSource { function: Arc::new(function), code }

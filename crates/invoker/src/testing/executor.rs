@@ -149,12 +149,7 @@ impl Executor for Sim {
         if let Some(reason) = lock(&self.unavailable).clone() {
             return Err(PrepareError::Unavailable { what: source.function.kind.to_string(), reason });
         }
-        Ok(Arc::new(Prepared {
-            function: source.function,
-            steps: Vec::new(),
-            took: time,
-            artefact: Box::new(()),
-        }))
+        Ok(Arc::new(Prepared::plain(source.function, Vec::new(), time, Box::new(()))))
     }
 
     async fn start(&self, prepared: &Arc<Prepared>, context: StartContext) -> Result<Started, StartFailure> {

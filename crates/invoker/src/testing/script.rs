@@ -98,6 +98,8 @@ pub fn function(path: &str) -> Function {
         parameters: Parameters::default(),
         annotations: Annotations::default(),
         publish: false,
+        asked: flint_model::StrategyRequest::default(),
+        snapshot: flint_model::SnapshotOptions::default(),
         updated: Timestamp::from_millis(0),
     }
 }
