@@ -18,7 +18,7 @@ use crate::launcher::ARGUMENT;
 use crate::outcome::{Exit, ExitStatus, Usage};
 use crate::sandbox::Sandbox;
 use crate::spec::LauncherConfig;
-use crate::wire::{self, Ask, Event, MESSAGE_MAX, Request};
+use crate::wire::{self, Ask, Event, MESSAGE_MAX, Request, Told};
 
 /// How long a launcher may take to come up.
 const GREETING_DEADLINE: Duration = Duration::from_secs(20);
@@ -49,7 +49,7 @@ struct Pending {
 }
 
 /// What the launcher answers to an [`Ask`].
-type Answer = Result<(Usage, Option<OwnedFd>), Fault>;
+type Answer = Result<(Told, Option<OwnedFd>), Fault>;
 
 #[derive(Debug)]
 struct Start {
@@ -159,7 +159,7 @@ impl Connection {
     }
 
     /// Asks something about a running sandbox.
-    pub(crate) async fn ask(&self, id: &str, sid: u64, ask: Ask) -> Result<(Usage, Option<OwnedFd>)> {
+    pub(crate) async fn ask(&self, id: &str, sid: u64, ask: Ask) -> Result<(Told, Option<OwnedFd>)> {
         if matches!(ask, Ask::Freeze) {
             self.freezes.store(true, Ordering::Relaxed);
         }
@@ -179,8 +179,13 @@ impl Connection {
     /// Lets a sandbox that may be frozen die of its SIGKILL. Does not wait and needs no answer.
     pub(crate) fn thaw_to_die(&self, sid: u64) {
         if self.freezes.load(Ordering::Relaxed) {
-            let _ = wire::send(self.socket.as_fd(), &Request::Ask { seq: 0, sid, ask: Ask::Thaw }, &[]);
+            self.say(&Request::Ask { seq: 0, sid, ask: Ask::Thaw });
         }
+    }
+
+    /// Sends a request without waiting for anything. Lost when the launcher is far behind, so only for what it would also find out by itself later.
+    pub(crate) fn say(&self, request: &Request<'_>) {
+        let _ = wire::send(self.socket.as_fd(), request, &[]);
     }
 
     /// Tells the launcher, without waiting, that it is over.
@@ -249,7 +254,7 @@ impl Connection {
             Event::Done { seq, answer } => {
                 let reply = self.pending().asks.remove(&seq);
                 if let Some(reply) = reply {
-                    let _ = reply.send(answer.map(|usage| (usage, fds.into_iter().next())));
+                    let _ = reply.send(answer.map(|told| (told, fds.into_iter().next())));
                 }
             }
         }

@@ -71,6 +71,23 @@ pub enum Error {
         /// The sandbox.
         id: String,
     },
+    /// [`crate::Sandbox::seal`]: processes forked from this one would share something with it or with each other.
+    #[error("sandbox {id} cannot be forked: {}", reasons.join("; "))]
+    NotForkable {
+        /// The sandbox.
+        id: String,
+        /// What is in the way and what to do about each, for the developer of the function.
+        reasons: Vec<String>,
+    },
+    /// [`crate::Cell::admit`]: the process, or the one it was forked from, is not what it should be. The process has been killed where it was known to
+    /// belong to the sandbox; the sandbox it was forked from is not to be trusted with further calls.
+    #[error("sandbox {id}: {what}")]
+    Tampered {
+        /// The cell.
+        id: String,
+        /// What was found.
+        what: String,
+    },
     /// An operation on a running sandbox failed.
     #[error("sandbox {id}: {operation}: {source}")]
     Operation {
@@ -94,6 +111,8 @@ pub(crate) enum Fault {
     Step { step: String, errno: i32 },
     Exec { program: String, errno: i32 },
     Ended,
+    NotForkable { reasons: Vec<String> },
+    Tampered { what: String },
 }
 
 impl Fault {
@@ -114,6 +133,8 @@ impl Fault {
                 Error::Exec { id, program, source: io::Error::from_raw_os_error(errno) }
             }
             Self::Ended => Error::Ended { id },
+            Self::NotForkable { reasons } => Error::NotForkable { id, reasons },
+            Self::Tampered { what } => Error::Tampered { id, what },
         }
     }
 

@@ -9,7 +9,7 @@ use tokio::sync::Mutex;
 use crate::connection::Connection;
 use crate::error::{Error, Fault, Result};
 use crate::sandbox::Sandbox;
-use crate::spec::{LauncherConfig, SandboxIo, SandboxSpec};
+use crate::spec::{LauncherConfig, SandboxIo, SandboxSpec, check_limits};
 use crate::wire::Request;
 
 /// The launcher process, seen from the server. Clones share it. When the last one is dropped, every sandbox ends, as at shutdown, but
@@ -131,11 +131,7 @@ fn check_spec(spec: &SandboxSpec) -> Result<(), Fault> {
     if spec.hostname.len() > 64 {
         return invalid(format!("hostname has {} bytes, at most 64 are allowed", spec.hostname.len()));
     }
-    if spec.limits.processes == 0 || spec.limits.memory_bytes < 1 << 20 || spec.limits.cpu_millis == 0 {
-        return invalid(
-            "limits too low: at least 1 process, 1 MiB of memory and 1 thousandth of a core".into(),
-        );
-    }
+    check_limits(&spec.limits)?;
     if spec.limits.open_files < 8 {
         return invalid("limits too low: at least 8 open files".into());
     }

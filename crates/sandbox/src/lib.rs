@@ -5,6 +5,7 @@
 //! sandbox. A program that uses this crate calls [`launcher_entry`] as the first line of `main`, then [`Launcher::spawn`],
 //! [`Launcher::start`], and holds [`Sandbox`]es.
 
+mod cell;
 mod cgroup;
 mod connection;
 mod error;
@@ -17,6 +18,7 @@ mod outcome;
 mod probe;
 mod root;
 mod sandbox;
+mod seal;
 mod seccomp;
 mod spec;
 mod state;
@@ -24,11 +26,13 @@ mod sweep;
 mod sys;
 mod wire;
 
+pub use cell::{Cell, CellSpec, TMP_FD};
 pub use error::{Error, Result};
 pub use handle::Launcher;
 pub use outcome::{Exit, ExitStatus, Usage};
 pub use probe::{Probe, ProbeState, probe};
 pub use sandbox::Sandbox;
+pub use seal::{SealSpec, Sealed};
 pub use spec::{LauncherConfig, Mount, Network, ResourceLimits, SandboxIo, SandboxSpec};
 pub use sweep::{SweepReport, sweep};
 

@@ -22,6 +22,8 @@ pub enum ExitStatus {
     Code(i32),
     /// Killed by this signal (9 after [`crate::Sandbox::kill`]).
     Signal(i32),
+    /// It ended, and nobody can tell how: a forked process (see [`crate::Cell::admit`]) on a kernel before 6.15, where only the parent learns.
+    Unknown,
     /// The launcher process ended, and every sandbox with it. A later start gets a new launcher.
     Lost,
 }
@@ -38,6 +40,7 @@ impl std::fmt::Display for ExitStatus {
         match self {
             Self::Code(code) => write!(out, "exit code {code}"),
             Self::Signal(signal) => write!(out, "signal {signal}"),
+            Self::Unknown => write!(out, "unknown end"),
             Self::Lost => write!(out, "sandbox launcher ended"),
         }
     }

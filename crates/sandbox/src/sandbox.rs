@@ -8,10 +8,13 @@ use std::sync::Arc;
 use rustix::process::{Signal, pidfd_send_signal};
 use tokio::sync::watch;
 
+use crate::cell::{Cell, CellSpec};
 use crate::connection::Connection;
 use crate::error::{Error, Result};
 use crate::outcome::{Exit, ExitStatus, Usage};
-use crate::wire::Ask;
+use crate::seal::{SealSpec, Sealed};
+use crate::spec::check_limits;
+use crate::wire::{Ask, Told};
 
 /// A running (or ended) sandbox. Dropping it kills it.
 #[derive(Debug)]
@@ -93,7 +96,10 @@ impl Sandbox {
     /// # Errors
     /// [`Error::Ended`], [`Error::Operation`].
     pub async fn usage(&self) -> Result<Usage> {
-        self.ask(Ask::Usage).await.map(|(usage, _)| usage)
+        match self.ask(Ask::Usage).await? {
+            (Told::Usage(usage), _) => Ok(usage),
+            _ => Ok(Usage::default()),
+        }
     }
 
     /// Connects to a TCP port on the sandbox's loopback (127.0.0.1, then ::1). The socket is non-blocking.
@@ -128,7 +134,30 @@ impl Sandbox {
         self.ask(Ask::Attach { source: source.to_owned(), target: target.to_owned() }).await.map(drop)
     }
 
-    async fn ask(&self, ask: Ask) -> Result<(Usage, Option<OwnedFd>)> {
+    /// Looks at the main process of a sandbox with [`crate::SandboxSpec::zygote`] from outside, at the point from which on it only forks, for what a
+    /// forked process would share with it. Fixes what [`crate::Cell::admit`] compares with later; may be repeated.
+    ///
+    /// # Errors
+    /// [`Error::NotForkable`] with every reason found, in words for the function's developer; [`Error::InvalidSpec`] when the sandbox is no zygote;
+    /// [`Error::Ended`], [`Error::Operation`].
+    pub async fn seal(&self, expect: &SealSpec) -> Result<Sealed> {
+        match self.ask(Ask::Seal { expect: expect.clone() }).await? {
+            (Told::Sealed(sealed), _) => Ok(sealed),
+            _ => Err(Error::LauncherGone),
+        }
+    }
+
+    /// A place for one process that the main process will fork: a cgroup with limits and an empty tmpfs. Made ahead of time it costs the call nothing.
+    /// Cells that are dropped, or whose sandbox ends, are removed.
+    ///
+    /// # Errors
+    /// [`Error::InvalidSpec`] when the sandbox is no zygote or the limits are too low; [`Error::Ended`], [`Error::Operation`].
+    pub async fn cell(&self, spec: &CellSpec) -> Result<Cell> {
+        check_limits(&spec.limits).map_err(|fault| fault.setup(&spec.id))?;
+        Cell::make(&self.connection, self.sid, spec).await
+    }
+
+    async fn ask(&self, ask: Ask) -> Result<(Told, Option<OwnedFd>)> {
         if self.exit.borrow().is_some() {
             return Err(Error::Ended { id: self.id.clone() });
         }

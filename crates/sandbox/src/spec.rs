@@ -6,6 +6,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::error::Fault;
+
 /// How the launcher process is to be started.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct LauncherConfig {
@@ -71,6 +73,10 @@ pub struct SandboxSpec {
     pub recycle_key: Option<String>,
     /// Host name inside.
     pub hostname: String,
+    /// Whether the main process will be forked by [`crate::Sandbox::cell`] and [`crate::Cell::admit`]: `/tmp` (and `/var/tmp`, `/dev/shm`) is
+    /// then whatever tmpfs a process holds as descriptor 200 ([`crate::TMP_FD`]), the main process starts with one of its own there, and
+    /// system calls that would let forked processes share memory or be inspected are refused. The main process must make itself non-dumpable.
+    pub zygote: bool,
 }
 
 impl SandboxSpec {
@@ -87,6 +93,7 @@ impl SandboxSpec {
             network: Network::None,
             recycle_key: None,
             hostname: "function".into(),
+            zygote: false,
         }
     }
 }
@@ -119,6 +126,15 @@ impl Default for ResourceLimits {
     fn default() -> Self {
         Self { memory_bytes: 256 << 20, processes: 64, cpu_millis: 1000, open_files: 1024 }
     }
+}
+
+/// Refuses limits that nothing could run within.
+pub(crate) fn check_limits(limits: &ResourceLimits) -> Result<(), Fault> {
+    if limits.processes == 0 || limits.memory_bytes < 1 << 20 || limits.cpu_millis == 0 {
+        let what = "limits too low: at least 1 process, 1 MiB of memory and 1 thousandth of a core";
+        return Err(Fault::Invalid { what: what.into() });
+    }
+    Ok(())
 }
 
 /// Network access of a sandbox. Each sandbox has a network namespace of its own.

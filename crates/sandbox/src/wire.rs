@@ -14,7 +14,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Fault;
 use crate::outcome::{Exit, Usage};
-use crate::spec::{LauncherConfig, SandboxSpec};
+use crate::seal::{SealSpec, Sealed};
+use crate::spec::{LauncherConfig, ResourceLimits, SandboxSpec};
 
 /// Largest message, in bytes. Argument lists beyond it are refused.
 pub(crate) const MESSAGE_MAX: usize = 160 * 1024;
@@ -26,6 +27,10 @@ pub(crate) enum Request<'a> {
     Hello { config: Cow<'a, LauncherConfig>, server_pid: u32 },
     /// With the descriptors: stdin if `stdin`, stdout, stderr, link if `link`.
     Start { sid: u64, spec: Cow<'a, SandboxSpec>, stdin: bool, link: bool },
+    /// Put the process `pid` into the cell `sid`; answered by [`Event::Started`] or [`Event::Failed`].
+    Admit { sid: u64, pid: u32 },
+    /// Nobody will use this cell. No answer.
+    DropCell { sid: u64 },
     /// Something about a running sandbox; answered by [`Event::Done`].
     Ask { seq: u64, sid: u64, ask: Ask },
     /// End everything and exit.
@@ -38,8 +43,31 @@ pub(crate) enum Ask {
     Freeze,
     Thaw,
     Usage,
-    Connect { port: u16, v6: bool },
-    Attach { source: PathBuf, target: String },
+    Connect {
+        port: u16,
+        v6: bool,
+    },
+    Attach {
+        source: PathBuf,
+        target: String,
+    },
+    Seal {
+        expect: SealSpec,
+    },
+    /// `cell` is its number and will be that of the sandbox in it; answered with the descriptor of its tmpfs.
+    Cell {
+        cell: u64,
+        limits: ResourceLimits,
+        tmp_bytes: u64,
+    },
+}
+
+/// What an [`Ask`] is answered with.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) enum Told {
+    Done,
+    Usage(Usage),
+    Sealed(Sealed),
 }
 
 /// From launcher to server.
@@ -55,8 +83,8 @@ pub(crate) enum Event {
     Failed { sid: u64, fault: Fault },
     /// It has ended.
     Exited { sid: u64, exit: Exit },
-    /// Answer to Ask; with the socket for Connect.
-    Done { seq: u64, answer: Result<Usage, Fault> },
+    /// Answer to Ask; with the socket for Connect, the tmpfs for Cell.
+    Done { seq: u64, answer: Result<Told, Fault> },
 }
 
 /// Sends one message. On a non-blocking socket `WouldBlock` means that nothing was sent.

@@ -24,7 +24,7 @@ pub(crate) fn write(pipe: BorrowedFd<'_>, report: &Report) -> io::Result<()> {
         Report::Fault(fault) => (b'F', serde_json::to_vec(fault)?),
         Report::Ended(ExitStatus::Code(code)) => (b'C', code.to_le_bytes().to_vec()),
         Report::Ended(ExitStatus::Signal(signal)) => (b'S', signal.to_le_bytes().to_vec()),
-        Report::Ended(ExitStatus::Lost) => (b'S', libc::SIGKILL.to_le_bytes().to_vec()),
+        Report::Ended(ExitStatus::Lost | ExitStatus::Unknown) => (b'S', libc::SIGKILL.to_le_bytes().to_vec()),
     };
     body.truncate(2048);
     let mut bytes = vec![tag];

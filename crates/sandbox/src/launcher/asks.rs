@@ -12,10 +12,9 @@ use super::start::open_mount;
 use super::{Launcher, Live};
 use crate::cgroup::Leaf;
 use crate::error::Fault;
-use crate::outcome::Usage;
 use crate::spec::Mount;
 use crate::sys;
-use crate::wire::{Ask, Event};
+use crate::wire::{Ask, Event, Told};
 
 /// How long freezing may take before it is reported as failed.
 const FREEZE_DEADLINE: Duration = Duration::from_secs(5);
@@ -24,11 +23,14 @@ impl Launcher {
     pub(super) fn answer(&mut self, seq: u64, sid: u64, ask: Ask) {
         let (answer, socket) = match ask {
             Ask::Connect { port, v6 } => match self.connect(sid, port, v6) {
-                Ok(socket) => (Ok(Usage::default()), Some(socket)),
+                Ok(socket) => (Ok(Told::Done), Some(socket)),
                 Err(fault) => (Err(fault), None),
             },
             Ask::Attach { source, target } => (self.attach(sid, &source, target), None),
-            Ask::Usage => (self.leaf(sid).map(|leaf| leaf.map(Leaf::usage).unwrap_or_default()), None),
+            Ask::Usage => {
+                let usage = self.leaf(sid).map(|leaf| leaf.map(Leaf::usage).unwrap_or_default());
+                (usage.map(Told::Usage), None)
+            }
             Ask::Freeze => match self.set_frozen(sid, true) {
                 Ok(()) => {
                     self.freezing.push((seq, sid, Instant::now() + FREEZE_DEADLINE));
@@ -36,7 +38,12 @@ impl Launcher {
                 }
                 Err(fault) => (Err(fault), None),
             },
-            Ask::Thaw => (self.set_frozen(sid, false).map(|()| Usage::default()), None),
+            Ask::Thaw => (self.set_frozen(sid, false).map(|()| Told::Done), None),
+            Ask::Seal { expect } => (self.seal(sid, &expect).map(Told::Sealed), None),
+            Ask::Cell { cell, limits, tmp_bytes } => match self.make_cell(sid, cell, &limits, tmp_bytes) {
+                Ok(tmp) => (Ok(Told::Done), Some(tmp)),
+                Err(fault) => (Err(fault), None),
+            },
         };
         let fds: Vec<_> = socket.iter().map(AsFd::as_fd).collect();
         self.tell(&Event::Done { seq, answer }, &fds);
@@ -74,7 +81,7 @@ impl Launcher {
         for (seq, sid, deadline) in std::mem::take(&mut self.freezing) {
             let answer = match self.leaf(sid) {
                 Err(fault) => Err(fault),
-                Ok(leaf) if leaf.is_none_or(Leaf::is_frozen) => Ok(Usage::default()),
+                Ok(leaf) if leaf.is_none_or(Leaf::is_frozen) => Ok(Told::Done),
                 Ok(_) if now > deadline => {
                     Err(Fault::Step { step: "freeze within 5 s".into(), errno: libc::ETIMEDOUT })
                 }
@@ -88,7 +95,7 @@ impl Launcher {
     }
 
     /// Mounts `source` read-only in a running sandbox. Only the launcher has the right to; it visits the sandbox's mount namespace.
-    fn attach(&mut self, sid: u64, source: &Path, target: String) -> Result<Usage, Fault> {
+    fn attach(&mut self, sid: u64, source: &Path, target: String) -> Result<Told, Fault> {
         let network = self.live(sid)?.network;
         let template = self.templates.get_mut(&network).ok_or(Fault::Ended)?;
         let mount = Mount { source: source.to_owned(), target, readonly: true };
@@ -106,6 +113,6 @@ impl Launcher {
                     move_mount(&tree, "", &place, "", flags)
                 });
         sys::enter(self.mounts.as_fd(), LinkNameSpaceType::Mount).map_err(step)?;
-        attached.map(|()| Usage::default()).map_err(|error| step(error.into()))
+        attached.map(|()| Told::Done).map_err(|error| step(error.into()))
     }
 }

@@ -3,6 +3,7 @@
 
 mod asks;
 mod become_launcher;
+mod cells;
 mod events;
 mod slots;
 mod start;
@@ -137,6 +138,8 @@ impl Launcher {
         match request {
             Request::Hello { .. } => {}
             Request::Start { sid, spec, stdin, link } => self.start(sid, &spec, stdin, link, fds),
+            Request::Admit { sid, pid } => self.admit(sid, pid),
+            Request::DropCell { sid } => self.drop_cell(sid),
             Request::Ask { seq, sid, ask } => self.answer(seq, sid, ask),
             Request::Shutdown => return false,
         }
