@@ -3,10 +3,14 @@
 // Contract: docs/link-protocol.md.
 
 const { Instance } = require('./lib/instance');
+const { install } = require('./lib/flint');
 const stdio = require('./lib/stdio');
 
 const fd = Number(process.env.FLINT_LINK_FD || 3);
+const zygote = process.env.FLINT_ZYGOTE === '1';
 delete process.env.FLINT_LINK_FD;
+delete process.env.FLINT_ZYGOTE;
 
 stdio.prepare();
-new Instance(fd).start();
+install();
+new Instance(fd, zygote ? require('./lib/zygote').prepare() : undefined).start();

@@ -8,6 +8,7 @@ const { Link } = require('./link');
 const { load, userStack } = require('./load');
 const { parameters } = require('./request');
 const { ResultError, isBinary, sendBinary, sendJson, toJson } = require('./response');
+const snapshot = require('./snapshot');
 const stdio = require('./stdio');
 
 const { stringify } = JSON;
@@ -17,15 +18,24 @@ const MAX_MESSAGE = 64 * 1024;
 
 /**
  * A function instance: everything the process knows is here. It waits (HELLO sent), loads (INIT came),
- * is ready, and serves calls; several may run at once on the event loop.
+ * is ready, and serves calls; several may run at once on the event loop. What a zygote and its clones do besides is in `snapshot.js`.
  */
 class Instance {
-  constructor(fd) {
+  /** `prepared`: what `zygote.prepare` returned, in a process that is to be forked. */
+  constructor(fd, prepared = {}) {
     this.state = 'waiting';
     this.init = null;
     this.entry = null;
+    this.file = null;
     this.calls = new Map();
     this.environment = new CallEnvironment();
+    this.hello = { protocol: 1, runtime: 'nodejs', version: process.versions.node };
+    this.zygote = prepared.zygote || null;
+    if (prepared.zygote || prepared.reason) this.hello.snapshot = prepared.reason || true;
+    /** In a clone: no user code has run yet, so nothing needs the event loop. */
+    this.passive = false;
+    /** In a clone whose hooks are running: the frames that wait for them. */
+    this.held = null;
     this.link = new Link(fd, {
       onFrame: this.onFrame.bind(this),
       onClosed: () => process.exit(0),
@@ -35,10 +45,17 @@ class Instance {
 
   start() {
     process.on('uncaughtException', (error) => this.onUncaught(error));
-    this.link.sendJson(Kind.HELLO, 0, { protocol: 1, runtime: 'nodejs', version: process.versions.node });
+    if (this.zygote === null) this.open();
+    else snapshot.startZygote(this);
+  }
+
+  open(fd) {
+    this.link.open(fd);
+    this.link.sendJson(Kind.HELLO, 0, this.hello);
   }
 
   onFrame(kind, fin, id, buffer, start, end, owned) {
+    if (this.held !== null) return snapshot.hold(this, kind, fin, id, buffer.subarray(start, end));
     switch (kind) {
       case Kind.INVOKE: return this.onInvoke(fin, id, buffer, start, end, owned);
       case Kind.BODY: return this.onBody(fin, id, buffer, start, end, owned);
@@ -46,6 +63,8 @@ class Instance {
       case Kind.ACK: return this.onAck(id, buffer, start, end);
       case Kind.ERROR: return this.onGone(id);
       case Kind.INIT: return this.onInit(parseObject(buffer, start, end));
+      case Kind.FREEZE: return snapshot.onFreeze(this, parseObject(buffer, start, end));
+      case Kind.RESTORE: return snapshot.onRestore(this, parseObject(buffer, start, end));
       default: throw new ProtocolError('order', `a frame of kind ${kind} is not for this shim`);
     }
   }
@@ -66,8 +85,9 @@ class Instance {
     }
   }
 
-  onLoaded({ entry }) {
+  onLoaded({ entry, file }) {
     this.entry = entry;
+    this.file = file;
     this.state = 'ready';
     this.link.sendJson(Kind.READY, 0, {});
   }
@@ -85,6 +105,8 @@ class Instance {
     if (id === 0 || this.calls.has(id)) throw new ProtocolError('order', `INVOKE for call ${id}, which is not a new call`);
     const { head, bodyStart } = splitHead(buffer, start, end);
     const call = new Call(id, head === null ? {} : head);
+    call.link = this.link;
+    this.passive = false;
     this.calls.set(id, call);
     if (fin) {
       this.run(call, buffer, bodyStart, end, owned);
@@ -130,6 +152,7 @@ class Instance {
 
   run(call, buffer, start, end, owned) {
     call.running = true;
+    if (call.head.warmup === true && this.zygote !== null) this.zygote.keep(call.head, Buffer.from(buffer.subarray(start, end)));
     const params = parameters(call.head, buffer, start, end, owned);
     this.environment.apply(call.head);
     let result;
@@ -162,7 +185,7 @@ class Instance {
     } catch {
       text = stringify({ error: describe(reason) });
     }
-    this.afterFlush(call, () => sendJson(this.link, call, text));
+    this.afterFlush(call, () => sendJson(call.link, call, text));
   }
 
   answer(call, result) {
@@ -174,9 +197,9 @@ class Instance {
         this.fail(call, error.message);
         return;
       }
-      this.afterFlush(call, () => sendJson(this.link, call, text));
+      this.afterFlush(call, () => sendJson(call.link, call, text));
     } else {
-      this.afterFlush(call, () => sendBinary(this.link, call, result));
+      this.afterFlush(call, () => sendBinary(call.link, call, result));
     }
   }
 
@@ -192,12 +215,12 @@ class Instance {
   finish(call, send) {
     const streaming = send();
     if (streaming === undefined) {
-      this.calls.delete(call.id);
+      this.end(call, true);
       return;
     }
     streaming.then(() => stdio.flush()).then(() => {
-      this.calls.delete(call.id);
-      this.link.send(Kind.END, false, call.id);
+      call.link.send(Kind.END, false, call.id);
+      this.end(call, true);
     }, (error) => {
       if (!(error instanceof ResultError)) stdio.printError(error);
       this.fail(call, error instanceof ResultError ? error.message : `An error has occurred: ${describe(error)}`);
@@ -205,9 +228,18 @@ class Instance {
   }
 
   fail(call, message) {
+    if (stdio.isFlushed()) this.sendFailure(call, message);
+    else stdio.flush().then(() => this.sendFailure(call, message));
+  }
+
+  sendFailure(call, message) {
+    call.link.sendJson(Kind.ERROR, call.id, { kind: 'developer', message: message.slice(0, MAX_MESSAGE) });
+    this.end(call, false);
+  }
+
+  end(call, ok) {
     this.calls.delete(call.id);
-    if (stdio.isFlushed()) this.sendError(call.id, 'developer', message);
-    else stdio.flush().then(() => this.sendError(call.id, 'developer', message));
+    if (call.onEnded !== null) call.onEnded({ ok });
   }
 
   // --- ending

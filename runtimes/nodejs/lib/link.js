@@ -9,7 +9,7 @@ const { Decoder, HEADER_LENGTH, ProtocolError, encodeFrame, writeHeader } = requ
 const READ_BUFFER = 128 * 1024;
 
 // User code may patch the modules it shares with the shim.
-const { writeSync } = fs;
+const { readSync, writeSync } = fs;
 const { stringify } = JSON;
 const EMPTY = Buffer.alloc(0);
 
@@ -18,30 +18,67 @@ class Link {
   constructor(fd, { onFrame, onClosed, onBroken }) {
     this.fd = fd;
     this.onClosed = onClosed;
+    this.onBroken = onBroken;
     this.header = Buffer.alloc(HEADER_LENGTH);
-    const decoder = new Decoder(onFrame);
-    const buffer = Buffer.allocUnsafeSlow(READ_BUFFER);
+    this.decoder = new Decoder(onFrame);
+    this.buffer = Buffer.allocUnsafeSlow(READ_BUFFER);
+    this.socket = null;
+  }
+
+  /** Reads on the event loop from now on. `fd`: another number for the link, which the socket may close in its time. */
+  open(fd = this.fd) {
     const callback = (length) => {
-      try {
-        decoder.feed(buffer, length);
-      } catch (error) {
-        if (!(error instanceof ProtocolError)) throw error;
-        onBroken(error);
-      }
+      this.receive(length);
       return true;
     };
-    this.socket = new net.Socket({ fd, readable: true, writable: true, onread: { buffer, callback } });
-    this.socket.on('end', onClosed);
-    this.socket.on('error', onClosed);
-    this.socket.on('close', onClosed);
+    this.socket = new net.Socket({ fd, readable: true, writable: true, onread: { buffer: this.buffer, callback } });
+    this.socket.on('end', this.onClosed);
+    this.socket.on('error', this.onClosed);
+    this.socket.on('close', this.onClosed);
+  }
+
+  /** Ends reading on the event loop; resolves when the socket has closed its descriptor. */
+  detach() {
+    const { socket } = this;
+    this.socket = null;
+    for (const event of ['end', 'error', 'close']) socket.removeListener(event, this.onClosed);
+    return new Promise((resolve) => {
+      socket.once('close', resolve);
+      socket.destroy();
+    });
+  }
+
+  /** Reads without the event loop, for as long as `wanted()`: the socket costs a new process many page faults. */
+  pump(wanted) {
+    while (wanted()) {
+      let length = 0;
+      try {
+        length = readSync(this.fd, this.buffer, 0, READ_BUFFER, null);
+      } catch {
+        // the end of the link, too
+      }
+      if (length === 0) return this.onClosed();
+      this.receive(length);
+    }
+    return undefined;
+  }
+
+  receive(length) {
+    try {
+      this.decoder.feed(this.buffer, length);
+    } catch (error) {
+      if (!(error instanceof ProtocolError)) throw error;
+      this.onBroken(error);
+    }
   }
 
   /** Sends the first `length` bytes of `buffer`, which the caller may reuse afterwards. */
   write(buffer, length) {
     let written = 0;
-    if (this.socket.writableLength === 0) {
+    if (this.socket === null || this.socket.writableLength === 0) {
       try {
         written = writeSync(this.fd, buffer, 0, length);
+        while (this.socket === null && written < length) written += writeSync(this.fd, buffer, written, length - written);
       } catch (error) {
         if (error.code !== 'EAGAIN') return this.onClosed();
       }

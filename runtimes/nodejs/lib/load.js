@@ -13,7 +13,7 @@ const ESM_SYNTAX = /Cannot use import statement|Unexpected token 'export'|Cannot
 const LOCAL = 'flint:local';
 
 /**
- * Loads the function and returns `{ entry }`. The result is a promise only for ES modules,
+ * Loads the function and returns `{ entry, file }`. The result is a promise only for ES modules,
  * so that CommonJS code is ready without a turn of the event loop.
  */
 function load(code, main = 'main') {
@@ -24,11 +24,11 @@ function load(code, main = 'main') {
   const source = fs.readFileSync(file, 'utf8').replace(/^\uFEFF/, '');
   if (usesModuleSyntax(source)) return pickLater(importUnmarked(file), file, name);
   const { exports, local } = evaluate(file, source, name);
-  return { entry: pick(exports, local, name) };
+  return { entry: pick(exports, local, name), file };
 }
 
 function pickLater(imported, file, name) {
-  return imported.then((exports) => ({ entry: pick(exports, undefined, name) }), (error) => {
+  return imported.then((exports) => ({ entry: pick(exports, undefined, name), file }), (error) => {
     throw locateSyntaxError(error, file);
   });
 }

@@ -1,0 +1,97 @@
+'use strict';
+// FREEZE and RESTORE: how an instance becomes a zygote, and a clone of it an instance.
+
+const flint = require('./flint');
+const stdio = require('./stdio');
+const unique = require('./unique');
+const { endAtOnce } = require('./clone');
+const { Kind, ProtocolError } = require('./frame');
+const { userStack } = require('./load');
+
+const PRIME = 1;
+
+/** Opens the link and says HELLO when the runtime has settled: what is there by then is not the user's. */
+function startZygote(instance) {
+  const { link, zygote } = instance;
+  zygote.settleRuntime().then(() => {
+    instance.open(zygote.native.duplicate(link.fd)); // the socket closes its own descriptor when it goes; fd 3 must stay
+    zygote.drawBaseline();
+  });
+}
+
+function onFreeze(instance, options) {
+  if (instance.zygote === null || instance.state !== 'ready' || instance.calls.size > 0) {
+    throw new ProtocolError('order', 'FREEZE is for a zygote that has loaded its code and runs no call');
+  }
+  instance.state = 'freezing';
+  instance.zygote.freeze(instance, options).then((order) => becomeClone(instance, order), (error) => refuse(instance, error));
+}
+
+/** The zygote stays what it is until Flint ends the link. */
+function refuse(instance, error) {
+  stdio.printError(error);
+  instance.state = 'refused';
+  instance.sendError(0, 'snapshot', error.message);
+}
+
+function becomeClone(instance, { clone, flags }) {
+  const { native } = instance.zygote;
+  endAtOnce(native);
+  instance.state = 'cloned';
+  instance.passive = true;
+  instance.hello.clone = clone;
+  if (flags & PRIME) prime(instance);
+  instance.link.sendJson(Kind.HELLO, 0, instance.hello);
+  instance.link.pump(() => instance.passive);
+  instance.link.open();
+}
+
+function prime(instance) {
+}
+
+function onRestore(instance, { entropy }) {
+  if (instance.state !== 'cloned') throw new ProtocolError('order', 'RESTORE is for a clone, once');
+  if (typeof entropy !== 'string' || !/^[0-9a-f]{64}$/i.test(entropy)) throw new ProtocolError('json', 'RESTORE brings no entropy of 64 hexadecimal digits');
+  unique.renew(entropy, instance.zygote.native.pid());
+  instance.zygote = null;
+  if (!flint.hasAfter()) {
+    restored(instance);
+    return;
+  }
+  instance.passive = false;
+  instance.held = [];
+  let late;
+  try {
+    late = flint.runAfter();
+  } catch (error) {
+    fail(instance, error);
+    return;
+  }
+  if (late === undefined) release(instance);
+  else late.then(() => release(instance), (error) => fail(instance, error));
+}
+
+function restored(instance) {
+  instance.state = 'ready';
+  instance.link.send(Kind.ACK, false, 0);
+}
+
+/** Keeps a frame that came before the hooks were done. */
+function hold(instance, kind, fin, id, payload) {
+  instance.held.push([kind, fin, id, Buffer.from(payload)]);
+}
+
+function release(instance) {
+  const { held } = instance;
+  instance.held = null;
+  restored(instance);
+  for (const [kind, fin, id, payload] of held) instance.onFrame(kind, fin, id, payload, 0, payload.length, true);
+}
+
+function fail(instance, error) {
+  stdio.printError(error);
+  instance.sendError(0, 'developer', `A flint.afterRestore hook has failed: ${userStack(error)}`);
+  process.exit(1);
+}
+
+module.exports = { startZygote, onFreeze, onRestore, hold };

@@ -1,0 +1,114 @@
+'use strict';
+// A process that is warmed up, frozen, and from then on only forked: docs/link-protocol.md, "Zygotes and clones".
+
+const fs = require('fs');
+const path = require('path');
+const v8 = require('v8');
+const vm = require('vm');
+const flint = require('./flint');
+const stdio = require('./stdio');
+const unique = require('./unique');
+const warmup = require('./warmup');
+const { Baseline } = require('./obstacles');
+const { releaseConnections } = require('./connections');
+const { Kind, encodeFrame } = require('./frame');
+
+const HELPER = path.join(__dirname, '..', 'native', 'zygote.node');
+const SETTLE_MS = 500;
+
+function nothing() {}
+
+/** The process cannot be forked as it is; the message says what to do. */
+class NotForkable extends Error {}
+
+/** Before user code is loaded: `{ zygote }`, or `{ reason }` when this process cannot become one. */
+function prepare() {
+  if (!fs.existsSync(HELPER)) return { reason: 'the native helper was not built: no C compiler when Flint was built' };
+  try {
+    const native = require(HELPER);
+    native.harden();
+    unique.install();
+    return { zygote: new Zygote(native) };
+  } catch (error) {
+    return { reason: `the native helper does not work here: ${error.message}` };
+  }
+}
+
+class Zygote {
+  constructor(native) {
+    this.native = native;
+    this.requests = [];
+    this.baseline = null;
+  }
+
+  /** Starts what the runtime itself may need later. */
+  async settleRuntime() {
+    await fs.promises.stat('/'); // the thread pool
+    process.once('SIGWINCH', nothing); // the pipe that signals go through
+    process.removeListener('SIGWINCH', nothing);
+  }
+
+  /** What is there now is the runtime's own. */
+  drawBaseline() {
+    this.baseline = new Baseline();
+  }
+
+  /** Keeps a warm-up request until the freeze. */
+  keep(head, body) {
+    this.requests.push({ head, body });
+  }
+
+  /**
+   * Makes `instance` ready to be forked and forks it for every CLONE. Does not return in this process, only in clones:
+   * `{ clone, flags }`. Rejects with NotForkable when something is in the way; the instance then is as before.
+   */
+  async freeze(instance, options) {
+    const report = await warmup.run(instance, this.requests, options);
+    await flint.runBefore();
+    this.requests = [];
+    instance.environment.apply({});
+    releaseConnections();
+    await this.settle();
+    const collect = exposeGc();
+    collect();
+    await stdio.flush();
+    await this.settle();
+    await instance.link.detach();
+    collect();
+    report.hugePageBytes = options.hugePages === false ? 0 : this.native.hugePages();
+    report.rssBytes = process.memoryUsage.rss();
+    return this.serve(report);
+  }
+
+  /** In a turn of the event loop of its own: no event of the zygote is half handled in a clone. */
+  serve(report) {
+    const ack = encodeFrame(Kind.ACK, false, 0, Buffer.from(JSON.stringify(report)));
+    return new Promise((resolve) => {
+      setImmediate(() => {
+        const order = this.native.serve(ack);
+        resolve({ clone: Math.floor(order / 256), flags: order % 256 });
+      });
+    });
+  }
+
+  /** Waits a little for what is about to end by itself. */
+  async settle() {
+    for (const end = Date.now() + SETTLE_MS; ;) {
+      await new Promise((resolve) => { setImmediate(resolve); });
+      const obstacles = this.baseline.obstacles();
+      if (obstacles.length === 0) return;
+      if (Date.now() > end) throw new NotForkable(obstacles.join('; '));
+      await new Promise((resolve) => { setTimeout(resolve, 10); });
+    }
+  }
+}
+
+/** The engine's own collector; the flag is off again when user code could see it. */
+function exposeGc() {
+  v8.setFlagsFromString('--expose-gc');
+  const collect = vm.runInNewContext('gc');
+  v8.setFlagsFromString('--no-expose-gc');
+  return collect;
+}
+
+module.exports = { NotForkable, prepare };

@@ -1,0 +1,6 @@
+#!/bin/sh
+# Builds the native helper: build.sh OUTPUT. Needs a C compiler (CC, else cc) and nothing of Node.js.
+# OUTPUT goes beside the shim as native/zygote.node.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+exec "${CC:-cc}" -std=gnu11 -O2 -Wall -Wextra -Werror -fPIC -shared -fvisibility=hidden -o "$1" "$here/zygote.c"

@@ -1,0 +1,362 @@
+/* What a Node.js zygote needs of the operating system and JavaScript cannot do: fork a frozen process, and make
+ * the child a process of its own. Contract: docs/link-protocol.md, "Zygotes and clones".
+ *
+ * serve() never returns in the zygote: from the freeze on no JavaScript runs there. It returns in every clone. */
+#define _GNU_SOURCE
+#include "napi.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+enum { LINK = 3, TMP = 200, HEADER = 12, CLONE_FRAME = HEADER + 1, HANDED = 4 };
+enum { KIND_CLONE = 5, KIND_ERROR = 13 };
+enum { EXIT_PROTOCOL = 3, EXIT_BROKEN = 70 };
+
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
+#ifndef SYS_landlock_create_ruleset
+#define SYS_landlock_create_ruleset 444
+#define SYS_landlock_restrict_self 446
+#endif
+
+/* linux/landlock.h of Linux 6.12 (ABI 6), which build machines may not have. */
+struct landlock_ruleset { uint64_t handled_access_fs, handled_access_net, scoped; };
+enum { LANDLOCK_VERSION = 1, LANDLOCK_ABI_WITH_SCOPES = 6 };
+enum { SCOPE_ABSTRACT_UNIX_SOCKET = 1, SCOPE_SIGNAL = 2 };
+
+/* ------------------------------------------------------------------ memory */
+
+struct mapping { uintptr_t start, end; bool writable, private_anonymous, kernel; };
+
+/* Reads all mappings first and calls `visit` after: to change a mapping while its list is being read would skip some. */
+static int each_mapping(void (*visit)(const struct mapping *, void *), void *data) {
+  int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return -1;
+  size_t room = 1 << 20, length = 0;
+  char *text = malloc(room);
+  for (;;) {
+    if (text != NULL && length + 1 >= room) {
+      char *more = realloc(text, room *= 2);
+      if (more == NULL) free(text);
+      text = more;
+    }
+    if (text == NULL) {
+      close(fd);
+      return -1;
+    }
+    ssize_t got = read(fd, text + length, room - length - 1);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    length += (size_t)got;
+  }
+  close(fd);
+  text[length] = '\0';
+  for (char *line = text; *line != '\0';) {
+    char *next = strchr(line, '\n');
+    if (next != NULL) *next = '\0';
+    unsigned long start, end, inode;
+    char access[5];
+    int name = 0;
+    if (sscanf(line, "%lx-%lx %4s %*s %*s %lu %n", &start, &end, access, &inode, &name) >= 4 && name > 0) {
+      const char *path = line + name;
+      struct mapping mapping = {
+          .start = start,
+          .end = end,
+          .writable = access[1] == 'w',
+          .private_anonymous = access[3] == 'p' && inode == 0 && (*path == '\0' || *path == '['),
+          .kernel = strncmp(path, "[v", 2) == 0,
+      };
+      visit(&mapping, data);
+    }
+    if (next == NULL) break;
+    line = next + 1;
+  }
+  free(text);
+  return 0;
+}
+
+static void forkable(const struct mapping *mapping, void *data) {
+  (void)data;
+  if (!mapping->kernel) madvise((void *)mapping->start, mapping->end - mapping->start, MADV_DOFORK);
+}
+
+/* A huge page holds what 512 page-table entries did, and a fork copies the entries: a zygote of 140 MB forks in 0.15 ms instead of some. */
+static void collapse(const struct mapping *mapping, void *data) {
+  static const uintptr_t huge = 2 << 20;
+  uintptr_t start = (mapping->start + huge - 1) & ~(huge - 1), end = mapping->end & ~(huge - 1);
+  if (!mapping->writable || !mapping->private_anonymous || start >= end) return;
+  double *bytes = data;
+  for (uintptr_t at = start; at < end; at += huge) {
+    unsigned char present[512];
+    if (mincore((void *)at, huge, present) != 0) continue;
+    int pages = 0;
+    for (size_t page = 0; page < huge / 4096; page++) pages += present[page] & 1;
+    if (pages < 256) continue; /* more than half would be filled with nothing */
+    if (madvise((void *)at, huge, MADV_COLLAPSE) == 0) *bytes += (double)huge;
+    else madvise((void *)at, huge, MADV_HUGEPAGE);
+  }
+}
+
+/* ------------------------------------------------------------- descriptors */
+
+enum { MOST_INHERITED = 1024 };
+static struct inherited { int fd; bool pipe; ino_t inode; } inherited[MOST_INHERITED];
+static size_t inherited_count;
+static int null_fd = -1;
+
+/* Notes what is open in the zygote besides 0–3 and 200: the event loops' own descriptors. */
+static int note_inherited(void) {
+  DIR *folder = opendir("/proc/self/fd");
+  if (folder == NULL) return -1;
+  inherited_count = 0;
+  for (struct dirent *entry; (entry = readdir(folder)) != NULL;) {
+    int fd = atoi(entry->d_name);
+    struct stat status;
+    if (fd <= LINK || fd == TMP || fd == dirfd(folder) || fd == null_fd || fstat(fd, &status) != 0) continue;
+    if (inherited_count == MOST_INHERITED) {
+      closedir(folder);
+      return -1;
+    }
+    inherited[inherited_count++] = (struct inherited){fd, S_ISFIFO(status.st_mode), status.st_ino};
+  }
+  closedir(folder);
+  return 0;
+}
+
+/* Puts /dev/null in the place of every inherited descriptor. uv_loop_fork then makes those of this process's own loop
+ * anew; the rest belongs to loops whose threads did not survive the fork, and a number they might still write to must not
+ * become a file of the user's. A pipe with another inode is one that libuv's own fork handler has renewed already. */
+static void part_from_zygote(void) {
+  for (size_t i = 0; i < inherited_count; i++) {
+    struct stat status;
+    if (inherited[i].pipe && (fstat(inherited[i].fd, &status) != 0 || status.st_ino != inherited[i].inode)) continue;
+    dup3(null_fd, inherited[i].fd, O_CLOEXEC);
+  }
+}
+
+static void make_blocking(int fd) {
+  int flags = fcntl(fd, F_GETFL);
+  if (flags >= 0 && (flags & O_NONBLOCK)) fcntl(fd, F_SETFL, flags & ~O_NONBLOCK);
+}
+
+/* -------------------------------------------------------------------- link */
+
+static void write_all(int fd, const void *data, size_t length) {
+  for (const char *at = data; length > 0;) {
+    ssize_t written = write(fd, at, length);
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return; /* the reader is gone: the end of the link says so too */
+    at += written;
+    length -= (size_t)written;
+  }
+}
+
+static void send_error(int fd, uint32_t call, const char *kind, const char *what) {
+  char frame[HEADER + 512];
+  int length = snprintf(frame + HEADER, sizeof frame - HEADER, "{\"kind\":\"%s\",\"message\":\"%s: %s\"}", kind, what, strerror(errno));
+  unsigned char header[HEADER] = {0, 0, length >> 8, length, KIND_ERROR, 0, 0, 0, call >> 24, call >> 16, call >> 8, call};
+  memcpy(frame, header, HEADER);
+  write_all(fd, frame, HEADER + (size_t)length);
+}
+
+struct order { uint32_t call; unsigned char flags; int handed[HANDED]; };
+
+/* Reads one CLONE frame; anything else ends the process. */
+static void receive(struct order *order) {
+  unsigned char frame[CLONE_FRAME];
+  size_t length = 0;
+  int handed = 0;
+  while (length < sizeof frame) {
+    union { struct cmsghdr header; char room[CMSG_SPACE(sizeof(int) * 2 * HANDED)]; } control;
+    struct iovec piece = {frame + length, sizeof frame - length};
+    struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+    ssize_t got = recvmsg(LINK, &message, MSG_CMSG_CLOEXEC);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) _exit(0);
+    length += (size_t)got;
+    for (struct cmsghdr *part = CMSG_FIRSTHDR(&message); part != NULL; part = CMSG_NXTHDR(&message, part)) {
+      if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
+      int count = (int)((part->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+      for (int i = 0; i < count; i++) {
+        int fd;
+        memcpy(&fd, CMSG_DATA(part) + (size_t)i * sizeof fd, sizeof fd);
+        if (handed < HANDED) order->handed[handed] = fd;
+        handed++;
+      }
+    }
+  }
+  static const unsigned char expected[8] = {0, 0, 0, 1, KIND_CLONE, 0, 0, 0};
+  if (memcmp(frame, expected, sizeof expected) != 0 || handed != HANDED) {
+    errno = EPROTO;
+    send_error(LINK, 0, "protocol", "a frozen zygote takes CLONE with one byte and four descriptors, and nothing else");
+    _exit(EXIT_PROTOCOL);
+  }
+  order->call = (uint32_t)frame[8] << 24 | (uint32_t)frame[9] << 16 | (uint32_t)frame[10] << 8 | frame[11];
+  order->flags = frame[12];
+}
+
+/* ------------------------------------------------------------------- clone */
+
+/* In a clone that cannot be made what it must be. */
+static void give_up(const char *what) {
+  send_error(LINK, 0, "snapshot", what);
+  _exit(EXIT_BROKEN);
+}
+
+static void become_clone(const struct order *order, const struct sigaction *child_signal, uv_loop_t *loop) {
+  static const int places[HANDED] = {LINK, 1, 2, TMP};
+  for (int i = 0; i < HANDED; i++) {
+    /* The link alone is not for child processes. */
+    if (dup3(order->handed[i], places[i], places[i] == LINK ? O_CLOEXEC : 0) < 0) give_up("a descriptor cannot be put in its place");
+    close(order->handed[i]);
+  }
+  for (int fd = 1; fd <= LINK; fd++) make_blocking(fd);
+  part_from_zygote();
+  sigaction(SIGCHLD, child_signal, NULL);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, NULL);
+  struct landlock_ruleset rules = {.scoped = SCOPE_ABSTRACT_UNIX_SOCKET | SCOPE_SIGNAL};
+  int ruleset = (int)syscall(SYS_landlock_create_ruleset, &rules, sizeof rules, 0);
+  if (ruleset < 0 || syscall(SYS_landlock_restrict_self, ruleset, 0) != 0) give_up("the clone cannot enter a Landlock domain of its own");
+  close(ruleset);
+  if (uv_loop_fork(loop) != 0) give_up("the event loop does not survive the fork");
+}
+
+/* -------------------------------------------------------------- JavaScript */
+
+static napi_value number(napi_env env, double value) {
+  napi_value result = NULL;
+  napi_create_double(env, value, &result);
+  return result;
+}
+
+static napi_value fail(napi_env env, const char *what) {
+  char message[256];
+  snprintf(message, sizeof message, "%s: %s", what, strerror(errno));
+  napi_throw_error(env, NULL, message);
+  return NULL;
+}
+
+static int integers(napi_env env, napi_callback_info info, size_t wanted, int32_t *values) {
+  napi_value arguments[2];
+  size_t count = 2;
+  napi_get_cb_info(env, info, &count, arguments, NULL, NULL);
+  for (size_t i = 0; i < wanted; i++) {
+    if (i >= count || napi_get_value_int32(env, arguments[i], &values[i]) != 0) {
+      errno = EINVAL;
+      return -1;
+    }
+  }
+  return 0;
+}
+
+/* harden(): nobody of the same user may read or trace this process, and its clones inherit that. Throws when this host cannot tell clones apart. */
+static napi_value harden(napi_env env, napi_callback_info info) {
+  (void)info;
+  if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0) return fail(env, "the process cannot be made non-dumpable");
+  long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_VERSION);
+  if (abi < 0) return fail(env, "Landlock is not there, which Linux 6.12 and newer offer");
+  if (abi < LANDLOCK_ABI_WITH_SCOPES) {
+    errno = ENOSYS;
+    return fail(env, "Landlock has no scopes before Linux 6.12");
+  }
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return fail(env, "no_new_privs cannot be set");
+  return NULL;
+}
+
+/* duplicate(fd) -> another number for the same, close-on-exec. */
+static napi_value duplicate(napi_env env, napi_callback_info info) {
+  int32_t fd;
+  if (integers(env, info, 1, &fd) != 0) return fail(env, "duplicate(fd)");
+  int copy = fcntl(fd, F_DUPFD_CLOEXEC, LINK + 1);
+  return copy < 0 ? fail(env, "the descriptor cannot be duplicated") : number(env, copy);
+}
+
+/* hugePages() -> bytes that were moved to huge pages. */
+static napi_value huge_pages(napi_env env, napi_callback_info info) {
+  (void)info;
+  double bytes = 0;
+  if (each_mapping(collapse, &bytes) != 0) return fail(env, "/proc/self/maps cannot be read");
+  return number(env, bytes);
+}
+
+/* pid() -> this process's id, which Node.js remembers from its start. */
+static napi_value pid(napi_env env, napi_callback_info info) {
+  (void)info;
+  return number(env, getpid());
+}
+
+/* exit(status): at once. A clone's other threads are gone, so nothing that waits for them may run. */
+static napi_value exit_now(napi_env env, napi_callback_info info) {
+  int32_t status = 0;
+  integers(env, info, 1, &status);
+  fflush(stdout);
+  fflush(stderr);
+  _exit(status);
+}
+
+/* serve(ack) sends the frame `ack`, then forks a clone for each CLONE. Returns in a clone: call number * 256 + flags. */
+static napi_value serve(napi_env env, napi_callback_info info) {
+  napi_value argument;
+  size_t count = 1, length;
+  void *ack;
+  uv_loop_t *loop;
+  napi_get_cb_info(env, info, &count, &argument, NULL, NULL);
+  if (count < 1 || napi_get_buffer_info(env, argument, &ack, &length) != 0 || napi_get_uv_event_loop(env, &loop) != 0) {
+    errno = EINVAL;
+    return fail(env, "serve(ack)");
+  }
+  null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+  if (null_fd < 0 || dup3(null_fd, 0, 0) < 0 /* whatever the user made of stdin */) return fail(env, "/dev/null cannot be opened");
+  if (note_inherited() != 0) return fail(env, "/proc/self/fd cannot be read");
+  fflush(NULL); /* what libc holds back would come out of every clone */
+  /* V8 keeps its heap out of forks. Nothing allocates in this process any more, so once is enough. */
+  if (each_mapping(forkable, NULL) != 0) return fail(env, "/proc/self/maps cannot be read");
+  struct sigaction ignore = {.sa_handler = SIG_IGN}, child_signal;
+  sigaction(SIGCHLD, &ignore, &child_signal);
+  make_blocking(LINK);
+  write_all(LINK, ack, length);
+
+  for (;;) {
+    struct order order;
+    receive(&order);
+    pid_t child = fork();
+    if (child == 0) {
+      become_clone(&order, &child_signal, loop);
+      return number(env, order.call * 256.0 + order.flags);
+    }
+    if (child < 0) send_error(LINK, order.call, "snapshot", "the zygote cannot fork");
+    for (int i = 0; i < HANDED; i++) close(order.handed[i]);
+  }
+}
+
+#define EXPORT __attribute__((visibility("default")))
+
+EXPORT int32_t node_api_module_get_api_version_v1(void) { return 8; }
+
+EXPORT napi_value napi_register_module_v1(napi_env env, napi_value exports) {
+  static const struct { const char *name; napi_callback call; } functions[] = {
+      {"harden", harden}, {"duplicate", duplicate}, {"pid", pid},
+      {"hugePages", huge_pages}, {"exit", exit_now}, {"serve", serve},
+  };
+  for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+    napi_value function;
+    if (napi_create_function(env, functions[i].name, NAPI_AUTO_LENGTH, functions[i].call, NULL, &function) != 0) return NULL;
+    napi_set_named_property(env, exports, functions[i].name, function);
+  }
+  return exports;
+}
