@@ -1,7 +1,7 @@
 //! Code archives: whatever is in them, nothing is written outside of the folder they are unpacked to.
 #![no_main]
 
-use flint_executor_process::fuzz_unpack;
+use flint_runtimes::fuzz_unpack;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

@@ -10,11 +10,12 @@ use std::{
 
 use bytes::Bytes;
 use flint_executor::{Body, Call, Executor, FunctionSource, Invoked, PrewarmTarget, StartContext};
-use flint_executor_process::{ProcessConfig, ProcessExecutor};
+use flint_executor_process::ProcessExecutor;
 use flint_model::{
     ActivationId, Annotations, ByteSize, Code, CodeFormat, Contract, Digest, Function, FunctionLimits,
     InstanceId, Isolation, Network, Parameters, Reuse, Start, Strategy, Timestamp, Version,
 };
+use flint_runtimes::{House, HouseConfig};
 use flint_sandbox::{Launcher, LauncherConfig};
 use hdrhistogram::Histogram;
 
@@ -35,9 +36,9 @@ async fn measure(span: Duration) -> Result<(), Box<dyn std::error::Error>> {
     let folder = tempfile::tempdir()?;
     let launcher = Launcher::spawn(LauncherConfig::new(folder.path().join("sandboxes"), "call-cost")).await?;
     let config =
-        ProcessConfig::new(folder.path().join("artefacts"), folder.path().join("runtimes"), launcher.clone());
+        HouseConfig::new(folder.path().join("artefacts"), folder.path().join("runtimes"), launcher.clone());
     let began = Instant::now();
-    let executor = Arc::new(ProcessExecutor::new(config).await?);
+    let executor = Arc::new(ProcessExecutor::new(Arc::new(House::open(config).await?)));
     println!("set-up with discovery: {} ms", began.elapsed().as_millis());
     for (kind, code) in [("nodejs:default", NODE), ("python:default", PYTHON), ("java:default", JAVA)] {
         let available = executor.kinds().iter().any(|known| {

@@ -2,7 +2,6 @@
 
 use std::{
     num::NonZeroU32,
-    path::Path,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -10,27 +9,20 @@ use std::{
 use async_trait::async_trait;
 use flint_executor::{
     Capability, Executor, Fault, FunctionSource, Instance, PrepareError, Prepared, PrewarmTarget, Progress,
-    RuntimeKind, StartContext, StartFailure, Started, link::Init,
+    RuntimeKind, StartContext, StartFailure, Started,
 };
 use flint_model::{ByteSize, Contract, Function, Isolation, LogLine, Start, Strategy};
-use flint_sandbox::{Launcher, ProbeState};
-use serde_json::Value;
-
-use crate::{
-    config::{ProcessConfig, ProcessError},
-    handler::{self, Cell, HandlerInstance},
-    house::House,
-    prepare::{
-        CODE,
-        artefact::{Artefact, SharedArtefact, Shelf},
-    },
+use flint_runtimes::{
+    House, Nursery,
+    discover::Engine,
+    handler::{BringUp, HandlerInstance},
+    prepare::artefact::SharedArtefact,
     process::{command, logs::Logs},
-    runtimes::{Engine, Runtime, Runtimes},
-    server,
-    shims::Shims,
-    stdio::StdioInstance,
-    stems::{self, StemKey, Stems},
+    stems::Stems,
 };
+use flint_sandbox::{Launcher, ProbeState};
+
+use crate::{server, stdio::StdioInstance};
 
 /// Beside an artefact's code once it is known to load.
 const LOADS: &str = "loads";
@@ -39,25 +31,14 @@ const LOADS: &str = "loads";
 pub struct ProcessExecutor {
     house: Arc<House>,
     stems: Stems,
+    nursery: Arc<Nursery>,
 }
 
 impl ProcessExecutor {
-    /// Finds the host's runtimes and lays out the shims. Takes some tenths of a second.
-    pub async fn new(config: ProcessConfig) -> Result<Self, ProcessError> {
-        let (artefacts, shims) = (config.artefacts_dir.clone(), config.runtimes_dir.clone());
-        let set_up = tokio::task::spawn_blocking(move || {
-            let no_shelf =
-                |error| ProcessError::new("cannot use the folder for prepared functions", &artefacts, error);
-            let shelf = Shelf::open(&artefacts).map_err(no_shelf)?;
-            let no_shims = |error| ProcessError::new("cannot lay out the runtime shims in", &shims, error);
-            let shims = Shims::lay_out(&shims).map_err(no_shims)?;
-            Ok((shelf, shims, Runtimes::discover()))
-        });
-        let (shelf, shims, runtimes) = set_up.await.map_err(|error| {
-            ProcessError::new("cannot look for runtimes on", Path::new("PATH"), error.into())
-        })??;
-        let house = House::new(config, shims, runtimes, shelf);
-        Ok(Self { house: Arc::new(house), stems: Stems::new() })
+    /// Over a house that other executors may share.
+    pub fn new(house: Arc<House>) -> Self {
+        let nursery = Arc::new(Nursery { house: Arc::clone(&house), zygotes: false });
+        Self { house, stems: Stems::new(), nursery }
     }
 }
 
@@ -91,7 +72,7 @@ impl Executor for ProcessExecutor {
     }
 
     fn kinds(&self) -> Vec<RuntimeKind> {
-        self.house.runtimes.kinds()
+        self.house.kinds()
     }
 
     async fn prepare(
@@ -99,12 +80,11 @@ impl Executor for ProcessExecutor {
         source: FunctionSource,
         progress: Progress<'_>,
     ) -> Result<Arc<Prepared>, PrepareError> {
-        let (artefact, took) = self.house.workshop().prepare(&source, progress).await?;
-        self.house.hold(&artefact);
+        let (artefact, took) = self.house.prepare(&source, progress).await?;
         let loads = artefact.folder.join(LOADS);
         let (steps, function) = (artefact.record.steps.clone(), source.function);
         let prepared = Arc::new(Prepared::plain(function, steps, took, Box::new(artefact)));
-        if self.house.config.validate && !loads.exists() {
+        if self.house.config().validate && !loads.exists() {
             progress("loading it once");
             self.validate(&prepared).await?;
             let noted = std::fs::write(&loads, b"");
@@ -132,7 +112,7 @@ impl Executor for ProcessExecutor {
     }
 
     async fn prewarm(&self, targets: &[PrewarmTarget]) {
-        self.stems.keep(targets, &self.house).await;
+        self.stems.keep(targets, &self.nursery).await;
     }
 
     async fn prewarmed_memory(&self) -> ByteSize {
@@ -197,7 +177,11 @@ impl ProcessExecutor {
         let function = &prepared.function;
         match (function.contract, &artefact.engine) {
             (Contract::Handler, Engine::Language(runtime)) => {
-                self.bring_up_handler(function, artefact, runtime, context, began, logs).await
+                let (house, stems) = (&*self.house, &self.stems);
+                let bring_up = BringUp { house, stems, function, artefact, runtime, zygote: false };
+                let (cell, started) = bring_up.run(&context, logs).await?;
+                let instance = HandlerInstance::new(context.id, cell, Arc::clone(artefact)).await;
+                Ok((Arc::new(instance), started))
             }
             (Contract::Stdio, _) => {
                 let mut spec = command::for_program(context.id.to_string(), function, artefact);
@@ -230,60 +214,8 @@ impl ProcessExecutor {
         }
     }
 
-    async fn bring_up_handler(
-        &self,
-        function: &Function,
-        artefact: &SharedArtefact,
-        runtime: &Arc<Runtime>,
-        context: StartContext,
-        began: Instant,
-        logs: &mut Logs,
-    ) -> Result<(Arc<dyn Instance>, Duration), Fault> {
-        let (cell, started) = match self.stem(function, artefact, runtime).await {
-            Some(cell) => (cell, Duration::ZERO),
-            None => {
-                let command = self.house.command(runtime, function.limits.memory);
-                let command = tokio::time::timeout_at(context.deadline.into(), command).await;
-                let command = command.map_err(|_| Fault::Deadline)??;
-                let spec = command.for_function(context.id.to_string(), function, artefact);
-                let cell = handler::launch(self.launcher(), &spec, context.deadline, logs).await?;
-                (cell, began.elapsed())
-            }
-        };
-        let path = &function.path;
-        let name = path.local();
-        let version = function.version.to_string();
-        let init = Init {
-            code: &artefact.record.code,
-            main: function.main.as_deref().or(artefact.record.main.as_deref()),
-            env: self.house.environment(&context).map(|(key, value)| (key, Value::String(value))).collect(),
-            namespace: path.namespace.as_str(),
-            name: &name,
-            version: &version,
-        };
-        let cell = handler::load(cell, &init, context.deadline, logs).await?;
-        Ok((Arc::new(HandlerInstance::new(context.id, cell, Arc::clone(artefact)).await), started))
-    }
-
-    /// A runtime that is up already, with the function's code attached.
-    async fn stem(&self, function: &Function, artefact: &Artefact, runtime: &Runtime) -> Option<Cell> {
-        // A function's own archive of classes is worth more than a runtime that is up without it.
-        if !stems::fits(function) {
-            return None;
-        }
-        let key = StemKey { runtime: runtime.identity(), memory: function.limits.memory };
-        let cell = self.stems.take(&key)?;
-        match cell.sandbox.attach(&artefact.code_folder(), CODE).await {
-            Ok(()) => Some(cell),
-            Err(error) => {
-                tracing::warn!(%error, "a prewarmed runtime could not take the function's code");
-                None
-            }
-        }
-    }
-
     fn launcher(&self) -> &Launcher {
-        &self.house.config.launcher
+        self.house.launcher()
     }
 }
 

@@ -1,11 +1,12 @@
 //! What a host can run, and what it lacks: tried, not guessed.
 
-use std::{fs::File, os::fd::OwnedFd, path::Path, time::Duration};
+use std::{fs::File, os::fd::OwnedFd, path::Path, sync::Arc, time::Duration};
 
 use anyhow::Context;
 use flint_api_native::resource::{AbilityResource, AbilityState, DoctorReport, RuntimeResource};
 use flint_executor::Executor;
-use flint_executor_process::{ProcessConfig, ProcessExecutor};
+use flint_executor_process::ProcessExecutor;
+use flint_runtimes::{House, HouseConfig};
 use flint_sandbox::{Launcher, LauncherConfig, Probe, ProbeState, SandboxIo, SandboxSpec};
 use tokio::{task::spawn_blocking, time::timeout};
 
@@ -66,9 +67,10 @@ async fn examine_in(config: &Config, scratch: &Path) -> anyhow::Result<DoctorRep
         }
     };
     let tried = trial(&launcher).await;
-    let process = ProcessConfig::new(scratch.join("prepared"), scratch.join("runtimes"), launcher.clone());
-    let report = match ProcessExecutor::new(process).await {
-        Ok(executor) => {
+    let house = HouseConfig::new(scratch.join("prepared"), scratch.join("runtimes"), launcher.clone());
+    let report = match House::open(house).await {
+        Ok(house) => {
+            let executor = ProcessExecutor::new(Arc::new(house));
             let (mut abilities, runtimes, executor) = spawn_blocking(move || {
                 let (abilities, runtimes) = (abilities(&executor), runtimes(&executor));
                 (abilities, runtimes, executor)
@@ -81,7 +83,7 @@ async fn examine_in(config: &Config, scratch: &Path) -> anyhow::Result<DoctorRep
         }
         Err(error) => DoctorReport {
             ok: false,
-            abilities: vec![tried, broken("executor process", error.to_string())],
+            abilities: vec![tried, broken("runtimes", error.to_string())],
             runtimes: Vec::new(),
         },
     };

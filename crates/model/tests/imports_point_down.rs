@@ -20,6 +20,7 @@ const FLOORS: &[&[&str]] = &[
     &["flint-scheduler"],
     &["flint-invoker"],
     &["flint-executor-*", "flint-store-*"],
+    &["flint-runtimes"],
     &["flint-executor", "flint-store"],
     &["flint-sandbox"],
     &["flint-model", "flint-telemetry"],

@@ -17,7 +17,9 @@ use http_body::Body as _;
 use hyper::body::Incoming;
 
 use super::{body::RequestBody, connection::Connection};
-use crate::process::{command::PORT, ending, logs::Logs, meter::Meter, output::Output, timer::Timer};
+use flint_runtimes::process::{
+    command::PORT, ending, logs::Logs, meter::Meter, output::Output, timer::Timer,
+};
 
 /// Between attempts to reach a server that does not listen yet.
 const FIRST_WAIT: Duration = Duration::from_millis(2);

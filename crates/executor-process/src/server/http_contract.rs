@@ -7,7 +7,7 @@ use http::{
 };
 
 use super::body::RequestBody;
-use crate::{outcome::remove_hop_by_hop, process::command::PORT};
+use flint_runtimes::{outcome::remove_hop_by_hop, process::command::PORT};
 
 /// The request as the server gets it. A call without an HTTP request is a POST of its JSON to `/`.
 pub(super) fn request(call: Call) -> Result<Request<RequestBody>, String> {

@@ -20,7 +20,7 @@ use super::{
     exchange::{Broken, Line},
     http_contract, openwhisk,
 };
-use crate::{
+use flint_runtimes::{
     json, outcome,
     prepare::artefact::SharedArtefact,
     process::{ending, logs::Logs, meter, output::Output, relay::RelayTask, timer::Timer},

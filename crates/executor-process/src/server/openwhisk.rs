@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, value::RawValue};
 
 use super::body::RequestBody;
-use crate::{json, outcome, process::command::PORT};
+use flint_runtimes::{json, outcome, process::command::PORT};
 
 /// `POST /init`. The function's own program is the proxy, so it gets no code.
 pub(super) fn init(function: &Function, environment: &[(String, String)]) -> Request<RequestBody> {

@@ -21,7 +21,7 @@ use super::{
     feed::Feed,
     pump::{Event, Pump},
 };
-use crate::{
+use flint_runtimes::{
     json, outcome,
     prepare::artefact::SharedArtefact,
     process::{command, ending, logs::Logs, meter, output, output::Output, relay::RelayTask, timer::Timer},

@@ -13,7 +13,7 @@ use flint_sandbox::{Exit, Sandbox};
 use tokio::{io::AsyncReadExt, net::unix::pipe};
 
 use super::feed::Feed;
-use crate::process::{logs::Logs, output::Output, timer::Timer};
+use flint_runtimes::process::{logs::Logs, output::Output, timer::Timer};
 
 /// Read at a time.
 const PIECE: usize = 64 << 10;

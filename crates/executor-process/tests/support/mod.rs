@@ -19,11 +19,12 @@ use flint_executor::{
     Body, Call, Executor, FunctionSource, Instance, Invoked, Prepared, Reply, StartContext, Started,
     conformance::{Language, Subject},
 };
-use flint_executor_process::{ProcessConfig, ProcessExecutor};
+use flint_executor_process::ProcessExecutor;
 use flint_model::{
     ActivationId, Annotations, ByteSize, Code, CodeFormat, Contract, Digest, Function, FunctionLimits,
     InstanceId, Isolation, Network, Parameters, Reuse, Start, Strategy, Timestamp, Version,
 };
+use flint_runtimes::{House as Shared, HouseConfig};
 use flint_sandbox::{Launcher, LauncherConfig};
 
 /// An executor whose files go with it.
@@ -39,7 +40,7 @@ impl House {
         Self::with(|_| {}).await
     }
 
-    pub async fn with(adjust: impl FnOnce(&mut ProcessConfig)) -> Self {
+    pub async fn with(adjust: impl FnOnce(&mut HouseConfig)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let name = folder
             .path()
@@ -52,9 +53,9 @@ impl House {
         launcher.exe = Some(env!("CARGO_BIN_EXE_flint-executor-process-test-launcher").into());
         let launcher = Launcher::spawn(launcher).await.unwrap();
         let (artefacts, runtimes) = (folder.path().join("artefacts"), folder.path().join("runtimes"));
-        let mut config = ProcessConfig::new(artefacts, runtimes, launcher.clone());
+        let mut config = HouseConfig::new(artefacts, runtimes, launcher.clone());
         adjust(&mut config);
-        let executor = Arc::new(ProcessExecutor::new(config).await.unwrap());
+        let executor = Arc::new(ProcessExecutor::new(Arc::new(Shared::open(config).await.unwrap())));
         Self { executor, launcher, mark, folder }
     }
 

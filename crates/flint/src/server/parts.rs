@@ -15,8 +15,9 @@ use flint_api_native::{ActivationFeed, Maintenance, NativeConfig};
 use flint_api_openwhisk::FrontConfig;
 use flint_controller::{Controller, ControllerConfig, Stores};
 use flint_executor::Executor;
-use flint_executor_process::{ProcessConfig, ProcessExecutor, UnpackLimits};
+use flint_executor_process::ProcessExecutor;
 use flint_invoker::{Invoker, InvokerConfig};
+use flint_runtimes::{House, HouseConfig, UnpackLimits};
 use flint_sandbox::{Launcher, LauncherConfig, SweepReport};
 use flint_scheduler::{Scheduler, SchedulerConfig};
 use flint_store_sqlite::SqliteStore;
@@ -73,8 +74,8 @@ impl Parts {
         launcher: Launcher,
     ) -> anyhow::Result<Self> {
         let (guest, url) = (bound.ip().is_loopback(), url_of(bound));
-        let executor: Arc<dyn Executor> =
-            Arc::new(ProcessExecutor::new(process_config(config, &data_dir, &url, launcher.clone())).await?);
+        let house = Arc::new(House::open(house_config(config, &data_dir, &url, launcher.clone())).await?);
+        let executor: Arc<dyn Executor> = Arc::new(ProcessExecutor::new(house));
         let abilities = {
             let executor = Arc::clone(&executor);
             spawn_blocking(move || doctor::abilities(&*executor)).await.context("looking at the host")?
@@ -194,14 +195,14 @@ async fn launch(config: &Config, data_dir: &Path) -> anyhow::Result<Launcher> {
     })
 }
 
-fn process_config(config: &Config, data_dir: &Path, url: &str, launcher: Launcher) -> ProcessConfig {
+fn house_config(config: &Config, data_dir: &Path, url: &str, launcher: Launcher) -> HouseConfig {
     let prepare = &config.prepare;
-    ProcessConfig {
+    HouseConfig {
         api_host: Some(url.to_owned()),
         unpack: UnpackLimits { entries: prepare.max_files, bytes: prepare.max_unpacked },
         build_timeout: prepare.build_timeout,
         build_memory: prepare.build_memory,
-        ..ProcessConfig::new(data_dir.join("prepared"), data_dir.join("runtimes"), launcher)
+        ..HouseConfig::new(data_dir.join("prepared"), data_dir.join("runtimes"), launcher)
     }
 }
 

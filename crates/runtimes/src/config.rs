@@ -1,0 +1,83 @@
+//! What the executor is told by whoever composes the server.
+
+use std::{path::PathBuf, time::Duration};
+
+use flint_model::ByteSize;
+use flint_sandbox::Launcher;
+
+/// What a [`crate::House`] works with.
+#[derive(Clone, Debug)]
+pub struct HouseConfig {
+    /// Where prepared functions are kept. Created when missing, for this user only.
+    pub artefacts_dir: PathBuf,
+    /// Where the runtime shims that the binary carries are laid out. Created when missing.
+    pub runtimes_dir: PathBuf,
+    /// Makes the sandboxes.
+    pub launcher: Launcher,
+    /// Where functions are to call Flint: `__OW_API_HOST`.
+    pub api_host: Option<String>,
+    /// What an archive may contain.
+    pub unpack: UnpackLimits,
+    /// Load every function of contract `handler` once when it is prepared, so that a syntax error or a missing `main` is found at deploy. Off by
+    /// default: OpenWhisk accepts broken code and lets its calls fail.
+    pub validate: bool,
+    /// How long each build step of [`flint_executor::Executor::prepare`] may take.
+    pub build_timeout: Duration,
+    /// Memory for build steps, such as the Java compiler.
+    pub build_memory: ByteSize,
+}
+
+impl HouseConfig {
+    /// The defaults.
+    pub fn new(
+        artefacts_dir: impl Into<PathBuf>,
+        runtimes_dir: impl Into<PathBuf>,
+        launcher: Launcher,
+    ) -> Self {
+        Self {
+            artefacts_dir: artefacts_dir.into(),
+            runtimes_dir: runtimes_dir.into(),
+            launcher,
+            api_host: None,
+            unpack: UnpackLimits::default(),
+            validate: false,
+            build_timeout: Duration::from_secs(60),
+            build_memory: ByteSize::mib(1024),
+        }
+    }
+}
+
+/// What an archive may contain; more is refused before it fills the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnpackLimits {
+    /// Files, folders and links.
+    pub entries: usize,
+    /// Bytes of all files together, uncompressed.
+    pub bytes: ByteSize,
+}
+
+impl Default for UnpackLimits {
+    fn default() -> Self {
+        Self { entries: 65_536, bytes: ByteSize::mib(512) }
+    }
+}
+
+/// Why the executor cannot be set up.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{what} {path}: {source}. Check that the data directory is on a disk with free space and belongs to this user"
+)]
+pub struct HouseError {
+    /// What was being done.
+    pub what: &'static str,
+    /// Where.
+    pub path: String,
+    /// The system's answer.
+    pub source: std::io::Error,
+}
+
+impl HouseError {
+    pub(crate) fn new(what: &'static str, path: &std::path::Path, source: std::io::Error) -> Self {
+        Self { what, path: path.display().to_string(), source }
+    }
+}

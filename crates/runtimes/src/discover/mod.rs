@@ -1,0 +1,274 @@
+//! The language runtimes of this host: which there are, and which one a kind means.
+
+mod java;
+mod node;
+mod python;
+mod search;
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use flint_executor::RuntimeKind;
+use flint_model::Kind;
+use flint_sandbox::Mount;
+
+/// A language with a shim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Family {
+    /// Node.js.
+    Node,
+    /// CPython.
+    Python,
+    /// A JDK.
+    Java,
+}
+
+impl Family {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Node, Self::Python, Self::Java];
+
+    /// As in kinds.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Node => "nodejs",
+            Self::Python => "python",
+            Self::Java => "java",
+        }
+    }
+
+    /// What is needed, in words, and how to get it.
+    const fn lacking(self) -> &'static str {
+        match self {
+            Self::Node => {
+                "Node.js 18 or newer was not found on PATH: install it with 'apt-get install nodejs'"
+            }
+            Self::Python => {
+                "Python 3.9 or newer was not found on PATH: install it with 'apt-get install python3'"
+            }
+            Self::Java => {
+                "a JDK 17 or newer was not found in JAVA_HOME, /usr/lib/jvm or PATH: install it with 'apt-get install openjdk-17-jdk-headless'"
+            }
+        }
+    }
+}
+
+impl fmt::Display for Family {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// An interpreter or virtual machine of this host.
+#[derive(Clone, Debug)]
+pub struct Runtime {
+    /// Its language.
+    pub family: Family,
+    /// What `kind` says after the colon: `20`, `3.11`, `17`.
+    pub line: String,
+    /// The whole version; newer ones compare greater.
+    pub version: Vec<u32>,
+    /// `node`, `python3`, `java` on the host; sandboxes see it [`Self::inside`].
+    pub program: PathBuf,
+    /// What the sandbox must see of it beyond the minimal root.
+    pub mounts: Vec<Mount>,
+    /// Java only: the compiler beside it, on the host.
+    pub compiler: Option<PathBuf>,
+    /// Where its own shared libraries are on the host, when it would not find them from another place by itself.
+    pub libraries: Option<PathBuf>,
+}
+
+impl Runtime {
+    /// The version as people write it.
+    pub fn version_text(&self) -> String {
+        self.version.iter().map(u32::to_string).collect::<Vec<_>>().join(".")
+    }
+
+    /// Where sandboxes see a file of the host's that belongs to this runtime.
+    pub fn inside(&self, path: &Path) -> PathBuf {
+        let moved = self.mounts.iter().find_map(|mount| {
+            let rest = path.strip_prefix(&mount.source).ok()?;
+            let target = Path::new(&mount.target);
+            Some(if rest.as_os_str().is_empty() { target.to_owned() } else { target.join(rest) })
+        });
+        moved.unwrap_or_else(|| path.to_owned())
+    }
+
+    /// The first number of the version.
+    pub fn major(&self) -> u32 {
+        self.version.first().copied().unwrap_or_default()
+    }
+
+    /// What makes artefacts of one runtime useless for another. Archives of classes hold paths as sandboxes see them.
+    pub fn identity(&self) -> String {
+        let (host, inside) = (&self.program, self.inside(&self.program));
+        let place = if inside == *host { String::new() } else { format!(" at {}", inside.display()) };
+        format!("{} {} {}{place}", self.family, self.version_text(), host.display())
+    }
+
+    /// The kind that names it.
+    pub fn kind(&self) -> String {
+        format!("{}:{}", self.family, self.line)
+    }
+}
+
+/// What runs a function.
+#[derive(Clone, Debug)]
+pub enum Engine {
+    /// A language runtime.
+    Language(Arc<Runtime>),
+    /// The function's own executable.
+    Native,
+}
+
+/// The language runtimes of this host.
+#[derive(Debug)]
+pub struct Runtimes {
+    /// Of each family the newest first.
+    found: Vec<Arc<Runtime>>,
+}
+
+/// Kinds for programs that bring their own runtime.
+const NATIVE: [&str; 2] = ["native", "blackbox"];
+
+impl Runtimes {
+    /// Looks for them; runs each interpreter once, so it takes some tenths of a second, and blocks.
+    pub fn discover() -> Self {
+        let mut found: Vec<Runtime> = std::thread::scope(|scope| {
+            let searches = [node::find, python::find, java::find].map(|find| scope.spawn(find));
+            searches.into_iter().flat_map(|search| search.join().unwrap_or_default()).collect()
+        });
+        found.sort_by(|a, b| (a.family as u8).cmp(&(b.family as u8)).then_with(|| b.version.cmp(&a.version)));
+        // One interpreter a line: the newest of 3.11.
+        found.dedup_by(|later, first| later.family == first.family && later.line == first.line);
+        Self { found: found.into_iter().map(Arc::new).collect() }
+    }
+
+    fn of(&self, family: Family) -> impl Iterator<Item = &Arc<Runtime>> {
+        self.found.iter().filter(move |runtime| runtime.family == family)
+    }
+
+    /// The runtime that `kind` means: `family:line`, `family:default`, `family`, or the newest of `python:3`.
+    pub fn resolve(&self, kind: &Kind) -> Result<Engine, String> {
+        if NATIVE.contains(&kind.family()) {
+            return Ok(Engine::Native);
+        }
+        let Some(family) = Family::ALL.into_iter().find(|family| family.as_str() == kind.family()) else {
+            return Err(format!("there is no such runtime; this host has {}", self.list()));
+        };
+        let fits = |runtime: &&Arc<Runtime>| match kind.version() {
+            None | Some("default") => true,
+            Some(line) => {
+                runtime.line == line
+                    || runtime.line.strip_prefix(line).is_some_and(|rest| rest.starts_with('.'))
+            }
+        };
+        match self.of(family).find(fits) {
+            Some(runtime) => Ok(Engine::Language(Arc::clone(runtime))),
+            None if self.of(family).next().is_none() => Err(family.lacking().to_owned()),
+            None => Err(format!("this version was not found; this host has {}", self.list())),
+        }
+    }
+
+    fn list(&self) -> String {
+        let mut kinds: Vec<String> = self.found.iter().map(|runtime| runtime.kind()).collect();
+        kinds.extend(NATIVE.map(str::to_owned));
+        kinds.join(", ")
+    }
+
+    /// For the contract: found ones, newest first, and families of which there is none.
+    pub fn kinds(&self) -> Vec<RuntimeKind> {
+        let mut kinds = Vec::new();
+        for family in Family::ALL {
+            let before = kinds.len();
+            for runtime in self.of(family) {
+                let state = Ok(format!("{} at {}", runtime.version_text(), runtime.program.display()));
+                kinds.extend(entry(&runtime.kind(), kinds.len() == before, family == Family::Java, state));
+            }
+            if kinds.len() == before {
+                kinds.extend(entry(
+                    family.as_str(),
+                    true,
+                    family == Family::Java,
+                    Err(family.lacking().to_owned()),
+                ));
+            }
+        }
+        for name in NATIVE {
+            let state =
+                Ok("any program: an executable file, or an archive with a program named exec".to_owned());
+            kinds.extend(entry(name, true, false, state));
+        }
+        kinds
+    }
+}
+
+/// `None` when `name` is no kind, which none of this file's is.
+fn entry(
+    name: &str,
+    default: bool,
+    requires_main: bool,
+    state: Result<String, String>,
+) -> Option<RuntimeKind> {
+    Some(RuntimeKind { kind: name.parse().ok()?, default, requires_main, state })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn runtime(family: Family, line: &str, version: &[u32]) -> Arc<Runtime> {
+        let (line, version) = (line.to_owned(), version.to_vec());
+        Arc::new(Runtime {
+            family,
+            line,
+            version,
+            program: "/usr/bin/x".into(),
+            mounts: vec![],
+            compiler: None,
+            libraries: None,
+        })
+    }
+
+    #[test]
+    fn a_runtime_in_a_home_directory_is_run_from_a_neutral_place() {
+        let home = Path::new("/home/me/versions/3.13.0");
+        let mut python = Arc::unwrap_or_clone(runtime(Family::Python, "3.13", &[3, 13, 0]));
+        python.program = home.join("bin/python3.13");
+        let before = python.identity();
+        python.mounts = search::mount(home, "/opt/python3.13").into_iter().collect();
+        assert_eq!(python.inside(&python.program), Path::new("/opt/python3.13/bin/python3.13"));
+        assert_eq!(python.inside(home), Path::new("/opt/python3.13"));
+        assert_eq!(python.inside(Path::new("/usr/bin/node")), Path::new("/usr/bin/node"));
+        assert_ne!(python.identity(), before);
+    }
+
+    #[test]
+    fn a_kind_means_the_newest_that_fits() {
+        let found = vec![
+            runtime(Family::Python, "3.13", &[3, 13, 0]),
+            runtime(Family::Python, "3.9", &[3, 9, 18]),
+            runtime(Family::Java, "17", &[17, 0, 15]),
+        ];
+        let runtimes = Runtimes { found };
+        let line = |kind: &str| match runtimes.resolve(&kind.parse().unwrap()) {
+            Ok(Engine::Language(runtime)) => Ok(runtime.line.clone()),
+            Ok(Engine::Native) => Ok("native".to_owned()),
+            Err(reason) => Err(reason),
+        };
+        assert_eq!(line("python:3").as_deref(), Ok("3.13"));
+        assert_eq!(line("python:3.9").as_deref(), Ok("3.9"));
+        assert_eq!(line("python:default").as_deref(), Ok("3.13"));
+        assert_eq!(line("java").as_deref(), Ok("17"));
+        assert_eq!(line("blackbox").as_deref(), Ok("native"));
+        assert!(line("python:3.1").unwrap_err().contains("python:3.9"));
+        assert!(line("nodejs:20").unwrap_err().contains("apt-get install nodejs"));
+        assert!(line("cobol:85").unwrap_err().contains("no such runtime"));
+        let kinds = runtimes.kinds();
+        let named = |name: &str| kinds.iter().find(|entry| entry.kind.as_str() == name).unwrap();
+        assert!(named("python:3.13").default && !named("python:3.9").default);
+        assert!(named("nodejs").state.is_err() && named("java:17").requires_main);
+    }
+}

@@ -1,0 +1,85 @@
+//! A function in a runtime of its own: a prewarmed one where one fits, else a fresh one.
+
+use std::time::{Duration, Instant};
+
+use flint_executor::{Fault, StartContext, link::Init};
+use flint_model::Function;
+use serde_json::Value;
+
+use super::{Cell, launch, load};
+use crate::{
+    House,
+    discover::Runtime,
+    prepare::{CODE, artefact::Artefact},
+    process::logs::Logs,
+    stems::{self, StemKey, Stems},
+};
+
+/// What is to be brought up.
+#[derive(Clone, Copy)]
+pub struct BringUp<'a> {
+    /// What is the same for all functions.
+    pub house: &'a House,
+    /// Prewarmed runtimes.
+    pub stems: &'a Stems,
+    /// The function.
+    pub function: &'a Function,
+    /// Its code.
+    pub artefact: &'a Artefact,
+    /// What runs it.
+    pub runtime: &'a Runtime,
+    /// The runtime is to become a snapshot.
+    pub zygote: bool,
+}
+
+impl BringUp<'_> {
+    /// A runtime with the function loaded, and how long the runtime itself took.
+    ///
+    /// # Errors
+    /// Why it does not come up; nothing of it is left then.
+    pub async fn run(self, context: &StartContext, logs: &mut Logs) -> Result<(Cell, Duration), Fault> {
+        let began = Instant::now();
+        let Self { house, function, artefact, runtime, .. } = self;
+        let (cell, started) = match self.stem().await {
+            Some(cell) => (cell, Duration::ZERO),
+            None => {
+                let command = house.command(runtime, function.limits.memory, self.zygote);
+                let command = tokio::time::timeout_at(context.deadline.into(), command).await;
+                let command = command.map_err(|_| Fault::Deadline)??;
+                let spec = command.for_function(context.id.to_string(), function, artefact);
+                let cell = launch(house.launcher(), &spec, context.deadline, logs).await?;
+                (cell, began.elapsed())
+            }
+        };
+        let path = &function.path;
+        let name = path.local();
+        let version = function.version.to_string();
+        let init = Init {
+            code: &artefact.record.code,
+            main: function.main.as_deref().or(artefact.record.main.as_deref()),
+            env: house.environment(context).map(|(key, value)| (key, Value::String(value))).collect(),
+            namespace: path.namespace.as_str(),
+            name: &name,
+            version: &version,
+        };
+        let cell = load(cell, &init, context.deadline, logs).await?;
+        Ok((cell, started))
+    }
+
+    /// A runtime that is up already, with the function's code attached.
+    async fn stem(self) -> Option<Cell> {
+        // A function's own archive of classes is worth more than a runtime that is up without it.
+        if !stems::fits(self.function) {
+            return None;
+        }
+        let key = StemKey { runtime: self.runtime.identity(), memory: self.function.limits.memory };
+        let cell = self.stems.take(&key)?;
+        match cell.sandbox.attach(&self.artefact.code_folder(), CODE).await {
+            Ok(()) => Some(cell),
+            Err(error) => {
+                tracing::warn!(%error, "a prewarmed runtime could not take the function's code");
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Flint's end of one instance: the link and the output, driven by whoever waits for the instance.
+//!
+//! No task of its own stands between a call and its answer: the call's task writes the frame, and is woken by the answer.
+
+use std::{
+    io,
+    os::{fd::OwnedFd, unix::net::UnixStream as StdUnixStream},
+    pin::{Pin, pin},
+    task::{Context, Poll},
+    time::Instant,
+};
+
+use bytes::{Buf, BytesMut};
+use flint_executor::{
+    BodyError,
+    link::{Decoder, Frame, FrameKind, LinkError},
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWrite},
+    net::UnixStream,
+};
+
+use super::upload::Upload;
+use crate::process::{logs::Logs, meter::Meter, output::Output, timer::Timer};
+
+/// Room for an answer of the common size; longer ones get room when their length is known.
+const READ_AT_LEAST: usize = 4 << 10;
+const READ_ROOM: usize = 16 << 10;
+
+/// One instance's link, output and time limit.
+#[derive(Debug)]
+pub(super) struct Channel {
+    link: UnixStream,
+    decoder: Decoder,
+    out: BytesMut,
+    pub(super) output: Output,
+    pub(super) timer: Timer,
+    pub(super) meter: Meter,
+    last_call: u32,
+    /// Nothing can be written any more.
+    deaf: bool,
+}
+
+/// What happened on a channel.
+#[derive(Debug)]
+pub(super) enum Event {
+    Frame(Frame),
+    /// The link is closed.
+    Closed,
+    /// The shim, or what has taken its place, does not speak the protocol.
+    Broken(LinkError),
+    /// The time limit has passed.
+    Deadline,
+    /// The request's body ended before its end.
+    Abandoned(BodyError),
+}
+
+impl Channel {
+    /// With the ends for the sandbox: stdout, stderr, link.
+    pub(super) fn open(deadline: Instant) -> io::Result<(Self, [OwnedFd; 3])> {
+        let (ours, theirs) = StdUnixStream::pair()?;
+        ours.set_nonblocking(true)?;
+        let (output, [stdout, stderr]) = Output::both()?;
+        let channel = Self {
+            link: UnixStream::from_std(ours)?,
+            decoder: Decoder::default(),
+            out: BytesMut::new(),
+            output,
+            timer: Timer::new(deadline),
+            meter: Meter::default(),
+            last_call: 0,
+            deaf: false,
+        };
+        Ok((channel, [stdout, stderr, theirs.into()]))
+    }
+
+    /// The id of a new call.
+    pub(super) fn next_call(&mut self) -> u32 {
+        self.last_call = self.last_call.checked_add(1).unwrap_or(1);
+        self.last_call
+    }
+
+    /// Frames to be sent are appended here; [`Self::poll`] sends them.
+    pub(super) fn out(&mut self) -> &mut BytesMut {
+        &mut self.out
+    }
+
+    pub(super) fn send(&mut self, kind: FrameKind, call: u32, payload: &[u8]) {
+        Frame::put_header(&mut self.out, kind, false, call, payload.len());
+        self.out.extend_from_slice(payload);
+    }
+
+    /// What was written since the last call belongs to none.
+    pub(super) fn forget_idle_output(&mut self, cx: &mut Context<'_>) {
+        self.output.poll(cx, &mut Logs::new(flint_model::ByteSize::bytes(0)));
+    }
+
+    /// Sends what is to be sent (also of the request's body), collects logs, and gives the next thing that happens.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>, logs: &mut Logs, upload: &mut Upload) -> Poll<Event> {
+        if self.timer.poll(cx).is_ready() {
+            return Poll::Ready(Event::Deadline);
+        }
+        self.poll_send(cx, upload);
+        if let Some(error) = upload.take_error() {
+            return Poll::Ready(Event::Abandoned(error));
+        }
+        let event = self.poll_receive(cx);
+        if event.is_pending() {
+            self.output.poll(cx, logs);
+        }
+        event
+    }
+
+    /// Sends what the link takes at once, for a last word to an instance that is not waited for.
+    pub(super) async fn send_now(&mut self) {
+        std::future::poll_fn(|cx| {
+            self.poll_send(cx, &mut Upload::none());
+            Poll::Ready(())
+        })
+        .await;
+    }
+
+    fn poll_send(&mut self, cx: &mut Context<'_>, upload: &mut Upload) {
+        loop {
+            while !self.out.is_empty() && !self.deaf {
+                match Pin::new(&mut self.link).poll_write(cx, &self.out) {
+                    Poll::Ready(Ok(written)) => self.out.advance(written),
+                    // Reading will say how it ended.
+                    Poll::Ready(Err(_)) => self.deaf = true,
+                    Poll::Pending => return,
+                }
+            }
+            if self.deaf {
+                self.out.clear();
+            }
+            if !upload.poll_frame(cx, &mut self.out) {
+                return;
+            }
+        }
+    }
+
+    fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
+        loop {
+            match self.decoder.next_frame() {
+                Ok(Some(frame)) => return Poll::Ready(Event::Frame(frame)),
+                Err(error) => return Poll::Ready(Event::Broken(error)),
+                Ok(None) => {}
+            }
+            let buffer = self.decoder.buffer();
+            if buffer.capacity() - buffer.len() < READ_AT_LEAST {
+                buffer.reserve(READ_ROOM);
+            }
+            // Holds nothing while it is pending, so it may be made anew for each poll.
+            match pin!(self.link.read_buf(buffer)).poll(cx) {
+                Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(Event::Closed),
+                Poll::Ready(Ok(_)) => {}
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+}

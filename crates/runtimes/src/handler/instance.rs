@@ -1,0 +1,89 @@
+//! An instance that is reached over the link.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use flint_executor::{Call, Instance, Invoked};
+use flint_model::{ByteSize, InstanceId};
+use flint_sandbox::Sandbox;
+use tokio::sync::Mutex;
+
+use super::{
+    call::{self, Outcome},
+    channel::Channel,
+    launch::Cell,
+};
+use crate::{
+    outcome::refused,
+    prepare::artefact::SharedArtefact,
+    process::{ending, meter, relay::RelayTask},
+};
+
+/// A shim with a function loaded.
+pub struct HandlerInstance {
+    id: InstanceId,
+    sandbox: Arc<Sandbox>,
+    channel: Arc<Mutex<Channel>>,
+    /// The task that sends a streamed answer's rest.
+    relay: RelayTask,
+    /// What the sandbox sees of the disk stays there as long as the sandbox.
+    _artefact: SharedArtefact,
+}
+
+impl HandlerInstance {
+    /// From now on its calls are counted.
+    pub async fn new(id: InstanceId, mut cell: Cell, artefact: SharedArtefact) -> Self {
+        // Loading the code is not the first call's.
+        cell.channel.meter.reset(&cell.sandbox).await;
+        let channel = Arc::new(Mutex::new(cell.channel));
+        Self { id, sandbox: cell.sandbox, channel, relay: RelayTask::default(), _artefact: artefact }
+    }
+}
+
+#[async_trait]
+impl Instance for HandlerInstance {
+    fn id(&self) -> InstanceId {
+        self.id
+    }
+
+    async fn invoke(&self, call: Call) -> Invoked {
+        let Ok(mut channel) = Arc::clone(&self.channel).try_lock_owned() else {
+            return refused("the instance is serving another call");
+        };
+        call::forget_idle_output(&mut channel).await;
+        match call::run(channel, Arc::clone(&self.sandbox), call).await {
+            Outcome::Over(invoked) => invoked,
+            Outcome::Streaming(invoked, relay) => {
+                self.relay.spawn(relay.run());
+                invoked
+            }
+        }
+    }
+
+    async fn memory(&self) -> Option<ByteSize> {
+        meter::memory(&self.sandbox).await
+    }
+
+    async fn pause(&self) {
+        ending::pause(&self.sandbox).await;
+    }
+
+    async fn resume(&self) {
+        ending::resume(&self.sandbox).await;
+    }
+
+    async fn ended(&self) {
+        self.sandbox.wait().await;
+    }
+
+    async fn stop(&self) {
+        ending::completely(&self.sandbox).await;
+        self.relay.finish().await;
+    }
+}
+
+impl Drop for HandlerInstance {
+    fn drop(&mut self) {
+        self.sandbox.kill();
+    }
+}

@@ -1,0 +1,175 @@
+//! Bringing up a shim, and having it load a function.
+
+use std::{future::poll_fn, sync::Arc, time::Instant};
+
+use flint_executor::{
+    Fault,
+    link::{ErrorKind, Frame, FrameKind, Hello, Init, LinkFailure},
+};
+use flint_sandbox::{Launcher, Sandbox, SandboxIo, SandboxSpec};
+
+use super::{
+    channel::{Channel, Event},
+    upload::Upload,
+};
+use crate::process::{ending, logs::Logs};
+
+const PROTOCOL: u32 = 1;
+
+/// A sandbox with a shim that has said hello and waits for a function.
+#[derive(Debug)]
+pub struct Cell {
+    /// The sandbox.
+    pub sandbox: Arc<Sandbox>,
+    pub(super) channel: Channel,
+}
+
+impl Cell {
+    /// A fault after which nothing of the cell is left.
+    async fn end(mut self, event: Event, logs: &mut Logs, phase: Phase) -> Fault {
+        let fault = match event {
+            Event::Deadline => {
+                ending::by_force(&self.sandbox, &mut self.channel.output, logs).await;
+                Fault::Deadline
+            }
+            Event::Closed => ending::of_itself(&self.sandbox, &mut self.channel.output, logs).await,
+            Event::Abandoned(error) => platform(error.to_string()),
+            Event::Broken(error) => phase.breach(format!("what is on the link is no frame: {error}")),
+            Event::Frame(frame) if frame.kind == FrameKind::Error => fault_of_error(&frame, phase),
+            Event::Frame(frame) => phase.breach(format!("{} came", frame.kind.as_str())),
+        };
+        self.channel.output.drain(logs);
+        ending::completely(&self.sandbox).await;
+        fault
+    }
+}
+
+pub(super) fn platform(cause: String) -> Fault {
+    Fault::Platform { cause }
+}
+
+/// What the JVM throws, and the shim passes on, when its heap is full.
+const HEAP_IS_FULL: &str = "java.lang.OutOfMemoryError";
+
+/// Whose doing a breach of the protocol is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Before INIT: only Flint's shim has run.
+    Starting,
+    /// After INIT: the link is as much the function's as the shim's.
+    Loaded,
+}
+
+impl Phase {
+    /// The fault of an instance whose link does not say what it should.
+    pub(super) fn breach(self, cause: String) -> Fault {
+        match self {
+            Self::Starting => platform(format!("the runtime does not speak the link protocol: {cause}")),
+            Self::Loaded => {
+                tracing::debug!(cause, "a function broke the link protocol");
+                Fault::Exited { end: None }
+            }
+        }
+    }
+}
+
+/// The fault that an ERROR frame stands for.
+pub(super) fn fault_of_error(frame: &Frame, phase: Phase) -> Fault {
+    match serde_json::from_slice::<LinkFailure>(&frame.payload) {
+        Ok(failure) if failure.kind != ErrorKind::Developer => {
+            phase.breach(format!("the runtime broke off: {}", failure.message))
+        }
+        Ok(failure) if failure.message.contains(HEAP_IS_FULL) => Fault::OutOfMemory,
+        Ok(failure) => Fault::Developer { message: failure.message },
+        Err(error) => phase.breach(format!("an ERROR came that cannot be read: {error}")),
+    }
+}
+
+/// Starts a sandbox and waits for the shim's HELLO.
+pub(crate) async fn launch(
+    launcher: &Launcher,
+    spec: &SandboxSpec,
+    deadline: Instant,
+    logs: &mut Logs,
+) -> Result<Cell, Fault> {
+    let no_pipes = |error: std::io::Error| {
+        platform(format!(
+            "the pipes of {} could not be made: {error}; raise the limit of open files (ulimit -n)",
+            spec.id
+        ))
+    };
+    let (channel, [stdout, stderr, link]) = Channel::open(deadline).map_err(no_pipes)?;
+    let io = SandboxIo { stdin: None, stdout, stderr, link: Some(link) };
+    let starting = tokio::time::timeout_at(deadline.into(), launcher.start(spec, io));
+    let sandbox = match starting.await {
+        Err(_) => return Err(Fault::Deadline),
+        Ok(Err(error)) => return Err(ending::fault_of_start(&error, false)),
+        Ok(Ok(sandbox)) => Arc::new(sandbox),
+    };
+    let mut cell = Cell { sandbox, channel };
+    let event = next(&mut cell.channel, logs).await;
+    match &event {
+        Event::Frame(frame) if frame.kind == FrameKind::Hello => {
+            match serde_json::from_slice::<Hello>(&frame.payload) {
+                Ok(hello) if hello.protocol == PROTOCOL => return Ok(cell),
+                _ => {}
+            }
+        }
+        _ => {}
+    }
+    Err(cell.end(event, logs, Phase::Starting).await)
+}
+
+/// Has the shim load a function.
+pub(crate) async fn load(
+    mut cell: Cell,
+    init: &Init<'_>,
+    deadline: Instant,
+    logs: &mut Logs,
+) -> Result<Cell, Fault> {
+    cell.channel.timer.set(deadline);
+    match serde_json::to_vec(init) {
+        Ok(json) if json.len() <= flint_executor::link::MAX_PAYLOAD => {
+            cell.channel.send(FrameKind::Init, 0, &json)
+        }
+        _ => {
+            ending::completely(&cell.sandbox).await;
+            return Err(Fault::Developer {
+                message: "the function's init parameters are larger than 1 MB".into(),
+            });
+        }
+    }
+    let event = next(&mut cell.channel, logs).await;
+    if matches!(&event, Event::Frame(frame) if frame.kind == FrameKind::Ready) {
+        cell.channel.output.drain(logs);
+        return Ok(cell);
+    }
+    Err(cell.end(event, logs, Phase::Loaded).await)
+}
+
+async fn next(channel: &mut Channel, logs: &mut Logs) -> Event {
+    let mut upload = Upload::none();
+    poll_fn(|cx| channel.poll(cx, logs, &mut upload)).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_breach_is_the_platforms_before_the_function_is_loaded_and_the_functions_after() {
+        let error = |payload: &'static [u8]| Frame {
+            kind: FrameKind::Error,
+            fin: false,
+            call: 0,
+            payload: bytes::Bytes::from_static(payload),
+        };
+        for payload in [&b"\xff"[..], br#"{"kind":"protocol","message":"no"}"#] {
+            let frame = error(payload);
+            assert!(matches!(fault_of_error(&frame, Phase::Starting), Fault::Platform { .. }));
+            assert_eq!(fault_of_error(&frame, Phase::Loaded), Fault::Exited { end: None });
+        }
+        let said = fault_of_error(&error(br#"{"kind":"developer","message":"no"}"#), Phase::Loaded);
+        assert_eq!(said, Fault::Developer { message: "no".into() });
+    }
+}

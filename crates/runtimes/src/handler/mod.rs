@@ -1,0 +1,14 @@
+//! Contract `handler`: one of Flint's shims calls the user's function; the link carries the calls.
+
+mod bring_up;
+mod call;
+mod channel;
+mod instance;
+mod launch;
+mod stream;
+mod upload;
+
+pub use bring_up::BringUp;
+pub use instance::HandlerInstance;
+pub use launch::Cell;
+pub(crate) use launch::{launch, load};

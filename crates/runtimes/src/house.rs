@@ -1,0 +1,214 @@
+//! What is the same for all functions: the host's runtimes, the shims, the prepared functions.
+
+use std::{
+    path::Path,
+    sync::{Arc, Mutex, PoisonError, Weak},
+    time::{Duration, Instant, SystemTime},
+};
+
+use async_trait::async_trait;
+use flint_executor::{
+    Fault, FunctionSource, PrepareError, PrewarmTarget, Progress, RuntimeKind, StartContext,
+};
+use flint_model::{ByteSize, Function, Timestamp};
+use flint_sandbox::Launcher;
+
+use crate::{
+    config::{HouseConfig, HouseError},
+    discover::{Engine, Family, Runtime, Runtimes},
+    handler::{self, Cell},
+    java::JavaShims,
+    prepare::{
+        Workshop,
+        artefact::{Artefact, SharedArtefact, Shelf},
+    },
+    process::{command::ShimCommand, logs::Logs},
+    python::PythonShims,
+    shims::Shims,
+    stems::{self, Grow, StemKey},
+};
+
+/// What is the same for all functions.
+pub struct House {
+    config: HouseConfig,
+    shims: Shims,
+    runtimes: Arc<Runtimes>,
+    shelf: Arc<Shelf>,
+    java: JavaShims,
+    python: PythonShims,
+    /// Artefacts that someone holds.
+    held: Mutex<Vec<Weak<Artefact>>>,
+}
+
+impl House {
+    /// Finds the host's runtimes and lays out the shims. Takes some tenths of a second.
+    ///
+    /// # Errors
+    /// A folder that cannot be used.
+    pub async fn open(config: HouseConfig) -> Result<Self, HouseError> {
+        let (artefacts, shims) = (config.artefacts_dir.clone(), config.runtimes_dir.clone());
+        let set_up = tokio::task::spawn_blocking(move || {
+            let no_shelf =
+                |error| HouseError::new("cannot use the folder for prepared functions", &artefacts, error);
+            let shelf = Shelf::open(&artefacts).map_err(no_shelf)?;
+            let no_shims = |error| HouseError::new("cannot lay out the runtime shims in", &shims, error);
+            let shims = Shims::lay_out(&shims).map_err(no_shims)?;
+            Ok((shelf, shims, Runtimes::discover()))
+        });
+        let (shelf, shims, runtimes) = set_up.await.map_err(|error| {
+            HouseError::new("cannot look for runtimes on", Path::new("PATH"), error.into())
+        })??;
+        Ok(Self {
+            config,
+            shims,
+            runtimes: Arc::new(runtimes),
+            shelf: Arc::new(shelf),
+            java: JavaShims::default(),
+            python: PythonShims::default(),
+            held: Mutex::default(),
+        })
+    }
+
+    /// What it was opened with.
+    pub fn config(&self) -> &HouseConfig {
+        &self.config
+    }
+
+    /// What makes the sandboxes.
+    pub fn launcher(&self) -> &Launcher {
+        &self.config.launcher
+    }
+
+    /// The runtimes that functions can name, available or not.
+    pub fn kinds(&self) -> Vec<RuntimeKind> {
+        self.runtimes.kinds()
+    }
+
+    /// Unpacks and builds, unless that was done before; with how long it took. What is held by somebody is not collected.
+    ///
+    /// # Errors
+    /// Code that is not what its kind asks for, a runtime that is missing, a disk that is full.
+    pub async fn prepare(
+        &self,
+        source: &FunctionSource,
+        progress: Progress<'_>,
+    ) -> Result<(SharedArtefact, Duration), PrepareError> {
+        let workshop = Workshop {
+            shelf: &self.shelf,
+            shims: &self.shims,
+            java: &self.java,
+            python: &self.python,
+            runtimes: &self.runtimes,
+            config: &self.config,
+        };
+        let (artefact, took) = workshop.prepare(source, progress).await?;
+        self.hold(&artefact);
+        Ok((artefact, took))
+    }
+
+    /// How a runtime is started with its shim.
+    ///
+    /// # Errors
+    /// What could not be made ready on this host.
+    pub(crate) async fn command<'a>(
+        &'a self,
+        runtime: &'a Runtime,
+        memory: ByteSize,
+        zygote: bool,
+    ) -> Result<ShimCommand<'a>, Fault> {
+        let java = match runtime.family {
+            Family::Java => {
+                let made = self.java.get(runtime, &self.shims, &self.config.launcher).await;
+                Some(made.map_err(|cause| Fault::Platform { cause })?)
+            }
+            Family::Python => {
+                self.python.make_ready(runtime, &self.shims).await;
+                None
+            }
+            Family::Node => None,
+        };
+        Ok(ShimCommand { runtime, shims: &self.shims, java, memory, zygote })
+    }
+
+    /// What is set before the code is loaded.
+    pub fn environment(&self, context: &StartContext) -> impl Iterator<Item = (String, String)> {
+        let deadline = SystemTime::now() + context.deadline.saturating_duration_since(Instant::now());
+        let own = [
+            ("__OW_API_HOST", self.config.api_host.clone()),
+            ("__OW_ACTIVATION_ID", context.activation.map(|id| id.to_string())),
+            ("__OW_TRANSACTION_ID", Some(context.transaction.to_string())),
+            ("__OW_DEADLINE", Some(Timestamp::from(deadline).as_millis().to_string())),
+        ];
+        let own = own.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)));
+        own.chain(context.environment.clone())
+    }
+
+    fn hold(&self, artefact: &SharedArtefact) {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        held.retain(|artefact| artefact.strong_count() > 0);
+        held.push(Arc::downgrade(artefact));
+    }
+
+    /// Removes prepared functions other than `keep` and those that somebody holds.
+    pub async fn collect(&self, keep: &[Arc<Function>]) {
+        let mut addresses: Vec<String> = keep
+            .iter()
+            .filter_map(|function| {
+                let engine = self.runtimes.resolve(&function.kind).ok()?;
+                Some(Shelf::address(function, &engine, &self.shims))
+            })
+            .collect();
+        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        addresses.extend(held.iter().filter_map(Weak::upgrade).map(|artefact| artefact.address.clone()));
+        let shelf = Arc::clone(&self.shelf);
+        let collected = tokio::task::spawn_blocking(move || {
+            shelf.collect(|name| addresses.iter().any(|address| address == name))
+        });
+        match collected.await {
+            Ok(Ok(0)) | Err(_) => {}
+            Ok(Ok(removed)) => {
+                tracing::info!(removed, "removed prepared functions that are not deployed any more")
+            }
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "prepared functions that are not deployed any more could not be removed")
+            }
+        }
+    }
+}
+
+/// Grows the stems of one kind of executor.
+pub struct Nursery {
+    /// The house.
+    pub house: Arc<House>,
+    /// The runtimes are to become snapshots.
+    pub zygotes: bool,
+}
+
+#[async_trait]
+impl Grow for Nursery {
+    fn key(&self, target: &PrewarmTarget) -> Option<StemKey> {
+        match self.house.runtimes.resolve(&target.kind).ok()? {
+            Engine::Language(runtime) => Some(StemKey { runtime: runtime.identity(), memory: target.memory }),
+            Engine::Native => None,
+        }
+    }
+
+    async fn grow(
+        &self,
+        target: &PrewarmTarget,
+        id: String,
+        deadline: Instant,
+        logs: &mut Logs,
+    ) -> Result<Cell, Fault> {
+        let runtime = match self.house.runtimes.resolve(&target.kind) {
+            Ok(Engine::Language(runtime)) => runtime,
+            Ok(Engine::Native) => {
+                return Err(Fault::Platform { cause: format!("{} has no runtime to prewarm", target.kind) });
+            }
+            Err(cause) => return Err(Fault::Platform { cause }),
+        };
+        let spec = self.house.command(&runtime, target.memory, self.zygotes).await?;
+        let spec = spec.for_stem(id, &stems::limits(target.memory));
+        handler::launch(self.house.launcher(), &spec, deadline, logs).await
+    }
+}

@@ -1,0 +1,161 @@
+//! Compiling a Java source at deploy, in a sandbox, without annotation processors.
+
+use std::{fs, path::Path, time::Duration};
+
+use flint_executor::PrepareError;
+use flint_model::ByteSize;
+use flint_sandbox::Launcher;
+
+use super::{FUNCTION_JAR, OUT, SHIM_JAR, jar, shim::read_classes, tool, writable};
+use crate::{
+    discover::Runtime,
+    process::{
+        command::readonly,
+        tool::{self, ToolError},
+    },
+};
+
+const SOURCE: &str = "/source";
+
+/// Replaces the source `code/Main.java` by `code/function.jar`; the main class.
+pub(crate) async fn compile(
+    runtime: &Runtime,
+    launcher: &Launcher,
+    shim: &Path,
+    artefact: &Path,
+    within: Duration,
+    memory: ByteSize,
+) -> Result<String, PrepareError> {
+    let failed = |operation: &'static str| {
+        move |error: std::io::Error| PrepareError::Failed {
+            operation: operation.into(),
+            detail: error.to_string(),
+        }
+    };
+    let code = artefact.join("code");
+    let text = fs::read_to_string(code.join("Main.java")).map_err(failed("reading the source"))?;
+    let Some(class) = main_type(&text) else {
+        return Err(PrepareError::Code("the Java source declares no class".into()));
+    };
+    let name = class.rsplit('.').next().unwrap_or(&class);
+    let (source, out) = (artefact.join("source"), artefact.join("classes"));
+    crate::shims::create_readable_dir(&source).map_err(failed("creating a folder"))?;
+    let file = source.join(format!("{name}.java"));
+    fs::rename(code.join("Main.java"), &file).map_err(failed("moving the source"))?;
+    fs::create_dir(&out).map_err(failed("creating a folder"))?;
+    let anyone = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+    fs::set_permissions(&out, anyone).map_err(failed("creating a folder"))?;
+    let compiler =
+        runtime.compiler.as_ref().map(|path| runtime.inside(path).display().to_string()).unwrap_or_default();
+    let flags =
+        ["-J-XX:+UseSerialGC", "-J-XX:TieredStopAtLevel=1", "-proc:none", "-encoding", "UTF-8", "-nowarn"];
+    let mut argv = vec![compiler];
+    argv.extend(flags.map(str::to_owned));
+    argv.extend(["-cp".into(), SHIM_JAR.into(), "-d".into(), OUT.into(), format!("{SOURCE}/{name}.java")]);
+    let mounts = vec![
+        readonly(shim.to_owned(), "/runtime/java"),
+        readonly(source.clone(), SOURCE),
+        writable(out.clone()),
+    ];
+    let spec = tool("javac", runtime, argv, mounts, memory);
+    tool::run(launcher, &spec, within).await.map_err(|error| match error {
+        ToolError::Failed { said, .. } => PrepareError::Code(format!(
+            "the Java source does not compile:\n{}",
+            said.replace(&format!("{SOURCE}/"), "")
+        )),
+        other => {
+            PrepareError::Failed { operation: "compiling the Java source".into(), detail: other.to_string() }
+        }
+    })?;
+    let classes = read_classes(&out).map_err(failed("reading the classes"))?;
+    if classes.is_empty() {
+        return Err(PrepareError::Code("the Java source compiles to no class".into()));
+    }
+    jar::write(&code.join(FUNCTION_JAR), &classes).map_err(failed("writing the jar"))?;
+    let readable = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+    fs::set_permissions(code.join(FUNCTION_JAR), readable).map_err(failed("writing the jar"))?;
+    for folder in [&source, &out] {
+        fs::remove_dir_all(folder).map_err(failed("removing a folder"))?;
+    }
+    Ok(class)
+}
+
+/// The full name of the type that the file is named after: the public one, else the first.
+fn main_type(source: &str) -> Option<String> {
+    let text = without_comments_and_strings(source);
+    let package = words(&text).position(|word| word == "package").and_then(|at| words(&text).nth(at + 1));
+    let all: Vec<&str> = words(&text).collect();
+    let declares = |word: &str| matches!(word, "class" | "interface" | "enum" | "record");
+    let types: Vec<(bool, &str)> = all
+        .iter()
+        .enumerate()
+        .filter(|(_, word)| declares(word))
+        .filter_map(|(at, _)| {
+            let modifiers = all[..at].iter().rev().take_while(|word| is_modifier(word));
+            Some((modifiers.into_iter().any(|word| *word == "public"), *all.get(at + 1)?))
+        })
+        .filter(|(_, name)| name.starts_with(|c: char| c.is_alphabetic() || c == '_' || c == '$'))
+        .collect();
+    let name = types.iter().find(|(public, _)| *public).or(types.first()).map(|(_, name)| *name)?;
+    Some(package.map_or_else(|| name.to_owned(), |package| format!("{package}.{name}")))
+}
+
+fn is_modifier(word: &str) -> bool {
+    ["public", "final", "abstract", "sealed", "non-sealed", "strictfp", "static"].contains(&word)
+}
+
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '$' | '.' | '-')))
+        .filter(|word| !word.is_empty())
+}
+
+fn without_comments_and_strings(source: &str) -> String {
+    let mut kept = String::with_capacity(source.len());
+    let mut rest = source;
+    while let Some(letter) = rest.chars().next() {
+        let skipped = if rest.starts_with("//") {
+            rest.find('\n').unwrap_or(rest.len())
+        } else if let Some(comment) = rest.strip_prefix("/*") {
+            comment.find("*/").map_or(rest.len(), |end| end + 4)
+        } else if let Some(block) = rest.strip_prefix("\"\"\"") {
+            block.find("\"\"\"").map_or(rest.len(), |end| end + 6)
+        } else if letter == '"' || letter == '\'' {
+            end_of_literal(rest, letter)
+        } else {
+            kept.push(letter);
+            rest = &rest[letter.len_utf8()..];
+            continue;
+        };
+        kept.push(' ');
+        rest = &rest[skipped..];
+    }
+    kept
+}
+
+fn end_of_literal(text: &str, quote: char) -> usize {
+    let mut escaped = false;
+    for (at, letter) in text.char_indices().skip(1) {
+        match letter {
+            '\n' => return at,
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            _ if letter == quote => return at + 1,
+            _ => {}
+        }
+    }
+    text.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_public_type_names_the_file() {
+        let source = "// class No\npackage a.b; /* class No */ import x.Y;\nclass Helper { String s = \"public class No\"; char q = '\"'; }\npublic final class Main<T> { }";
+        assert_eq!(main_type(source).as_deref(), Some("a.b.Main"));
+        assert_eq!(main_type("class Only {}").as_deref(), Some("Only"));
+        assert_eq!(main_type("public record Point(int x) {}").as_deref(), Some("Point"));
+        assert_eq!(main_type("int x;"), None);
+    }
+}

@@ -1,0 +1,79 @@
+//! What only Java needs: the shim is compiled once a JDK, sources are compiled at deploy, and archives of loaded classes (AppCDS; from JDK 25 on an
+//! AOT cache) make starts quick.
+
+mod archive;
+mod compile;
+mod jar;
+mod shim;
+
+pub(crate) use archive::{build as build_archive, class_path};
+pub(crate) use compile::compile;
+pub(crate) use jar::main_class;
+pub(crate) use shim::JavaShims;
+
+use flint_model::ByteSize;
+use flint_sandbox::{Mount, SandboxSpec};
+
+use crate::{
+    discover::Runtime,
+    process::command::{environment, readonly},
+};
+
+/// Where sandboxes see the shim.
+pub(crate) const SHIM_JAR: &str = "/runtime/java/flint-runtime.jar";
+/// A Java function's code, when it is one jar.
+pub(crate) const FUNCTION_JAR: &str = "function.jar";
+/// Where a tool leaves what it makes.
+const OUT: &str = "/out";
+
+/// Flags that fit one core, a small heap and a short life; see runtimes/README.md.
+pub(crate) fn flags(memory: ByteSize) -> Vec<String> {
+    // The rest is for the JVM itself: code, metaspace, stacks, and /tmp.
+    let heap = (memory.as_mib() * 5 / 8).max(32);
+    let mut flags: Vec<String> = [
+        "-XX:+UseSerialGC",
+        "-XX:TieredStopAtLevel=1",
+        "-Djdk.reflect.useNativeAccessorOnly=true",
+        "-Xlog:disable",
+        "-Xlog:all=error:stderr",
+    ]
+    .map(str::to_owned)
+    .into();
+    flags.push(format!("-Xmx{heap}m"));
+    flags
+}
+
+/// What lets the shim take over its socket and set environment variables.
+pub(crate) const OPENS: [&str; 4] =
+    ["--add-opens", "java.base/java.io=ALL-UNNAMED", "--add-opens", "java.base/java.util=ALL-UNNAMED"];
+
+/// JEP 483 and 514: from 25 on, an archive is written in one step and holds more.
+pub(crate) fn has_aot(runtime: &Runtime) -> bool {
+    runtime.major() >= 25
+}
+
+/// The flags that make the JVM start from an archive.
+pub(crate) fn archive_flags(runtime: &Runtime, path: &str) -> Vec<String> {
+    if has_aot(runtime) {
+        vec![format!("-XX:AOTCache={path}")]
+    } else {
+        vec!["-Xshare:auto".into(), format!("-XX:SharedArchiveFile={path}")]
+    }
+}
+
+/// A sandbox for a Java tool, without network.
+fn tool(id: &str, runtime: &Runtime, argv: Vec<String>, mounts: Vec<Mount>, memory: ByteSize) -> SandboxSpec {
+    let mut spec = SandboxSpec::new(id, argv);
+    spec.env = environment(Some(runtime));
+    spec.mounts = runtime.mounts.clone();
+    spec.mounts.extend(mounts);
+    spec.limits.memory_bytes = memory.as_u64();
+    spec.limits.processes = 256;
+    spec.limits.cpu_millis = 4000;
+    spec
+}
+
+/// A folder that a tool, whatever user it runs as, writes to.
+fn writable(source: std::path::PathBuf) -> Mount {
+    Mount { readonly: false, ..readonly(source, OUT) }
+}

@@ -1,0 +1,196 @@
+//! What a function is on disk once it is prepared: a folder under its content's address.
+
+use std::{
+    fs::{self, Permissions},
+    io,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use flint_executor::FunctionSource;
+use flint_model::{Contract, Function, Kind};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    discover::{Engine, Family, Runtimes},
+    shims::{Shims, publish},
+};
+
+/// Changes when the layout of artefacts does.
+const LAYOUT: &str = "1";
+const RECORD: &str = "artefact.json";
+/// Folders being built; whatever is left of them after a crash goes at the next start.
+const HALF: &str = ".building-";
+
+/// What is written beside the code.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Record {
+    /// What was done, for people.
+    pub steps: Vec<String>,
+    /// Where the code begins, inside the sandbox.
+    pub code: String,
+    /// The file that an interpreter is started with, where the function is a program of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub script: Option<String>,
+    /// The entry point, when the build found out what the function does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub main: Option<String>,
+    /// The runtime, where the code decides between several that the kind allows: `python:3.11`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runtime: Option<Kind>,
+    /// The Java archive of loaded classes, inside the sandbox.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub archive: Option<String>,
+}
+
+/// A prepared function.
+#[derive(Debug)]
+pub struct Artefact {
+    /// Its content's address.
+    pub address: String,
+    /// Where it is on the host.
+    pub folder: PathBuf,
+    /// What runs it.
+    pub engine: Engine,
+    /// What was found out about it.
+    pub record: Record,
+}
+
+impl Artefact {
+    /// What sandboxes see as `/function`.
+    pub fn code_folder(&self) -> PathBuf {
+        self.folder.join("code")
+    }
+}
+
+/// The artefacts' folder.
+#[derive(Debug)]
+pub(crate) struct Shelf {
+    root: PathBuf,
+}
+
+impl Shelf {
+    /// Opens it, creates it when missing, and clears away what a crash left half-built.
+    pub(crate) fn open(root: &Path) -> io::Result<Self> {
+        fs::create_dir_all(root)?;
+        // Sandboxes see single artefacts; nobody else on the host has business here.
+        fs::set_permissions(root, Permissions::from_mode(0o700))?;
+        for entry in fs::read_dir(root)?.flatten() {
+            if entry.file_name().to_string_lossy().starts_with(HALF) {
+                fs::remove_dir_all(entry.path())?;
+            }
+        }
+        Ok(Self { root: root.to_owned() })
+    }
+
+    /// Everything that the artefact depends on, hashed.
+    pub(crate) fn address(function: &Function, engine: &Engine, shims: &Shims) -> String {
+        let (runtime, java) = match engine {
+            Engine::Language(runtime) => (runtime.identity(), runtime.family == Family::Java),
+            Engine::Native => ("native".to_owned(), false),
+        };
+        // Only Java's archive of classes contains the shim and depends on how it is called.
+        let shim = if java { shims.digest() } else { "" };
+        let handler = function.contract == Contract::Handler;
+        let format = format!("{:?}", function.code.format);
+        let main = function.main.as_deref().unwrap_or_default();
+        let digest = function.code.digest.to_string();
+        let text =
+            [LAYOUT, &digest, &format, function.kind.as_str(), main, &runtime, shim, &handler.to_string()];
+        blake3::hash(text.join("\n").as_bytes()).to_hex()[..32].to_owned()
+    }
+
+    /// The artefact when it is there, whole and readable, and so is the runtime that it was made for.
+    pub(crate) fn find(&self, address: &str, engine: &Engine, runtimes: &Runtimes) -> Option<Artefact> {
+        let folder = self.root.join(address);
+        let record: Record = serde_json::from_slice(&fs::read(folder.join(RECORD)).ok()?).ok()?;
+        let engine = match &record.runtime {
+            Some(kind) => runtimes.resolve(kind).ok()?,
+            None => engine.clone(),
+        };
+        Some(Artefact { address: address.to_owned(), folder, engine, record })
+    }
+
+    /// A folder to build in, with an empty `code` in it. It is removed unless it is published.
+    pub(crate) fn begin(&self, source: &FunctionSource) -> io::Result<HalfBuilt> {
+        let name = format!("{HALF}{}-{:x}", source.function.path.name, rand_suffix());
+        let folder = self.root.join(name.replace(['/', ' '], "_"));
+        fs::create_dir(&folder)?;
+        let half = HalfBuilt { folder };
+        for path in [half.folder.clone(), half.code()] {
+            fs::create_dir_all(&path)?;
+            fs::set_permissions(&path, Permissions::from_mode(0o755))?;
+        }
+        Ok(half)
+    }
+
+    /// Writes the record and gives the folder its name.
+    pub(crate) fn publish(
+        &self,
+        half: HalfBuilt,
+        address: String,
+        engine: Engine,
+        record: Record,
+        runtimes: &Runtimes,
+    ) -> io::Result<Artefact> {
+        let json = serde_json::to_vec_pretty(&record)?;
+        fs::write(half.folder.join(RECORD), json)?;
+        let folder = self.root.join(&address);
+        if folder.exists() && self.find(&address, &engine, runtimes).is_none() {
+            // Half of one, or one for a runtime that is gone.
+            fs::remove_dir_all(&folder)?;
+        }
+        publish(&half.folder, &folder)?;
+        Ok(Artefact { address, folder, engine, record })
+    }
+
+    /// Removes artefacts whose address `keep` does not accept.
+    pub(crate) fn collect(&self, keep: impl Fn(&str) -> bool) -> io::Result<usize> {
+        let mut removed = 0;
+        for entry in fs::read_dir(&self.root)?.flatten() {
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            if !name.starts_with(HALF) && !keep(&name) {
+                // Out of the way first: an artefact is there whole or not at all.
+                let dying = self.root.join(format!("{HALF}{name}-removed"));
+                fs::rename(entry.path(), &dying)?;
+                fs::remove_dir_all(&dying)?;
+                removed += 1;
+            }
+        }
+        Ok(removed)
+    }
+}
+
+/// Unique among this process's builds, and not the same after a restart.
+fn rand_suffix() -> u128 {
+    flint_model::ActivationId::generate().as_u128()
+}
+
+/// A folder being built.
+pub struct HalfBuilt {
+    folder: PathBuf,
+}
+
+impl HalfBuilt {
+    /// What sandboxes will see as `/function`.
+    pub(crate) fn code(&self) -> PathBuf {
+        self.folder.join("code")
+    }
+
+    /// All of it.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+}
+
+impl Drop for HalfBuilt {
+    fn drop(&mut self) {
+        // After publishing it has another name.
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Kept alive by [`flint_executor::Prepared`], so that a collection leaves it alone.
+pub type SharedArtefact = Arc<Artefact>;

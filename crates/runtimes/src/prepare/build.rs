@@ -1,0 +1,126 @@
+//! What is built at deploy, language by language.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use flint_executor::{FunctionSource, PrepareError, Progress};
+use flint_model::{CodeFormat, Contract, Function, Kind};
+
+use super::{
+    CODE, Workshop,
+    artefact::{HalfBuilt, Record},
+    tree::bad,
+};
+use crate::{
+    discover::{Engine, Runtime},
+    java, python,
+};
+
+/// A training run that takes longer is not worth its archive.
+const LONGEST_TRAINING: Duration = Duration::from_secs(30);
+
+impl Workshop<'_> {
+    /// Compiles a source, finds the main class, and writes an archive of classes.
+    pub(super) async fn build_java(
+        &self,
+        source: &FunctionSource,
+        runtime: &Runtime,
+        half: &HalfBuilt,
+        record: &mut Record,
+        progress: Progress<'_>,
+    ) -> Result<(), PrepareError> {
+        let (function, launcher) = (&source.function, &self.config.launcher);
+        progress("making the Java shim ready");
+        let shim = self.java.get(runtime, self.shims, launcher).await.map_err(|detail| {
+            PrepareError::Failed { operation: "making the Java shim ready".into(), detail }
+        })?;
+        let (within, memory) = (self.config.build_timeout, self.config.build_memory);
+        match function.code.format {
+            CodeFormat::Source => {
+                progress("compiling");
+                let class =
+                    java::compile(runtime, launcher, &shim.folder, half.folder(), within, memory).await?;
+                record.code = format!("{CODE}/{}", java::FUNCTION_JAR);
+                record.script = Some(record.code.clone());
+                record.steps = vec![format!("compiled {class} with JDK {}", runtime.version_text())];
+                record.main = Some(class);
+            }
+            CodeFormat::Jar => record.main = java::main_class(&source.code).map_err(PrepareError::Code)?,
+            _ => {}
+        }
+        let is_jar = record.code.ends_with(java::FUNCTION_JAR);
+        let Some(main) =
+            main_of(function, record).filter(|_| is_jar && function.contract == Contract::Handler)
+        else {
+            return Ok(());
+        };
+        progress("writing an archive of its classes");
+        let began = Instant::now();
+        let within = within.min(LONGEST_TRAINING);
+        let built =
+            java::build_archive(runtime, launcher, function, &main, &shim.folder, half.folder(), within)
+                .await;
+        record.steps.push(match built {
+            Ok(path) => {
+                record.archive = Some(path);
+                format!("wrote an archive of its classes in {} ms", began.elapsed().as_millis())
+            }
+            Err(error) => {
+                let error = error.lines().next().unwrap_or_default().to_owned();
+                format!("starts without an archive of its classes, because the training run failed: {error}")
+            }
+        });
+        Ok(())
+    }
+
+    /// Settles the version for a virtual environment, and compiles an archive's sources.
+    pub(super) async fn build_python(
+        &self,
+        function: &Function,
+        runtime: &Arc<Runtime>,
+        half: &HalfBuilt,
+        record: &mut Record,
+        progress: Progress<'_>,
+    ) -> Result<Arc<Runtime>, PrepareError> {
+        let mut runtime = Arc::clone(runtime);
+        if function.code.format == CodeFormat::Source {
+            self.python.make_ready(&runtime, self.shims).await;
+            return Ok(runtime);
+        }
+        if let Some(line) = python::version_of_virtualenv(&half.code()).filter(|line| *line != runtime.line) {
+            let kind: Option<Kind> = format!("{}:{line}", runtime.family).parse().ok();
+            // `python:3` and `python:default` leave the choice open.
+            let open = function.kind.version().is_none_or(|asked| asked == "default" || !asked.contains('.'));
+            match kind.as_ref().map(|kind| self.runtimes.resolve(kind)) {
+                Some(Ok(Engine::Language(found))) if open => {
+                    record.steps.push(format!("its virtual environment is for Python {line}, which runs it"));
+                    (runtime, record.runtime) = (found, kind);
+                }
+                _ => {
+                    return Err(bad(format!(
+                        "the virtual environment in the archive was made for Python {line}, the function is to \
+                         run on Python {}: make it anew with that version, or choose the kind python:{line}",
+                        runtime.line
+                    )));
+                }
+            }
+        }
+        self.python.make_ready(&runtime, self.shims).await;
+        progress("compiling to byte code");
+        let (launcher, within, memory) =
+            (&self.config.launcher, self.config.build_timeout, self.config.build_memory);
+        match python::compile_code(&runtime, launcher, half.folder(), within, memory).await {
+            Ok(0) => {}
+            Ok(files) => record.steps.push(format!("compiled {files} files to byte code")),
+            Err(error) => record.steps.push(format!("starts without byte code: {error}")),
+        }
+        Ok(runtime)
+    }
+}
+
+/// The entry point: what the function says, or what the build has found.
+fn main_of(function: &Function, record: &Record) -> Option<String> {
+    function.main.clone().or_else(|| record.main.clone())
+}

@@ -1,0 +1,181 @@
+//! Making a function ready to start.
+
+mod archive;
+pub mod artefact;
+mod build;
+mod entry;
+mod tree;
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use flint_executor::{FunctionSource, PrepareError, Progress};
+use flint_model::{CodeFormat, Contract};
+use tree::{bad, failed};
+
+use self::artefact::{Artefact, HalfBuilt, Record, SharedArtefact, Shelf};
+use crate::{
+    config::{HouseConfig, UnpackLimits},
+    discover::{Engine, Family, Runtimes},
+    java::JavaShims,
+    python::PythonShims,
+    shims::Shims,
+};
+
+pub use entry::CODE;
+
+/// What preparing needs of the executor.
+pub(crate) struct Workshop<'a> {
+    pub(crate) shelf: &'a Arc<Shelf>,
+    pub(crate) shims: &'a Shims,
+    pub(crate) java: &'a JavaShims,
+    pub(crate) python: &'a PythonShims,
+    pub(crate) runtimes: &'a Arc<Runtimes>,
+    pub(crate) config: &'a HouseConfig,
+}
+
+impl Workshop<'_> {
+    /// Builds the artefact unless it is there already; with how long that took.
+    pub(crate) async fn prepare(
+        &self,
+        source: &FunctionSource,
+        progress: Progress<'_>,
+    ) -> Result<(SharedArtefact, Duration), PrepareError> {
+        let function = &source.function;
+        let engine = self.runtimes.resolve(&function.kind).map_err(|reason| PrepareError::Unavailable {
+            what: format!("the runtime {}", function.kind),
+            reason,
+        })?;
+        if matches!(engine, Engine::Native) && function.contract == Contract::Handler {
+            return Err(bad(format!(
+                "the kind {} has no handlers that Flint could call: choose the contract stdio, http or openwhisk",
+                function.kind
+            )));
+        }
+        let address = Shelf::address(function, &engine, self.shims);
+        if let Some(artefact) = self.shelf.find(&address, &engine, self.runtimes) {
+            return Ok((Arc::new(artefact), Duration::ZERO));
+        }
+        let began = Instant::now();
+        progress("unpacking");
+        let (half, mut record) = self.unpack(source.clone(), engine.clone()).await?;
+        let mut engine = engine;
+        if let Engine::Language(runtime) = &engine {
+            match runtime.family {
+                Family::Java => self.build_java(source, runtime, &half, &mut record, progress).await?,
+                Family::Python => {
+                    let runtime = self.build_python(function, runtime, &half, &mut record, progress).await?;
+                    engine = Engine::Language(runtime);
+                }
+                Family::Node => {}
+            }
+        }
+        let artefact = self.publish(half, address, engine, record).await?;
+        Ok((Arc::new(artefact), began.elapsed()))
+    }
+
+    async fn unpack(
+        &self,
+        source: FunctionSource,
+        engine: Engine,
+    ) -> Result<(HalfBuilt, Record), PrepareError> {
+        let (shelf, limits) = (Arc::clone(self.shelf), self.config.unpack);
+        blocking("unpacking the code", move || {
+            let half =
+                shelf.begin(&source).map_err(|error| failed("creating the artefact's folder", &error))?;
+            let record = unpack(&source, &engine, &half.code(), limits)?;
+            Ok((half, record))
+        })
+        .await
+    }
+
+    async fn publish(
+        &self,
+        half: HalfBuilt,
+        address: String,
+        engine: Engine,
+        record: Record,
+    ) -> Result<Artefact, PrepareError> {
+        let (shelf, runtimes) = (Arc::clone(self.shelf), Arc::clone(self.runtimes));
+        blocking("storing the artefact", move || {
+            shelf
+                .publish(half, address, engine, record, &runtimes)
+                .map_err(|error| failed("storing the artefact", &error))
+        })
+        .await
+    }
+}
+
+/// Runs disk work off the threads that serve calls.
+async fn blocking<T: Send + 'static>(
+    what: &'static str,
+    work: impl FnOnce() -> Result<T, PrepareError> + Send + 'static,
+) -> Result<T, PrepareError> {
+    let panicked = |error: tokio::task::JoinError| PrepareError::Failed {
+        operation: what.into(),
+        detail: error.to_string(),
+    };
+    tokio::task::spawn_blocking(work).await.map_err(panicked)?
+}
+
+/// Puts the code into `folder` and finds where it begins.
+fn unpack(
+    source: &FunctionSource,
+    engine: &Engine,
+    folder: &Path,
+    limits: UnpackLimits,
+) -> Result<Record, PrepareError> {
+    let function = &source.function;
+    let format = function.code.format;
+    let mut record = Record::default();
+    let unpacked = match format {
+        CodeFormat::Zip => archive::zip(&source.code, folder, limits)?,
+        CodeFormat::TarGz => archive::tar_gz(&source.code, folder, limits)?,
+        CodeFormat::Source | CodeFormat::Executable | CodeFormat::Jar => {
+            entry::check_file(engine, format, &source.code, function.kind.as_str())?;
+            let name = entry::file_name(engine, format);
+            write_file(&folder.join(name), &source.code, name == "exec")?;
+            record.code = format!("{CODE}/{name}");
+            record.script = matches!(engine, Engine::Language(_)).then(|| record.code.clone());
+            record.steps.push(format!("stored {name}"));
+            return Ok(record);
+        }
+    };
+    record.code = entry::find(engine, folder, function)?;
+    record.script = entry::script(engine, folder);
+    if matches!(engine, Engine::Native) {
+        let program = folder.join("exec");
+        let made = fs::set_permissions(&program, fs::Permissions::from_mode(0o755));
+        made.map_err(|error| failed("making 'exec' executable", &error))?;
+    } else if function.contract != Contract::Handler && record.script.is_none() {
+        return Err(bad(format!(
+            "the archive has no file that {} could be started with: it needs an index.js, a __main__.py or a function.jar",
+            function.kind
+        )));
+    }
+    record.steps.push(match unpacked.left_out {
+        0 => format!("unpacked {} files", unpacked.files),
+        links => format!("unpacked {} files, left out {links} links to an interpreter", unpacked.files),
+    });
+    Ok(record)
+}
+
+fn write_file(path: &Path, content: &[u8], executable: bool) -> Result<(), PrepareError> {
+    let mode = if executable { 0o755 } else { 0o644 };
+    fs::write(path, content)
+        .and_then(|()| fs::set_permissions(path, fs::Permissions::from_mode(mode)))
+        .map_err(|error| failed(format!("writing {}", path.display()), &error))
+}
+
+/// Unpacks whatever these bytes are, as a deploy does; for fuzz targets.
+#[cfg(feature = "fuzzing")]
+pub fn fuzz_unpack(code: &[u8], folder: &Path) {
+    let limits = UnpackLimits { bytes: flint_model::ByteSize::mib(4), ..UnpackLimits::default() };
+    let _ = archive::zip(code, folder, limits);
+    let _ = archive::tar_gz(code, folder, limits);
+}

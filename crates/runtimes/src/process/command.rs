@@ -1,0 +1,226 @@
+//! What is executed for a function, and in what kind of sandbox.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use flint_model::{ByteSize, Contract, Function, FunctionLimits, Network};
+use flint_sandbox::{Mount, ResourceLimits, SandboxSpec};
+
+use crate::{
+    discover::{Engine, Family, Runtime},
+    java,
+    prepare::{CODE, artefact::Artefact},
+    shims::Shims,
+};
+
+/// Where sandboxes see the shims.
+const SHIM: &str = "/runtime";
+/// Where sandboxes see a Java function's archive of classes.
+pub const ARCHIVE: &str = "/archive";
+/// Where a server of contract `http` or `openwhisk` listens.
+pub const PORT: u16 = 8080;
+
+/// A runtime with its shim, ready for any function: argv, mounts and environment.
+pub struct ShimCommand<'a> {
+    pub(crate) runtime: &'a Runtime,
+    pub(crate) shims: &'a Shims,
+    /// Java: the shim as a jar on the host.
+    pub(crate) java: Option<Arc<JavaFiles>>,
+    pub(crate) memory: ByteSize,
+    /// The runtime is to become a snapshot.
+    pub(crate) zygote: bool,
+}
+
+/// What the Java shim is started with.
+#[derive(Clone, Debug)]
+pub struct JavaFiles {
+    /// The folder with `flint-runtime.jar` and archives of the shim's classes.
+    pub folder: PathBuf,
+    /// The archive's file name in that folder.
+    pub archive: Option<String>,
+}
+
+impl ShimCommand<'_> {
+    fn argv(&self, artefact: Option<&Artefact>) -> Vec<String> {
+        let program = self.runtime.inside(&self.runtime.program).display().to_string();
+        match self.runtime.family {
+            // A full heap ends in an error that says so, before the kernel kills.
+            Family::Node => vec![program, heap_flag(self.memory), format!("{SHIM}/nodejs/shim.js")],
+            Family::Python => {
+                vec![program, "-X".into(), "utf8".into(), "-s".into(), format!("{SHIM}/python/shim.py")]
+            }
+            Family::Java => {
+                let shared = self
+                    .java
+                    .as_ref()
+                    .and_then(|java| java.archive.as_ref())
+                    .map(|name| format!("{SHIM}/java/{name}"));
+                let own = artefact.and_then(|artefact| artefact.record.archive.clone());
+                let class_path = if own.is_some() { java::class_path() } else { java::SHIM_JAR.to_owned() };
+                let mut argv = vec![program];
+                argv.extend(java::flags(self.memory));
+                argv.extend(java::OPENS.map(str::to_owned));
+                argv.extend(
+                    own.or(shared).iter().flat_map(|archive| java::archive_flags(self.runtime, archive)),
+                );
+                argv.extend(["-cp".into(), class_path, "flint.Shim".into()]);
+                argv
+            }
+        }
+    }
+
+    fn mounts(&self) -> Vec<Mount> {
+        let mut mounts = self.runtime.mounts.clone();
+        let source = match (self.runtime.family, &self.java) {
+            (Family::Java, Some(java)) => java.folder.clone(),
+            (family, _) => self.shims.of(family.as_str()),
+        };
+        mounts.push(readonly(source, &format!("{SHIM}/{}", self.runtime.family)));
+        mounts
+    }
+
+    /// A sandbox for one function, whose code is there from the beginning.
+    pub fn for_function(&self, id: String, function: &Function, artefact: &Artefact) -> SandboxSpec {
+        let mut spec = SandboxSpec::new(id, self.argv(Some(artefact)));
+        spec.mounts = self.mounts();
+        spec.mounts.extend(code_mounts(artefact));
+        spec.env = environment(Some(self.runtime));
+        self.finish(&mut spec);
+        limit(&mut spec, &function.limits, function.network);
+        spec.recycle_key = Some(recycle_key(function));
+        spec
+    }
+
+    /// A sandbox for a runtime without a function.
+    pub fn for_stem(&self, id: String, limits: &FunctionLimits) -> SandboxSpec {
+        let mut spec = SandboxSpec::new(id, self.argv(None));
+        spec.mounts = self.mounts();
+        spec.env = environment(Some(self.runtime));
+        self.finish(&mut spec);
+        limit(&mut spec, limits, Network::None);
+        spec
+    }
+
+    /// What the shim is told by its environment.
+    fn finish(&self, spec: &mut SandboxSpec) {
+        spec.env.push(("FLINT_LINK_FD".into(), "3".into()));
+        if self.zygote {
+            spec.env.push(("FLINT_ZYGOTE".into(), "1".into()));
+            spec.zygote = true;
+        }
+    }
+}
+
+/// Node.js: a full heap ends in an error that says so, before the kernel kills.
+fn heap_flag(memory: ByteSize) -> String {
+    format!("--max-old-space-size={}", (memory.as_mib() * 3 / 4).max(16))
+}
+
+/// A sandbox for a function that is a program of its own (contracts `stdio`, `http`, `openwhisk`).
+pub fn for_program(id: String, function: &Function, artefact: &Artefact) -> SandboxSpec {
+    let (argv, runtime) = match &artefact.engine {
+        Engine::Native => (vec![artefact.record.code.clone()], None),
+        Engine::Language(runtime) => (program_of(runtime, function, artefact), Some(runtime)),
+    };
+    let mut spec = SandboxSpec::new(id, argv);
+    spec.mounts = runtime.map(|runtime| runtime.mounts.clone()).unwrap_or_default();
+    spec.mounts.extend(code_mounts(artefact));
+    spec.env = environment(runtime.map(AsRef::as_ref));
+    if function.contract != Contract::Stdio {
+        spec.env.push(("PORT".into(), PORT.to_string()));
+    }
+    spec.cwd = CODE.into();
+    limit(&mut spec, &function.limits, function.network);
+    spec.recycle_key = Some(recycle_key(function));
+    spec
+}
+
+/// An interpreter with the function as its program.
+fn program_of(runtime: &Runtime, function: &Function, artefact: &Artefact) -> Vec<String> {
+    let mut argv = vec![runtime.inside(&runtime.program).display().to_string()];
+    let record = &artefact.record;
+    if runtime.family == Family::Node {
+        argv.push(heap_flag(function.limits.memory));
+    }
+    if runtime.family != Family::Java {
+        argv.push(record.script.clone().unwrap_or_else(|| record.code.clone()));
+        return argv;
+    }
+    argv.extend(java::flags(function.limits.memory));
+    let class_path = record.script.clone().unwrap_or_else(|| format!("{CODE}:{CODE}/*:{CODE}/lib/*"));
+    match function.main.as_ref().or(record.main.as_ref()) {
+        // A program has a class; the method is a handler's.
+        Some(main) => {
+            argv.extend(["-cp".into(), class_path, main.split('#').next().unwrap_or(main).to_owned()])
+        }
+        None => argv.extend(["-jar".into(), class_path]),
+    }
+    argv
+}
+
+pub(crate) fn readonly(source: PathBuf, target: &str) -> Mount {
+    Mount { source, target: target.to_owned(), readonly: true }
+}
+
+fn code_mounts(artefact: &Artefact) -> Vec<Mount> {
+    let mut mounts = vec![readonly(artefact.code_folder(), CODE)];
+    if artefact.record.archive.is_some() {
+        mounts.push(readonly(artefact.folder.join("archive"), ARCHIVE));
+    }
+    mounts
+}
+
+pub(crate) fn environment(runtime: Option<&Runtime>) -> Vec<(String, String)> {
+    let program = runtime.map(|runtime| runtime.inside(&runtime.program));
+    let folder = program.as_deref().and_then(Path::parent).filter(|folder| *folder != Path::new("/usr/bin"));
+    let path = folder.map(|folder| format!("{}:", folder.display())).unwrap_or_default();
+    let mut variables = vec![
+        ("PATH".into(), format!("{path}/usr/bin:/bin")),
+        ("HOME".into(), "/tmp".into()),
+        ("TMPDIR".into(), "/tmp".into()),
+        ("LANG".into(), "C.UTF-8".into()),
+    ];
+    if let Some((runtime, libraries)) =
+        runtime.and_then(|runtime| Some((runtime, runtime.libraries.as_ref()?)))
+    {
+        variables.push(("LD_LIBRARY_PATH".into(), runtime.inside(libraries).display().to_string()));
+    }
+    variables
+}
+
+fn limit(spec: &mut SandboxSpec, limits: &FunctionLimits, network: Network) {
+    spec.limits = ResourceLimits {
+        memory_bytes: limits.memory.as_u64(),
+        processes: limits.processes,
+        cpu_millis: limits.cpu_millis,
+        ..ResourceLimits::default()
+    };
+    spec.tmp_bytes = limits.tmp.as_u64();
+    spec.network = match network {
+        Network::None => flint_sandbox::Network::None,
+        Network::Egress => flint_sandbox::Network::Egress,
+    };
+}
+
+/// One key a function revision: what an ended sandbox leaves behind is only handed to the same code.
+fn recycle_key(function: &Function) -> String {
+    format!("{}@{}", function.path, function.revision)
+}
+
+/// Sets variables, each once: a program finds the first of a name. What the kernel does not take as a variable is left out.
+pub fn set_all(
+    environment: &mut Vec<(String, String)>,
+    variables: impl IntoIterator<Item = (String, String)>,
+) {
+    for (name, value) in variables {
+        if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
+            continue;
+        }
+        match environment.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, old)) => *old = value,
+            None => environment.push((name, value)),
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Lines out of what a function writes to its stdout and stderr.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use flint_model::{ByteSize, LogLine, LogStream};
+
+/// OpenWhisk runtimes end each activation's output with this line.
+pub const SENTINEL: &[u8] = b"XXX_THE_END_OF_A_WHISK_ACTIVATION_XXX";
+
+/// How far beyond the limit a line is looked at for it.
+const SENTINEL_WITHIN: usize = 4 << 10;
+
+/// Collects lines up to a limit. Beyond it nothing is kept, so an endless flood costs no memory.
+#[derive(Debug)]
+pub struct Logs {
+    lines: Vec<LogLine>,
+    /// The last line of each stream, as far as it has come.
+    partial: [Vec<u8>; 2],
+    kept: usize,
+    limit: usize,
+    truncated: bool,
+    /// The line that marks the end of an activation's output is looked for, and left out.
+    sentinels: Option<[bool; 2]>,
+}
+
+impl Logs {
+    /// With room for `limit` bytes.
+    pub fn new(limit: ByteSize) -> Self {
+        let limit = usize::try_from(limit.as_u64()).unwrap_or(usize::MAX);
+        Self {
+            lines: Vec::new(),
+            partial: [Vec::new(), Vec::new()],
+            kept: 0,
+            limit,
+            truncated: false,
+            sentinels: None,
+        }
+    }
+
+    /// For output that ends with sentinel lines.
+    pub fn with_sentinels(limit: ByteSize) -> Self {
+        Self { sentinels: Some([false; 2]), ..Self::new(limit) }
+    }
+
+    /// Both streams have shown their sentinel.
+    pub fn saw_sentinels(&self) -> bool {
+        self.sentinels == Some([true; 2])
+    }
+
+    /// One of them has.
+    pub fn saw_a_sentinel(&self) -> bool {
+        self.sentinels.is_some_and(|seen| seen.contains(&true))
+    }
+
+    /// Adds what came on a stream.
+    pub fn push(&mut self, stream: LogStream, bytes: &[u8]) {
+        if bytes.is_empty() || (self.truncated && self.sentinels.is_none()) {
+            return;
+        }
+        let time_us = now_us();
+        let mut pieces = bytes.split(|byte| *byte == b'\n');
+        let Some(mut piece) = pieces.next() else { return };
+        // Each further piece says that the one before it ended with a newline.
+        for next in pieces {
+            let mut line = std::mem::take(&mut self.partial[index(stream)]);
+            if line.is_empty() {
+                self.line(stream, piece, time_us);
+            } else {
+                self.extend(&mut line, piece);
+                self.line(stream, &line, time_us);
+            }
+            piece = next;
+        }
+        if !piece.is_empty() {
+            let mut line = std::mem::take(&mut self.partial[index(stream)]);
+            self.extend(&mut line, piece);
+            self.partial[index(stream)] = line;
+        }
+    }
+
+    /// Adds to an unfinished line as much as the limit still allows of it.
+    fn extend(&mut self, line: &mut Vec<u8>, more: &[u8]) {
+        // A sentinel that follows other text without a newline, or comes after the limit, must still be recognised.
+        let slack = if self.sentinels.is_some() { SENTINEL_WITHIN } else { 0 };
+        let room = (self.limit - self.kept + slack).saturating_sub(line.len());
+        if more.len() > room {
+            self.truncated = true;
+        }
+        line.extend_from_slice(&more[..more.len().min(room)]);
+    }
+
+    fn line(&mut self, stream: LogStream, line: &[u8], time_us: u64) {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if let Some(seen) = &mut self.sentinels
+            && let Some(before) = line.strip_suffix(SENTINEL)
+        {
+            seen[index(stream)] = true;
+            if !before.is_empty() {
+                self.keep(stream, before, time_us);
+            }
+            return;
+        }
+        self.keep(stream, line, time_us);
+    }
+
+    fn keep(&mut self, stream: LogStream, line: &[u8], time_us: u64) {
+        // The newline counts: a flood of empty lines is a flood as well.
+        let cost = line.len() + 1;
+        if self.truncated && self.kept >= self.limit {
+            return;
+        }
+        let room = self.limit - self.kept;
+        let line = if cost > room {
+            self.truncated = true;
+            self.kept = self.limit;
+            if room == 0 {
+                return;
+            }
+            &line[..line.len().min(room)]
+        } else {
+            self.kept += cost;
+            line
+        };
+        self.lines.push(LogLine { time_us, stream, text: String::from_utf8_lossy(line).into_owned() });
+    }
+
+    /// Everything, also last lines without a newline; and whether something is missing because of the limit.
+    pub fn finish(mut self) -> (Vec<LogLine>, bool) {
+        for stream in [LogStream::Stdout, LogStream::Stderr] {
+            let partial = std::mem::take(&mut self.partial[index(stream)]);
+            if !partial.is_empty() {
+                self.line(stream, &partial, now_us());
+            }
+        }
+        (self.lines, self.truncated)
+    }
+
+    /// The last line of stderr with something in it, for an error's text.
+    pub fn last_error_line(&self) -> Option<String> {
+        let partial = String::from_utf8_lossy(&self.partial[1]).trim().to_owned();
+        if !partial.is_empty() {
+            return Some(partial);
+        }
+        let lines = self.lines.iter().rev().filter(|line| line.stream == LogStream::Stderr);
+        lines.map(|line| line.text.trim()).find(|text| !text.is_empty()).map(str::to_owned)
+    }
+
+    /// Whether a line of stderr contains `text`.
+    pub fn stderr_mentions(&self, text: &str) -> bool {
+        self.lines.iter().any(|line| line.stream == LogStream::Stderr && line.text.contains(text))
+    }
+}
+
+const fn index(stream: LogStream) -> usize {
+    match stream {
+        LogStream::Stdout => 0,
+        LogStream::Stderr => 1,
+    }
+}
+
+fn now_us() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(logs: Logs) -> (Vec<String>, bool) {
+        let (lines, truncated) = logs.finish();
+        (lines.into_iter().map(|line| line.text).collect(), truncated)
+    }
+
+    #[test]
+    fn lines_come_in_order_whatever_the_pieces() {
+        let mut logs = Logs::new(ByteSize::kib(1));
+        for piece in ["a", "b\nc\r\n", "\n", "dÃ"] {
+            logs.push(LogStream::Stdout, piece.as_bytes());
+        }
+        logs.push(LogStream::Stderr, b"e\xff");
+        assert_eq!(logs.last_error_line().as_deref(), Some("e\u{fffd}"));
+        assert_eq!(
+            texts(logs),
+            (vec!["ab".into(), "c".into(), "".into(), "d\u{c3}".into(), "e\u{fffd}".into()], false)
+        );
+    }
+
+    #[test]
+    fn what_exceeds_the_limit_is_left_out_and_said() {
+        let mut logs = Logs::new(ByteSize::bytes(8));
+        logs.push(LogStream::Stdout, b"12345\n6789\nabc\n");
+        assert_eq!(texts(logs), (vec!["12345".into(), "67".into()], true));
+        let mut endless = Logs::new(ByteSize::bytes(8));
+        for _ in 0..1000 {
+            endless.push(LogStream::Stdout, &[b'x'; 1000]);
+        }
+        assert!(endless.partial[0].len() < 100);
+        assert_eq!(texts(endless), (vec!["x".repeat(8)], true));
+        let mut none = Logs::new(ByteSize::bytes(0));
+        none.push(LogStream::Stdout, b"a\nb");
+        assert_eq!(texts(none), (vec![], true));
+        assert_eq!(texts(Logs::new(ByteSize::bytes(0))), (vec![], false));
+    }
+
+    #[test]
+    fn sentinels_are_seen_and_left_out() {
+        let mut logs = Logs::with_sentinels(ByteSize::bytes(6));
+        logs.push(LogStream::Stdout, b"one\ntwo\nthree XXX_THE_END_OF_A_");
+        logs.push(LogStream::Stdout, b"WHISK_ACTIVATION_XXX\n");
+        assert!(logs.saw_a_sentinel() && !logs.saw_sentinels());
+        logs.push(LogStream::Stderr, &[SENTINEL, b"\n"].concat());
+        assert!(logs.saw_sentinels());
+        let (texts, truncated) = texts(logs);
+        assert!(texts.iter().all(|text| !text.contains("XXX")) && truncated, "{texts:?}");
+    }
+}

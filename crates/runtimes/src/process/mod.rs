@@ -1,0 +1,10 @@
+//! A sandboxed process as all contracts need it: its command, its output, its time limit and its end.
+
+pub mod command;
+pub mod ending;
+pub mod logs;
+pub mod meter;
+pub mod output;
+pub mod relay;
+pub mod timer;
+pub(crate) mod tool;

@@ -1,0 +1,37 @@
+//! The task that goes on with a call after its answer has begun to stream, owned by the call's instance.
+
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::task::JoinHandle;
+
+/// How long a caller may take for what was left of an answer whose instance is stopped.
+const LAST_WORDS: Duration = Duration::from_millis(50);
+
+/// At most one task at a time: an instance serves one call.
+#[derive(Debug, Default)]
+pub struct RelayTask(Mutex<Option<JoinHandle<()>>>);
+
+impl RelayTask {
+    fn lock(&self) -> MutexGuard<'_, Option<JoinHandle<()>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts it.
+    pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        *self.lock() = Some(tokio::spawn(work));
+    }
+
+    /// To be called when the sandbox has ended: the task ends with it, unless its caller takes nothing more.
+    pub async fn finish(&self) {
+        let task = self.lock().take();
+        if let Some(mut task) = task
+            && tokio::time::timeout(LAST_WORDS, &mut task).await.is_err()
+        {
+            task.abort();
+            let _ = task.await;
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Deadlines that cost next to nothing when they do not pass.
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll},
+    time::Instant,
+};
+
+use tokio::time::Sleep;
+
+/// A deadline that is moved with every call. Moving it later costs nothing: the timer stays set to the earlier time and looks again
+/// when it goes off. So a busy instance sets a timer once a time limit, not once a call.
+#[derive(Debug)]
+pub struct Timer {
+    sleep: Pin<Box<Sleep>>,
+    deadline: Instant,
+}
+
+impl Timer {
+    /// Set to `deadline`.
+    pub fn new(deadline: Instant) -> Self {
+        Self { sleep: Box::pin(tokio::time::sleep_until(deadline.into())), deadline }
+    }
+
+    /// Sets it anew.
+    pub fn set(&mut self, deadline: Instant) {
+        self.deadline = deadline;
+        if self.sleep.is_elapsed() || self.sleep.deadline().into_std() > deadline {
+            self.sleep.as_mut().reset(deadline.into());
+        }
+    }
+
+    /// What it is set to.
+    pub fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    /// Ready when the time has come.
+    pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        while self.sleep.as_mut().poll(cx).is_ready() {
+            if Instant::now() >= self.deadline {
+                return Poll::Ready(());
+            }
+            self.sleep.as_mut().reset(self.deadline.into());
+        }
+        Poll::Pending
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{future::poll_fn, time::Duration};
+
+    use super::*;
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn it_goes_off_at_the_deadline_set_last() {
+        let start = Instant::now();
+        let mut timer = Timer::new(start);
+        timer.set(start + Duration::from_millis(20));
+        timer.set(start + Duration::from_millis(5));
+        poll_fn(|cx| timer.poll(cx)).await;
+        assert!(timer.deadline() == start + Duration::from_millis(5));
+    }
+}

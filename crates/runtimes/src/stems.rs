@@ -1,0 +1,203 @@
+//! Stem cells: runtimes that are up and wait for a function.
+
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use flint_executor::{Fault, PrewarmTarget};
+use flint_model::{ByteSize, Function, FunctionLimits, Network};
+use futures_util::FutureExt;
+use tokio::{sync::Notify, task::JoinHandle};
+
+use crate::{
+    handler::Cell,
+    process::{ending, logs::Logs},
+};
+
+/// A used one is replaced this long after, so that the start does not disturb the call that took it.
+const REFILL_AFTER: Duration = Duration::from_millis(20);
+/// A stem that does not come up in this time will not.
+const START_WITHIN: Duration = Duration::from_secs(30);
+/// Before the next attempt after one that failed.
+const RETRY_AFTER: Duration = Duration::from_secs(10);
+
+/// Which functions a stem fits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StemKey {
+    /// [`crate::discover::Runtime::identity`].
+    pub runtime: String,
+    /// Its memory limit.
+    pub memory: ByteSize,
+}
+
+/// Starts one.
+#[async_trait::async_trait]
+pub trait Grow: Send + Sync + 'static {
+    /// What a target asks for; `None` when this host has no such runtime.
+    fn key(&self, target: &PrewarmTarget) -> Option<StemKey>;
+    /// Starts a runtime that waits for a function.
+    async fn grow(
+        &self,
+        target: &PrewarmTarget,
+        id: String,
+        deadline: Instant,
+        logs: &mut Logs,
+    ) -> Result<Cell, Fault>;
+}
+
+/// The stems of one executor.
+#[derive(Debug)]
+pub struct Stems {
+    state: Arc<Shared>,
+    keeper: Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    kept: Mutex<Kept>,
+    changed: Notify,
+    count: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    targets: Vec<PrewarmTarget>,
+    cells: Vec<(StemKey, Cell)>,
+}
+
+impl Shared {
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The limits that a stem has besides its memory.
+pub fn limits(memory: ByteSize) -> FunctionLimits {
+    FunctionLimits { memory, ..FunctionLimits::default() }
+}
+
+/// Whether a stem has what the function asks of its sandbox.
+pub fn fits(function: &Function) -> bool {
+    let (asked, given) = (&function.limits, limits(function.limits.memory));
+    function.network == Network::None
+        && asked.cpu_millis == given.cpu_millis
+        && asked.processes == given.processes
+        && asked.tmp == given.tmp
+}
+
+impl Stems {
+    /// None yet.
+    pub fn new() -> Self {
+        Self { state: Arc::default(), keeper: Mutex::new(None) }
+    }
+
+    /// A live stem, if there is one.
+    pub fn take(&self, key: &StemKey) -> Option<Cell> {
+        let mut kept = self.state.kept();
+        while let Some(at) = kept.cells.iter().position(|(known, _)| known == key) {
+            let (_, cell) = kept.cells.swap_remove(at);
+            self.state.changed.notify_one();
+            if cell.sandbox.wait().now_or_never().is_none() {
+                return Some(cell);
+            }
+        }
+        None
+    }
+
+    /// Replaces what is to be kept. The first use starts the task that keeps it so.
+    pub async fn keep(&self, targets: &[PrewarmTarget], grower: &Arc<impl Grow>) {
+        self.state.kept().targets = targets.to_vec();
+        self.state.changed.notify_one();
+        let mut keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
+        if keeper.is_none() && !targets.is_empty() {
+            *keeper = Some(tokio::spawn(keep(Arc::clone(&self.state), Arc::clone(grower))));
+        }
+    }
+
+    /// What they use now.
+    pub async fn memory(&self) -> ByteSize {
+        let sandboxes: Vec<_> =
+            self.state.kept().cells.iter().map(|(_, cell)| Arc::clone(&cell.sandbox)).collect();
+        let mut bytes = 0;
+        for sandbox in sandboxes {
+            bytes += sandbox.usage().await.map_or(0, |usage| usage.memory_bytes);
+        }
+        ByteSize::bytes(bytes)
+    }
+
+    /// Ends them and keeps none.
+    pub async fn end(&self) {
+        let keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(keeper) = keeper {
+            keeper.abort();
+            let _ = keeper.await;
+        }
+        let cells = std::mem::take(&mut self.state.kept().cells);
+        for (_, cell) in cells {
+            ending::completely(&cell.sandbox).await;
+        }
+    }
+}
+
+impl Drop for Stems {
+    fn drop(&mut self) {
+        if let Some(keeper) = self.keeper.get_mut().unwrap_or_else(PoisonError::into_inner) {
+            keeper.abort();
+        }
+    }
+}
+
+/// Makes what is kept equal to the targets, one stem at a time, whenever something has changed.
+async fn keep(shared: Arc<Shared>, grower: Arc<impl Grow>) {
+    loop {
+        let surplus = surplus(&shared, grower.as_ref());
+        for cell in surplus {
+            ending::completely(&cell.sandbox).await;
+        }
+        let Some((target, key)) = missing(&shared, grower.as_ref()) else {
+            shared.changed.notified().await;
+            tokio::time::sleep(REFILL_AFTER).await;
+            continue;
+        };
+        let id = format!("stem{}", shared.count.fetch_add(1, Ordering::Relaxed));
+        let mut logs = Logs::new(ByteSize::kib(16));
+        match grower.grow(&target, id, Instant::now() + START_WITHIN, &mut logs).await {
+            Ok(cell) => shared.kept().cells.push((key, cell)),
+            Err(fault) => {
+                let said = logs.last_error_line().unwrap_or_default();
+                tracing::warn!(kind = %target.kind, %fault, said, "a prewarmed runtime did not start");
+                tokio::time::sleep(RETRY_AFTER).await;
+            }
+        }
+    }
+}
+
+fn surplus(shared: &Shared, grower: &impl Grow) -> Vec<Cell> {
+    let mut kept = shared.kept();
+    let mut wanted: Vec<(StemKey, usize)> =
+        kept.targets.iter().filter_map(|target| Some((grower.key(target)?, target.count))).collect();
+    let mut surplus = Vec::new();
+    for (key, cell) in std::mem::take(&mut kept.cells) {
+        match wanted.iter_mut().find(|(known, count)| *known == key && *count > 0) {
+            Some((_, count)) => {
+                *count -= 1;
+                kept.cells.push((key, cell));
+            }
+            None => surplus.push(cell),
+        }
+    }
+    surplus
+}
+
+fn missing(shared: &Shared, grower: &impl Grow) -> Option<(PrewarmTarget, StemKey)> {
+    let kept = shared.kept();
+    kept.targets.iter().find_map(|target| {
+        let key = grower.key(target)?;
+        let present = kept.cells.iter().filter(|(known, _)| *known == key).count();
+        (present < target.count).then(|| (target.clone(), key))
+    })
+}
