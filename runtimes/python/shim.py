@@ -6,13 +6,19 @@ Contract: docs/link-protocol.md.
 import os
 import sys
 
-from flint.instance import Instance
+import flint  # noqa: F401  so that no module of the function's takes its name
+from flint_shim.instance import Instance
 
 
 def main():
     # The code's directory, not the shim's, comes first for user code; `flint` itself is imported already.
     sys.path.append(sys.path.pop(0))
-    Instance(int(os.environ.pop("FLINT_LINK_FD", "3"))).run()
+    link, zygote = int(os.environ.pop("FLINT_LINK_FD", "3")), None
+    if os.environ.pop("FLINT_ZYGOTE", None) == "1":
+        from flint_shim.snapshot.zygote import Zygote
+
+        zygote = Zygote(link)
+    Instance(link, zygote).run()
 
 
 if __name__ == "__main__":

@@ -43,7 +43,7 @@ class Results(ShimTestCase):
         peer.invoke()
         peer.invoke()
         self.assertRegex(peer.stderr, r"(?s)Traceback.*function\.py\", line 2, in main.*function\.py\", line 5, in inner.*ValueError: no")
-        self.assertNotIn("/flint/", peer.stderr)
+        self.assertNotIn("/flint_shim/", peer.stderr)
 
     def test_developer_errors(self):
         for body, text in {

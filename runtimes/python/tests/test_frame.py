@@ -3,7 +3,7 @@ import unittest
 
 from support import PYTHON
 
-from flint import frame
+from flint_shim import frame
 
 VECTORS = json.loads((PYTHON.parent / "link-vectors.json").read_text(encoding="utf-8"))
 

@@ -9,7 +9,7 @@ class Entry:
     def __init__(self, function):
         self._function = function
         self._arguments = _count_arguments(function)
-        self._loop = None
+        self.loop = None
         code = getattr(function, "__code__", None)
         if code is not None and code.co_flags & _COROUTINE:
             self._event_loop()
@@ -22,8 +22,12 @@ class Entry:
         else:
             result = self._function()
         if hasattr(result, "__await__"):
-            result = self._event_loop().run_until_complete(_finish(result))
+            result = self.finish(result)
         return result
+
+    def finish(self, awaitable):
+        """Runs an awaitable to its end."""
+        return self._event_loop().run_until_complete(_finish(awaitable))
 
     def iterate(self, stream):
         """The pieces of a sync or async iterator."""
@@ -45,12 +49,12 @@ class Entry:
 
     def _event_loop(self):
         """One event loop for the process: what a function opens on it in one call is usable in the next."""
-        if self._loop is None:
+        if self.loop is None:
             import asyncio  # most functions are not async, and its import is slow
 
-            self._loop = asyncio.new_event_loop()
-            asyncio.set_event_loop(self._loop)
-        return self._loop
+            self.loop = asyncio.new_event_loop()
+            asyncio.set_event_loop(self.loop)
+        return self.loop
 
 
 async def _finish(awaitable):

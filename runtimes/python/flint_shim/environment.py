@@ -12,6 +12,10 @@ _PER_CALL = (
 )
 
 
+ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS", "NUMBA_NUM_THREADS")
+"""Set to 1 in a process that is to be copied, unless the function sets them: a copy has one thread."""
+
+
 def set_initial(init):
     """Sets what INIT brings, before user code is loaded."""
     for name, value in (init.get("env") or {}).items():

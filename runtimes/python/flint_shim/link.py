@@ -18,14 +18,14 @@ class Link:
     def __init__(self, fd):
         os.set_inheritable(fd, False)
         os.set_blocking(fd, True)
-        self._fd = fd
+        self.fd = self._to = fd
         self._reader = FrameReader(self._read_into)
         self._poll = select.poll()
         self._poll.register(fd, select.POLLIN)
 
     def _read_into(self, view):
         try:
-            return os.readv(self._fd, (view,))
+            return os.readv(self.fd, (view,))
         except ConnectionResetError:
             return 0
 
@@ -38,11 +38,11 @@ class Link:
 
     def write(self, data):
         try:
-            written = os.write(self._fd, data)
+            written = os.write(self._to, data)
             if written < len(data):
                 view = memoryview(data)
                 while written < len(data):
-                    written += os.write(self._fd, view[written:])
+                    written += os.write(self._to, view[written:])
         except (BrokenPipeError, ConnectionResetError):
             raise PeerGone from None
 
@@ -66,7 +66,19 @@ class Link:
                     return
 
     def has_input(self):
-        return self._reader.has_unread() or bool(self._poll.poll(0))
+        return self.has_unread() or bool(self._poll.poll(0))
+
+    def has_unread(self):
+        """Whether bytes have been taken from the socket that belong to a later frame."""
+        return self._reader.has_unread()
+
+    def begin_rehearsal(self, frame):
+        """The next frame is this one, and what is written goes to /dev/null, which is descriptor 0."""
+        self._reader.put(frame)
+        self._to = 0
+
+    def end_rehearsal(self):
+        self._to = self.fd
 
 
 class _Outgoing:

@@ -62,6 +62,11 @@ class FrameReader:
                 return None
         return kind, flags, call, payload
 
+    def put(self, data):
+        """Puts bytes in, as if they had been read, when none are unread."""
+        self._start, self._end = 0, len(data)
+        self._view[:self._end] = data
+
     def has_unread(self):
         return self._start < self._end
 

@@ -3,28 +3,31 @@
 import os
 import sys
 
-from . import stdio
+from . import hooks, stdio
 from .context import Context
 from .entry import Entry
 from .environment import CallEnvironment, set_initial
-from .frame import (ACK, BODY, END, ERROR, FIN, HEADER, HELLO, INIT, INVOKE, MAX_PAYLOAD, READY, RESULT, U32,
-                    ProtocolError, parse_object, split_head)
+from .exits import EXIT_FAILED, EXIT_PROTOCOL
+from .frame import (ACK, BODY, END, ERROR, FIN, FREEZE, HEADER, HELLO, INIT, INVOKE, MAX_PAYLOAD, READY, RESTORE,
+                    RESULT, U32, ProtocolError, parse_object, split_head)
 from .link import Link, PeerGone
 from .load import describe_failure, load
 from .request import parameters
 from .response import NO_HEAD, ResultError, as_response, head_bytes, is_stream, to_bytes, to_json
 
-EXIT_FAILED = 1
-EXIT_PROTOCOL = 3
 _ACK_EVERY = 256 * 1024
 _MAX_MESSAGE = 64 * 1024
 
 
 class Instance:
-    """Waits for INIT (HELLO sent), loads, and then serves one call after the other."""
+    """Waits for INIT (HELLO sent), loads, and then serves one call after the other.
 
-    def __init__(self, fd):
+    With a `zygote` it may be frozen, and goes on in each of the copies that are made of it then.
+    """
+
+    def __init__(self, fd, zygote=None):
         self.link = Link(fd)
+        self.zygote = zygote
         self.init = None
         self.entry = None
         self.environment = CallEnvironment()
@@ -33,7 +36,7 @@ class Instance:
         """Serves until the link ends; does not return."""
         stdio.prepare()
         try:
-            self.link.send_json(HELLO, 0, {"protocol": 1, "runtime": "python", "version": sys.version.split()[0]})
+            self.hello(**({} if self.zygote is None else {"snapshot": self.zygote.unavailable or True}))
             self._load()
             while True:
                 self.serve_one()
@@ -44,14 +47,21 @@ class Instance:
             self._fail_quietly(0, "protocol", str(error))
             self._exit(EXIT_PROTOCOL)
 
+    def hello(self, **more):
+        self.link.send_json(HELLO, 0, {"protocol": 1, "runtime": "python", "version": sys.version.split()[0], **more})
+
     def _load(self):
         kind, _, _, payload = self.link.receive()
         if kind != INIT:
             raise ProtocolError("order", f"a frame of kind {kind} came before INIT")
         self.init = parse_object(payload)
         set_initial(self.init)
+        if self.zygote is not None:
+            self.zygote.prepare()
         try:
             self.entry = Entry(load(self.init.get("code"), self.init.get("main") or "main"))
+            if self.zygote is None or self.zygote.unavailable:
+                hooks.run_after_restore(self.entry.finish)  # no copies will be made, this process is the one
         except BaseException as error:
             stdio.print_error(error)
             stdio.flush()
@@ -72,11 +82,35 @@ class Instance:
                 body = self._receive_body(call, body)
                 if body is None:
                     return  # the caller went away before the request was complete
-            self._run(call, head or {}, body)
+            head = head or {}
+            if self.zygote is not None and head.get("warmup"):
+                self.zygote.keep(head, body)
+            self._run(call, head, body)
+        elif kind == FREEZE and call == 0 and self.zygote is not None:
+            self.zygote.freeze(self, payload)
+            self._restore()  # from here on, this process is a clone
         elif kind == INIT:
             raise ProtocolError("order", "Cannot initialize the action more than once.")
         elif kind not in (ACK, ERROR):  # those may have crossed with the end of a call
             raise ProtocolError("order", f"a frame of kind {kind} does not begin a call")
+
+    def _restore(self):
+        kind, _, call, payload = self.link.receive()
+        if kind != RESTORE or call != 0:
+            raise ProtocolError("order", f"a frame of kind {kind} came before RESTORE")
+        zygote, self.zygote = self.zygote, None
+        zygote.restore(self, payload)
+        try:
+            hooks.run_after_restore(self.entry.finish)
+        except PeerGone:
+            raise
+        except BaseException as error:
+            stdio.print_error(error)
+            stdio.flush()
+            self._fail_quietly(0, "developer", f"An after_restore hook has failed: {describe_failure(error)}")
+            self._exit(EXIT_FAILED)
+        stdio.flush()
+        self.link.send(ACK, 0)
 
     def _receive_body(self, call, first):
         pieces, unreported = [first], len(first)
@@ -139,6 +173,20 @@ class Instance:
         status = error.code if isinstance(error, SystemExit) else None
         self._fail(call, f"The action exited ({type(error).__name__}{'' if status is None else f': {status}'}).")
         self._exit(status if isinstance(status, int) else 0 if status is None else EXIT_FAILED)
+
+    def rehearse(self, head, body):
+        """Runs a call as `_run` does, without answering it. Returns its result, of a stream the pieces."""
+        self.environment.apply(head)
+        try:
+            result = self.entry.call(parameters(head, body), Context(self.init, head))
+            response = None if type(result) is dict else as_response(result)
+            if response is None:
+                to_json(result)
+            elif is_stream(response.body):
+                return [to_bytes(piece) for piece in self.entry.iterate(response.body)]
+            return result
+        except Exception as error:
+            return error
 
     # --- answering
 

@@ -1,0 +1,1 @@
+"""The shim's own package. What functions may use is in `flint`."""

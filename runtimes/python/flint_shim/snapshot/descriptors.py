@@ -1,0 +1,93 @@
+"""The open files of a zygote and of its clones: a clone shares none with its zygote but /dev/null."""
+
+import fcntl
+import os
+import stat
+
+from . import native
+
+TMP = 200
+"""Each clone's own /tmp: the sandbox has a symbolic link to /proc/self/fd/200 there."""
+
+_WHAT_TO_DO = "close it in flint.before_snapshot and open it again in flint.after_restore"
+_close, _dup, _dup2, _lseek, _open = os.close, os.dup, os.dup2, os.lseek, os.open
+
+
+class Descriptors:
+    def __init__(self, link):
+        self._link = link
+        self._standing = (0, 1, 2, link, TMP)
+        self._reopened = []
+        self._kept = sorted(self._standing)
+
+    def obstacles(self):
+        """What is open that a clone can neither share nor open again, in words. Remembers what it can."""
+        self._reopened, found = [], []
+        tmp = _device_of(TMP)
+        for fd in _open_descriptors():
+            if fd in self._standing:
+                continue
+            try:
+                target, status = os.readlink(f"/proc/self/fd/{fd}"), os.fstat(fd)
+            except OSError:
+                continue  # it was the listing's own
+            reason = _obstacle(target, status, fcntl.fcntl(fd, fcntl.F_GETFL), tmp)
+            if reason is None:
+                self._reopened.append((fd, fcntl.fcntl(fd, fcntl.F_GETFL) & ~(os.O_CREAT | os.O_TRUNC | os.O_EXCL), os.get_inheritable(fd)))
+            else:
+                found.append(f"{reason} (descriptor {fd}): {_WHAT_TO_DO}")
+        return found
+
+    def seal(self):
+        """Brings the zygote's own descriptors into order; none of the standing numbers may be free for what comes with CLONE."""
+        null = _open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+        _dup2(null, 0)
+        for fd in (1, 2, TMP):
+            if _device_of(fd) is None:
+                _dup2(null, fd)
+        _close(null)
+        self._kept = sorted(self._standing + tuple(fd for fd, _, _ in self._reopened))
+
+    def place(self, received):
+        """In a clone: link, stdout, stderr and tmp go where they belong, files that are only read are opened anew, the rest is closed."""
+        link, out, err, tmp = received
+        _dup2(link, self._link, inheritable=False)
+        _dup2(out, 1)
+        _dup2(err, 2)
+        _dup2(tmp, TMP)
+        for fd, flags, inheritable in self._reopened:
+            anew = _open(f"/proc/self/fd/{fd}", flags | os.O_CLOEXEC)
+            if not flags & os.O_DIRECTORY and stat.S_ISREG(os.fstat(fd).st_mode):
+                _lseek(anew, _lseek(fd, 0, os.SEEK_CUR), os.SEEK_SET)
+            _dup2(anew, fd, inheritable=inheritable)
+        native.close_all_but(self._kept)
+
+
+def _obstacle(target, status, flags, tmp):
+    """Why a clone cannot open it again, or None."""
+    mode, written = status.st_mode, flags & os.O_ACCMODE != os.O_RDONLY
+    if stat.S_ISSOCK(mode):
+        return "an open socket"
+    if stat.S_ISFIFO(mode):
+        return "an open pipe"
+    if stat.S_ISCHR(mode) and target in ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom"):
+        return None
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)) or target.startswith(("anon_inode:", "/memfd:")):
+        return f"an open {target.split('/')[1].split(' ')[0] if target.startswith('/') else target}"
+    if written:
+        return f"the file {target}, open for writing"
+    if status.st_dev == tmp:
+        return f"the file {target}, which no clone has in its /tmp"
+    return None
+
+
+def _open_descriptors():
+    return sorted(int(name) for name in os.listdir("/proc/self/fd"))
+
+
+def _device_of(fd):
+    """The file system that a descriptor is on, None when it is closed."""
+    try:
+        return os.fstat(fd).st_dev
+    except OSError:
+        return None

@@ -1,0 +1,47 @@
+"""Forking without running user code: handlers that user code has given to `os.register_at_fork` wait for the restore."""
+
+import os
+
+from .. import stdio
+
+# Taken before user code may replace them (gevent does).
+_fork, _register = os.fork, os.register_at_fork
+
+
+class Fork:
+    def __init__(self):
+        self._cloning = False
+        self._in_child = []
+        os.register_at_fork = self._register
+
+    def fork(self):
+        """os.fork; handlers registered since the start do not run."""
+        self._cloning = True
+        pid = _fork()
+        self._cloning = False
+        return pid
+
+    def run_handlers(self):
+        """In a clone: what should have run in the child."""
+        os.register_at_fork = _register
+        for handler in self._in_child:
+            try:
+                handler()
+            except Exception as error:
+                stdio.print_error(error)
+
+    def _register(self, *, before=None, after_in_child=None, after_in_parent=None):
+        handlers = {"before": before, "after_in_child": after_in_child, "after_in_parent": after_in_parent}
+        _register(**{name: self._unless_cloning(handler) for name, handler in handlers.items() if handler is not None})
+        if after_in_child is not None:
+            self._in_child.append(after_in_child)
+
+    def _unless_cloning(self, handler):
+        if not callable(handler):
+            return handler  # for the real function to refuse
+
+        def run():
+            if not self._cloning:
+                handler()
+
+        return run

@@ -1,0 +1,82 @@
+"""The system calls that Python has no function for. Needs `ctypes`, which is why only zygotes import this."""
+
+import ctypes
+import errno
+import os
+
+# The same on every architecture.
+_CLOSE_RANGE, _LANDLOCK_CREATE_RULESET, _LANDLOCK_RESTRICT_SELF = 436, 444, 446
+_PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 4, 38
+_LANDLOCK_VERSION, _SCOPE_ABSTRACT_SOCKETS, _SCOPE_SIGNALS = 1, 1, 2
+_SCOPES_SINCE = 6
+MADV_HUGEPAGE, MADV_COLLAPSE = 14, 25
+
+
+class _RulesetAttributes(ctypes.Structure):
+    _fields_ = [("handled_access_fs", ctypes.c_uint64), ("handled_access_net", ctypes.c_uint64), ("scoped", ctypes.c_uint64)]
+
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.syscall.restype = ctypes.c_long
+_libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+_libc.prctl.argtypes = [ctypes.c_int] + [ctypes.c_ulong] * 4
+_scopes = _RulesetAttributes(0, 0, _SCOPE_ABSTRACT_SOCKETS | _SCOPE_SIGNALS)
+# Made once: a clone is to spend its time on the calls alone.
+_scopes_address, _scopes_size = ctypes.byref(_scopes), ctypes.c_size_t(ctypes.sizeof(_scopes))
+_LAST = ctypes.c_uint(0xFFFFFFFF)
+
+
+def _syscall(number, *args):
+    result = _libc.syscall(ctypes.c_long(number), *args)
+    if result < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+    return result
+
+
+def hide():
+    """No process of the same user may trace this one or read its memory, nor those forked from it."""
+    if _libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0) or _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
+        raise OSError(ctypes.get_errno(), "prctl")
+
+
+def missing():
+    """What this kernel lacks for clones that cannot reach each other, or None."""
+    try:
+        version = _syscall(_LANDLOCK_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint(_LANDLOCK_VERSION))
+    except OSError as error:
+        return f"this kernel has no Landlock ({errno.errorcode.get(error.errno, error.errno)}); Linux 6.12 or newer is needed"
+    if version < _SCOPES_SINCE:
+        return f"this kernel's Landlock has version {version}, {_SCOPES_SINCE} is needed (Linux 6.12 or newer)"
+    return None
+
+
+def confine():
+    """A Landlock domain of its own: no signals, no tracing and no abstract sockets towards processes outside of it."""
+    ruleset = _syscall(_LANDLOCK_CREATE_RULESET, _scopes_address, _scopes_size, ctypes.c_uint(0))
+    try:
+        _syscall(_LANDLOCK_RESTRICT_SELF, ctypes.c_int(ruleset), ctypes.c_uint(0))
+    finally:
+        os.close(ruleset)
+
+
+def close_all_but(kept):
+    """Closes every descriptor that is not in `kept`, which is sorted."""
+    first = 0
+    for fd in kept:
+        if fd > first:
+            _syscall(_CLOSE_RANGE, ctypes.c_uint(first), ctypes.c_uint(fd - 1), ctypes.c_uint(0))
+        first = fd + 1
+    _syscall(_CLOSE_RANGE, ctypes.c_uint(first), _LAST, ctypes.c_uint(0))
+
+
+def advise(address, length, advice):
+    """madvise; whether it worked."""
+    return _libc.madvise(address, length, advice) == 0
+
+
+def trim():
+    """Gives memory that malloc holds but does not use back to the system, where the C library can."""
+    function = getattr(_libc, "malloc_trim", None)
+    if function is not None:
+        function(ctypes.c_size_t(0))

@@ -1,0 +1,214 @@
+import os
+import unittest
+
+from forking import ForkTestCase, shares_descriptor, with_head
+
+COUNT = """
+    import os
+    calls = 0
+    def helper(): return 1
+    def main(params):
+        global calls
+        calls += helper()
+        return {"calls": calls, "pid": os.getpid()}
+"""
+
+
+class Life(ForkTestCase):
+    def test_each_clone_begins_where_the_zygote_was_frozen(self):
+        zygote = self.frozen(COUNT, options={"calls": 10})
+        self.assertEqual(zygote.report["warmupCalls"], 10)
+        for flags in (0, 1, 0):
+            clone = self.clone(zygote, flags)
+            first, second = clone.invoke().json(), clone.invoke().json()
+            self.assertEqual((first["calls"], second["calls"]), (12, 13))  # the first warm-up call, its ten replays, this one
+
+    def test_report(self):
+        report = self.frozen(COUNT).report
+        found = {function["name"]: function for function in report["functions"]}
+        self.assertEqual(set(found), {"main", "helper"})
+        self.assertEqual(found["main"], {"name": "main", "file": "function.py", "line": 5, "tier": "python", "calls": 1})
+        self.assertEqual((report["reached"], report["optimised"]), (2, 0))
+        self.assertGreater(report["rssBytes"], 1_000_000)
+
+    def test_without_warm_up(self):
+        zygote = self.frozen(COUNT, warmup=())
+        self.assertEqual((zygote.report["warmupCalls"], self.clone(zygote).invoke().json()["calls"]), (0, 1))
+
+    def test_many_clones_live_side_by_side(self):
+        zygote = self.frozen(COUNT)
+        clones = [self.clone(zygote) for _ in range(20)]
+        self.assertEqual(len({clone.invoke().json()["pid"] for clone in clones}), 20)
+
+    def test_clones_end_without_the_zygote(self):
+        zygote = self.frozen(COUNT)
+        clone = self.clone(zygote)
+        clone.invoke()
+        clone.socket.close()
+        clone.wait()
+        living = self.clone(zygote)
+        living.invoke()
+        self.assertEqual(children_of(zygote.process.pid), [str(living.pid)])  # the other was reaped by the kernel
+        self.assertEqual(zygote.close(), 0)
+
+    def test_invoke_may_follow_restore_at_once(self):
+        clone = self.clone(self.frozen(COUNT), restore=False)
+        call = clone.begin({})
+        clone.send("RESTORE", payload=b'{"entropy":"00","time":1,"instance":"i"}')
+        clone.send("INVOKE", call, with_head(clone.head, b"{}"), fin=True)
+        clone.expect("ACK")
+        self.assertIn("calls", clone.answer(call).json())
+
+    def test_invoke_before_restore_is_refused(self):
+        clone = self.clone(self.frozen(COUNT), restore=False)
+        clone.send("INVOKE", 1, b"\0\0\0\0{}", fin=True)
+        self.assertEqual(clone.expect("ERROR").json()["kind"], "protocol")
+
+    def test_exit(self):
+        clone = self.clone(self.frozen("import sys\ndef main(params):\n    if params: sys.exit(3)\n    return {}"))
+        self.assertEqual(clone.invoke({"a": 1}).error["message"], "The action exited (SystemExit: 3).")
+        clone.wait()
+
+    def test_a_plain_instance_refuses_freeze(self):
+        peer = self.started(COUNT)
+        peer.send("FREEZE", payload=b"{}")
+        self.assertEqual(peer.expect("ERROR").json()["kind"], "protocol")
+
+    def test_a_frozen_zygote_takes_nothing_but_clone(self):
+        zygote = self.frozen(COUNT)
+        zygote.send("INVOKE", 1, b"\0\0\0\0{}", fin=True)
+        self.assertEqual(zygote.expect("ERROR").json()["kind"], "protocol")
+        self.assertEqual(zygote.wait(), 3)
+
+    def test_warm_up_that_exits(self):
+        self.assertIn("exits in its warm-up", self.refused("import sys\nn = 0\ndef main(params):\n    global n\n    n += 1\n    if n > 5: sys.exit(1)\n    return {}"))
+
+    def test_the_environment_of_warm_up_calls_is_gone(self):
+        clone = self.clone(self.frozen("import os\nseen = os.environ.get('FLINT_ZYGOTE')\n"
+                                       "def main(params): return {'api': os.environ.get('__OW_API_KEY'), 'seen': seen}"), restore=True)
+        self.assertEqual(clone.invoke().json(), {"api": None, "seen": None})
+
+
+class Output(ForkTestCase):
+    def test_goes_to_the_clone_that_wrote_it(self):
+        zygote = self.frozen("import sys\nprint('loading', end='')\ndef main(params):\n    print('in', params, end='')\n    print('err', file=sys.stderr)\n    return {}",
+                             options={"calls": 30})
+        clones = [self.clone(zygote) for _ in range(2)]
+        for number, clone in enumerate(clones):
+            clone.invoke({"n": number})
+        for number, clone in enumerate(clones):
+            clone.close()
+            self.assertEqual((clone.stdout, clone.stderr), (f"in {{'n': {number}}}", "err\n"))
+        zygote.close()
+        self.assertEqual((zygote.stdout, zygote.stderr), ("loadingin {}", "err\n"))  # of the replays nothing
+
+
+class Walls(ForkTestCase):
+    def test_nothing_is_shared_but_dev_null(self):
+        zygote = self.frozen("kept = open(__file__, 'rb', buffering=0)\nkept.read(7)\ndef main(params):\n    return {'read': kept.read(4).decode()}", warmup=())
+        first, second = self.clone(zygote), self.clone(zygote)
+        for fd in open_descriptors(first.pid):
+            if os.readlink(f"/proc/{first.pid}/fd/{fd}") == "/dev/null":
+                continue
+            for other in (zygote.process.pid, second.pid):
+                for of_other in open_descriptors(other):
+                    self.assertFalse(shares_descriptor(first.pid, other, fd, of_other), (fd, of_other))
+        self.assertEqual([clone.invoke().json()["read"] for clone in (first, second, first)], ["open", "open", "(__f"])
+
+    def test_only_the_four_and_dev_null_are_open(self):
+        clone = self.clone(self.frozen(COUNT))
+        self.assertEqual(open_descriptors(clone.pid), [0, 1, 2, 3, 200])
+        self.assertEqual(os.readlink(f"/proc/{clone.pid}/fd/200"), clone.tmp.name)
+
+    def test_zygote_keeps_nothing_of_its_clones(self):
+        zygote = self.frozen(COUNT)
+        before = open_descriptors(zygote.process.pid)
+        self.clone(zygote).invoke()
+        self.assertEqual(open_descriptors(zygote.process.pid), before)
+
+    def test_confined_and_hidden(self):
+        zygote = self.frozen(COUNT)
+        clone = self.clone(zygote)
+        for pid in (zygote.process.pid, clone.pid):
+            with open(f"/proc/{pid}/status", encoding="ascii") as file:
+                status = dict(line.rstrip("\n").split(":\t", 1) for line in file)
+            self.assertEqual((status["Threads"], status["NoNewPrivs"]), ("1", "1"))
+            self.assertEqual(status["SigBlk"], "0" * 16)
+
+    def test_siblings_cannot_be_signalled(self):
+        zygote = self.frozen("""
+            import os, signal
+            def main(params):
+                outcomes = {}
+                for name, pid in params.items():
+                    try:
+                        os.kill(pid, 0)
+                        outcomes[name] = "sent"
+                    except PermissionError:
+                        outcomes[name] = "refused"
+                return outcomes
+        """)
+        first, second = self.clone(zygote), self.clone(zygote)
+        pids = {"zygote": zygote.process.pid, "sibling": second.pid, "self": first.pid}
+        self.assertEqual(first.invoke(pids).json(), {"zygote": "refused", "sibling": "refused", "self": "sent"})
+
+    def test_memory_of_siblings_is_out_of_reach(self):
+        zygote = self.frozen("""
+            def main(params):
+                try:
+                    open(f"/proc/{params['pid']}/mem", "rb")
+                    return {"opened": True}
+                except PermissionError:
+                    return {"opened": False}
+        """, warmup=())
+        first, second = self.clone(zygote), self.clone(zygote)
+        self.assertEqual(first.invoke({"pid": second.pid}).json(), {"opened": False})
+
+    def test_children_of_a_clone_can_be_waited_for(self):
+        zygote = self.frozen("import subprocess\ndef main(params):\n    return {'status': subprocess.run(['sh', '-c', 'exit 7']).returncode}")
+        self.assertEqual(self.clone(zygote).invoke().json(), {"status": 7})
+
+    def test_programs_find_tmp(self):
+        zygote = self.frozen("import subprocess\ndef main(params):\n"
+                             "    done = subprocess.run('echo hello > /proc/self/fd/200/file', shell=True)\n    return {'status': done.returncode}", warmup=())
+        clone = self.clone(zygote)
+        self.assertEqual(clone.invoke().json(), {"status": 0})
+        with open(os.path.join(clone.tmp.name, "file"), encoding="ascii") as file:
+            self.assertEqual(file.read(), "hello\n")
+
+    def test_four_descriptors_or_none(self):
+        zygote = self.frozen(COUNT)
+        zygote.send("CLONE", 1, b"\0")
+        self.assertEqual(zygote.expect("ERROR").json()["kind"], "protocol")
+
+    def test_handlers_of_fork_run_in_the_clone_when_it_is_one(self):
+        zygote = self.frozen("""
+            import os
+            ran = []
+            os.register_at_fork(before=lambda: ran.append("before"), after_in_parent=lambda: ran.append("parent"),
+                                after_in_child=lambda: ran.append("child"))
+            def main(params):
+                status = None
+                if params:
+                    pid = os.fork()
+                    if pid == 0: os._exit(len(ran))
+                    status = os.WEXITSTATUS(os.waitpid(pid, 0)[1])
+                return {"ran": ran, "status": status}
+        """)
+        for _ in range(2):
+            clone = self.clone(zygote)
+            self.assertEqual(clone.invoke().json()["ran"], ["child"])
+            self.assertEqual(clone.invoke({"fork": 1}).json(), {"ran": ["child", "before", "parent"], "status": 3})
+
+
+def open_descriptors(pid):
+    return sorted(int(name) for name in os.listdir(f"/proc/{pid}/fd"))
+
+
+def children_of(pid):
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+        return file.read().split()
+
+
+if __name__ == "__main__":
+    unittest.main()
