@@ -11,8 +11,10 @@ use axum::{
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
-use flint_controller::{LimitsWish, PrepareWhen, PutCode, PutFunction, StrategyWish};
-use flint_model::{Annotations, CodeFormat, FunctionLimits, FunctionPath, Parameter, Parameters};
+use flint_controller::{LimitsWish, PrepareWhen, PutCode, PutFunction};
+use flint_model::{
+    Annotations, CodeFormat, FunctionLimits, FunctionPath, Parameter, Parameters, StrategyRequest,
+};
 use serde::Deserialize;
 
 use crate::{
@@ -140,7 +142,7 @@ fn decode(upload: &CodeUpload) -> Result<(Option<CodeFormat>, Bytes), ApiError> 
     Ok((Some(upload.format), content))
 }
 
-/// What is absent gets its default; only the parts of the strategy keep what they were, unless the runtime or the contract changes.
+/// What is absent gets its default.
 fn put_of(Upload { request, code }: Upload, defaults: &FunctionLimits) -> Result<PutFunction, ApiError> {
     let code = match code {
         None => None,
@@ -163,12 +165,13 @@ fn put_of(Upload { request, code }: Upload, defaults: &FunctionLimits) -> Result
     Ok(PutFunction {
         overwrite: true,
         code,
-        strategy: StrategyWish {
+        strategy: StrategyRequest {
             contract: request.contract,
             isolation: request.isolation,
             start: request.start,
             reuse: request.reuse,
         },
+        snapshot: Some(request.snapshot.options().map_err(ApiError::invalid)?),
         network: Some(request.network.unwrap_or_default()),
         limits: LimitsWish {
             timeout: Some(limits.timeout),
@@ -196,7 +199,7 @@ async fn carry_out(
 ) -> Result<DeployResult, ApiError> {
     let deployed = native.controller.put_function(&tenant.caller, path, put, progress).await?;
     Ok(DeployResult {
-        function: FunctionResource::from(&*deployed.function),
+        function: FunctionResource::with(&deployed.function, deployed.prepared.as_deref()),
         created: deployed.created,
         steps: deployed.steps,
         prepare_us: u64::try_from(deployed.took.as_micros()).unwrap_or(u64::MAX),

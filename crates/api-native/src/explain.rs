@@ -32,7 +32,18 @@ pub(crate) async fn explain(
         function.map_err(|error| ApiError::no_function(error, path.namespace.as_str(), &path.local()))?;
     let kinds = native.controller.kinds();
     let runtime = kinds.iter().find(|runtime| runtime.kind == function.kind);
-    let mut reasons = reasons(&function);
+    let prepared = native.controller.prepared(&function);
+    let strategy = prepared.as_ref().map_or(function.strategy, |prepared| prepared.strategy);
+    let mut reasons = reasons(&function, &strategy);
+    match prepared.as_ref().and_then(|prepared| prepared.fallback.as_deref()) {
+        Some(fallback) => {
+            reasons.push(format!("it was to run as {} and fell back: {fallback}", function.strategy));
+        }
+        None => reasons.extend(native.controller.why_not_forked(&function).await),
+    }
+    if prepared.is_none() {
+        reasons.push("it was not made ready since the server started: its next call does that".to_owned());
+    }
     let mut lacking = Vec::new();
     match runtime.map(|runtime| &runtime.state) {
         Some(Ok(found)) => reasons.push(format!("its runtime {} is {found}", function.kind)),
@@ -43,10 +54,10 @@ pub(crate) async fn explain(
     lacking
         .extend(missing.map(|ability| format!("{}: {}; {}", ability.name, ability.detail, ability.remedy)));
     Ok(Json(FunctionExplanation {
-        strategy: function.strategy.into(),
-        function: FunctionResource::from(&*function),
+        strategy: strategy.into(),
+        function: FunctionResource::with(&function, prepared.as_deref()),
         reasons,
-        considered: considered(&function, &native.config.executors),
+        considered: considered(&function, strategy, &native.config.executors),
         lacking,
     }))
 }
@@ -72,6 +83,12 @@ const WAYS: &[(Isolation, Start, Reuse, &str)] = &[
         "a fork of a warmed-up snapshot a call: nothing is shared, the start is short",
     ),
     (
+        Isolation::Process,
+        Start::Fork,
+        Reuse::Warm,
+        "a fork of a warmed-up snapshot that stays: connections are kept from call to call",
+    ),
+    (
         Isolation::Wasm,
         Start::Instantiate,
         Reuse::Never,
@@ -81,9 +98,8 @@ const WAYS: &[(Isolation, Start, Reuse, &str)] = &[
     (Isolation::Microvm, Start::Restore, Reuse::Never, "a virtual machine resumed from a snapshot a call"),
 ];
 
-/// The ways to run this function, and which of them this server has.
-fn considered(function: &Function, executors: &[Arc<dyn Executor>]) -> Vec<StrategyVerdict> {
-    let own = function.strategy;
+/// The ways to run this function, which of them this server has, and which is `own`, the one that it runs in.
+fn considered(function: &Function, own: Strategy, executors: &[Arc<dyn Executor>]) -> Vec<StrategyVerdict> {
     let verdict = |(isolation, start, reuse, what): &(Isolation, Start, Reuse, &str)| {
         let strategy =
             Strategy { isolation: *isolation, start: *start, reuse: *reuse, concurrency: own.concurrency };
@@ -108,9 +124,16 @@ fn considered(function: &Function, executors: &[Arc<dyn Executor>]) -> Vec<Strat
     WAYS.iter().map(verdict).collect()
 }
 
-/// What the parts of a strategy mean for this function.
-fn reasons(function: &Function) -> Vec<String> {
-    let strategy = &function.strategy;
+/// What the parts of a strategy mean for this function, and whose choice they are.
+fn reasons(function: &Function, strategy: &Strategy) -> Vec<String> {
+    let asked = &function.asked;
+    let said = |own: bool, as_said: bool| match (own, as_said) {
+        (true, true) => "asked for",
+        (true, false) => "not what was asked for",
+        (false, _) => "chosen by Flint",
+    };
+    let start_said = said(asked.start.is_some(), asked.start == Some(strategy.start));
+    let reuse_said = said(asked.reuse.is_some(), asked.reuse == Some(strategy.reuse));
     let start = match strategy.start {
         Start::Spawn => "a new instance is a fresh process: works for every runtime",
         Start::Fork => "a new instance is a fork of a live, warmed-up snapshot",
@@ -131,8 +154,8 @@ fn reasons(function: &Function) -> Vec<String> {
     };
     vec![
         format!("contract {}: that is how its code takes a call", function.contract),
-        format!("isolation {}, start {}: {start}", strategy.isolation, strategy.start),
-        format!("reuse {}: {reuse}", strategy.reuse),
+        format!("isolation {}, start {} ({start_said}): {start}", strategy.isolation, strategy.start),
+        format!("reuse {} ({reuse_said}): {reuse}", strategy.reuse),
         format!("network {}: {network}", function.network),
     ]
 }

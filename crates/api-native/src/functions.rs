@@ -83,7 +83,7 @@ pub(crate) async fn get(
     let function = native.controller.function(&tenant.caller, &path).await;
     let function =
         function.map_err(|error| ApiError::no_function(error, path.namespace.as_str(), &path.local()))?;
-    Ok(Json(FunctionResource::from(&*function)))
+    Ok(Json(FunctionResource::with(&function, native.controller.prepared(&function).as_deref())))
 }
 
 /// A function's code as it was deployed; header `X-Flint-Code-Format` says what it is.

@@ -1,7 +1,7 @@
 //! Actions: create, overwrite, read, list, delete.
 
 use axum::body::Body;
-use flint_controller::{ControllerError, PrepareWhen, PutCode, PutFunction};
+use flint_controller::{ControllerError, PrepareWhen, PutCode, PutFunction, Unnamed};
 use flint_model::{CodeFormat, Function};
 use http::StatusCode;
 
@@ -38,6 +38,9 @@ pub(crate) async fn put(request: &Request<'_>, name: Name<'_>, body: Body) -> Re
         version: body.version,
         publish: body.publish,
         prepare: PrepareWhen::Behind,
+        // An update names what changes, and code that was written for OpenWhisk keeps connections from call to call.
+        unnamed: Unnamed::Kept,
+        keep_clones: true,
         ..PutFunction::default()
     };
     let deployed = request.controller.put_function(&request.caller, path, put, &|_| {}).await?;

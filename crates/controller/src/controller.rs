@@ -2,11 +2,16 @@
 
 use std::{sync::Arc, time::Duration};
 
+use flint_executor::Capability;
 use flint_invoker::Invoker;
 use flint_scheduler::Scheduler;
 use flint_store::{ActivationLog, Blobs, Catalog, Queue};
 use flint_telemetry::Metrics;
-use tokio::{runtime::Handle, sync::RwLock, sync::Semaphore, time::timeout};
+use tokio::{
+    runtime::Handle,
+    sync::{OnceCell, RwLock, Semaphore},
+    time::timeout,
+};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
@@ -48,6 +53,8 @@ pub struct Controller {
     /// unreferenced code is removed.
     pub(crate) deploys: RwLock<()>,
     pub(crate) preparing: Semaphore,
+    /// What the host offers, once somebody has asked.
+    pub(crate) abilities: OnceCell<Vec<Capability>>,
     /// Every call, and every write.
     pub(crate) calls: TaskTracker,
     /// Every other task of the controller.
@@ -75,6 +82,7 @@ impl Controller {
             accepted: AcceptedCalls::new(&config.asynchronous),
             deploys: RwLock::default(),
             preparing: Semaphore::new(PREPARED_BEHIND),
+            abilities: OnceCell::new(),
             calls: TaskTracker::new(),
             tasks: TaskTracker::new(),
             runtime: Handle::current(),

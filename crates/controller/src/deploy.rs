@@ -3,16 +3,13 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use flint_executor::{FunctionSource, PrepareError, Progress, RuntimeKind};
-use flint_model::{
-    Code, Contract, Digest, Function, FunctionPath, Kind, SnapshotOptions, Strategy, StrategyRequest,
-    Timestamp, Version,
-};
+use flint_executor::{Capability, FunctionSource, PrepareError, Progress, RuntimeKind};
+use flint_model::{Code, Digest, Function, FunctionPath, Kind, Reuse, Strategy, Timestamp, Version};
 use flint_store::{Expected, StoreError};
 
 use crate::{
     Caller, Controller, ControllerError, Deployed, PrepareWhen, PutCode, PutFunction, functions::own, kinds,
-    merge,
+    merge, strategy,
 };
 
 impl Controller {
@@ -34,7 +31,8 @@ impl Controller {
             return Err(ControllerError::Exists);
         }
         let (prepare, created) = (put.prepare, old.is_none());
-        let Draft { mut function, new_code } = self.draft(caller, path, put, old.as_ref())?;
+        let capabilities = self.capabilities().await;
+        let Draft { mut function, new_code } = self.draft(caller, path, put, old.as_ref(), capabilities)?;
 
         let deploying = self.deploys.read().await;
         let content = match &new_code {
@@ -44,12 +42,14 @@ impl Controller {
             }
             None => self.code(&function).await?,
         };
+        let function = Arc::new(function);
         let mut deployed =
-            Deployed { function: Arc::new(function), created, steps: Vec::new(), took: Duration::ZERO };
+            Deployed { function, created, steps: Vec::new(), took: Duration::ZERO, prepared: None };
         if prepare == PrepareWhen::Now {
             let source = FunctionSource { function: Arc::clone(&deployed.function), code: content.clone() };
             let prepared = self.invoker.prepare(source, progress).await?;
             (deployed.steps, deployed.took) = (prepared.steps.clone(), prepared.took);
+            deployed.prepared = Some(prepared);
         }
         let revision =
             self.commit(Arc::clone(&deployed.function), old.as_ref().map(|old| old.revision)).await?;
@@ -92,6 +92,7 @@ impl Controller {
         path: FunctionPath,
         put: PutFunction,
         old: Option<&Function>,
+        capabilities: &[Capability],
     ) -> Result<Draft, ControllerError> {
         let bounds = &self.config.limits.bounds;
         let kinds = self.invoker.kinds();
@@ -112,8 +113,16 @@ impl Controller {
         let limits = merge::limits(old.map_or(&self.config.defaults, |old| &old.limits), &put.limits)?;
         bounds.check(&limits)?;
         merge::check_own_limits(&limits, caller.limits().concurrent_invocations)?;
-        let (contract, strategy) = merge::strategy(old, &put.strategy, &kind, &limits);
-        self.check_strategy(&strategy, contract)?;
+        let clones = if put.keep_clones { Reuse::Warm } else { Reuse::Never };
+        let asked = strategy::asked(old, put.strategy, put.unnamed, &kind, clones);
+        let contract = asked.contract;
+        let lacks = |strategy: &Strategy| self.lacking(capabilities, strategy, contract, &kind);
+        let strategy = strategy::complete(&asked, &kind, &limits, lacks);
+        if let Some(missing) = lacks(&strategy) {
+            // Refused, never weakened.
+            return Err(ControllerError::NotOnThisHost { what: format!("the strategy {strategy}"), missing });
+        }
+        let snapshot = merge::snapshot(old, put.snapshot, &kind)?;
         let annotations = merge::annotations(
             old.map(|old| &old.annotations),
             &put.remove_annotations,
@@ -133,9 +142,9 @@ impl Controller {
             code,
             main,
             contract,
-            asked: StrategyRequest::default(),
+            asked: asked.request,
             strategy,
-            snapshot: SnapshotOptions::default(),
+            snapshot,
             network: put.network.or(old.map(|old| old.network)).unwrap_or_default(),
             limits,
             parameters,
@@ -165,19 +174,6 @@ impl Controller {
             return Err(ControllerError::NotOnThisHost { what, missing: missing.clone() });
         }
         Ok(runtime.kind.clone())
-    }
-
-    /// A strategy that nothing here can run is refused, never weakened.
-    fn check_strategy(&self, strategy: &Strategy, contract: Contract) -> Result<(), ControllerError> {
-        if self.invoker.executor_of(strategy, contract).is_some() {
-            return Ok(());
-        }
-        let missing = format!(
-            "no executor of this server runs isolation {}, start {}, reuse {}, concurrency {} with the contract {contract}; \
-             see `flint doctor` for what this host can run",
-            strategy.isolation, strategy.start, strategy.reuse, strategy.concurrency
-        );
-        Err(ControllerError::NotOnThisHost { what: format!("the strategy {strategy}"), missing })
     }
 
     /// Makes a function ready to start without anybody waiting. Broken code is found again by its first call.

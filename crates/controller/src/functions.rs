@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use flint_model::{EntityName, Function, FunctionPath, NamespaceName};
+use flint_model::{EntityName, Function, FunctionPath, NamespaceName, Strategy};
 use flint_store::Page;
 
-use crate::{Caller, Controller, ControllerError, callable::Callable};
+use crate::{Caller, Controller, ControllerError, callable::Callable, strategy};
 
 impl Controller {
     /// A function.
@@ -36,9 +36,28 @@ impl Controller {
             Err(began) => began,
         };
         let Some(function) = self.stores.catalog.function(path).await? else { return Ok(None) };
+        let function = self.fit(function).await;
         let callable = Arc::new(Callable::new(function, &self.metrics));
         self.functions.insert(path.clone(), Arc::clone(&callable), began);
         Ok(Some(callable))
+    }
+
+    /// The function as this host can run it: what was chosen for it when it was deployed, perhaps on another host, is chosen anew
+    /// where this one lacks that. What its user asked for stays.
+    async fn fit(&self, mut function: Function) -> Function {
+        if function.asked.start.is_some() {
+            return function;
+        }
+        let capabilities = self.capabilities().await;
+        let lacks =
+            |strategy: &Strategy| self.lacking(capabilities, strategy, function.contract, &function.kind);
+        let Some(missing) = lacks(&function.strategy) else { return function };
+        let strategy = strategy::chosen_anew(&function, lacks);
+        if lacks(&strategy).is_none() {
+            tracing::info!(function = %function.path, %strategy, %missing, "runs otherwise than where it was deployed");
+            function.strategy = strategy;
+        }
+        function
     }
 
     /// A function's code, as it was stored.

@@ -1,12 +1,17 @@
 //! What the server says about itself.
 
-use flint_executor::{Capability, RuntimeKind};
+use std::sync::Arc;
+
+use flint_executor::{Capability, Prepared, RuntimeKind};
 use flint_invoker::InvokerStats;
-use flint_model::Namespace;
+use flint_model::{Contract, Function, Kind, Namespace, Start, Strategy};
 use flint_scheduler::SchedulerStats;
 use flint_telemetry::{InstanceState, LogSamples, Metrics, Samples};
 
-use crate::{Controller, ControllerError, LimitsConfig, kinds};
+use crate::{
+    Controller, ControllerError, LimitsConfig, kinds,
+    strategy::{forks_by_default, missing},
+};
 
 /// What holds for one namespace.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,9 +62,59 @@ impl Controller {
         kinds::resolve(text, &self.invoker.kinds()).cloned()
     }
 
-    /// What the host offers and what it lacks.
-    pub fn capabilities(&self) -> Vec<Capability> {
-        self.invoker.capabilities()
+    /// What the host offers and what it lacks: looked at once, which takes some milliseconds.
+    pub async fn capabilities(&self) -> &[Capability] {
+        let look = || async {
+            let invoker = Arc::clone(&self.invoker);
+            tokio::task::spawn_blocking(move || invoker.capabilities()).await
+        };
+        match self.abilities.get_or_try_init(look).await {
+            Ok(capabilities) => capabilities,
+            Err(error) => {
+                tracing::error!(%error, "looking at the host failed");
+                &[]
+            }
+        }
+    }
+
+    /// Why a function that would be forked by default is not, when it was not its user who said so.
+    pub async fn why_not_forked(&self, function: &Function) -> Option<String> {
+        let Function { strategy, contract, kind, .. } = function;
+        if !forks_by_default(kind, *contract)
+            || strategy.start == Start::Fork
+            || function.asked.start.is_some()
+        {
+            return None;
+        }
+        let forked = Strategy { start: Start::Fork, ..*strategy };
+        let why = match self.lacking(self.capabilities().await, &forked, *contract, kind) {
+            Some(missing) => format!("here is missing: {missing}"),
+            None => "it was deployed before this host could: deploy it again".to_owned(),
+        };
+        Some(format!("start fork would be the default for {kind}; {why}"))
+    }
+
+    /// What is missing here for running functions of this kind so; `None` = nothing.
+    pub(crate) fn lacking(
+        &self,
+        capabilities: &[Capability],
+        strategy: &Strategy,
+        contract: Contract,
+        kind: &Kind,
+    ) -> Option<String> {
+        match self.invoker.executor_of(strategy, contract) {
+            Some(_) => missing(capabilities, strategy.start, kind),
+            None => Some(format!(
+                "no executor of this server runs isolation {}, start {}, reuse {}, concurrency {} with the contract {contract}; \
+                 see `flint doctor` for what this host can run",
+                strategy.isolation, strategy.start, strategy.reuse, strategy.concurrency
+            )),
+        }
+    }
+
+    /// The function as it was made ready; `None` when that was not done yet in this life of the server.
+    pub fn prepared(&self, function: &Function) -> Option<Arc<Prepared>> {
+        self.invoker.prepared_already(function)
     }
 
     /// What holds for a namespace.

@@ -31,6 +31,7 @@ mod outcome;
 mod put;
 mod record;
 mod records;
+mod strategy;
 
 pub use config::{AsyncConfig, ControllerConfig, LimitsConfig};
 pub use controller::{Controller, Stores};
@@ -39,4 +40,4 @@ pub use error::{ControllerError, ErrorKind};
 pub use info::{EffectiveLimits, HostState};
 pub use invocation::{Accepts, Answer, HttpAnswer, Invocation, Mode};
 pub use namespaces::GUEST_KEY;
-pub use put::{Deployed, LimitsWish, PrepareWhen, PutCode, PutFunction, StrategyWish};
+pub use put::{Deployed, LimitsWish, PrepareWhen, PutCode, PutFunction, Unnamed};

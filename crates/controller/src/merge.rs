@@ -3,11 +3,10 @@
 use std::{num::NonZeroU32, time::Duration};
 
 use flint_model::{
-    Annotations, ByteSize, CodeFormat, Contract, Function, FunctionLimits, Isolation, Kind, Parameters,
-    Reuse, Start, Strategy,
+    Annotations, ByteSize, CodeFormat, Function, FunctionLimits, Jit, Kind, Parameters, SnapshotOptions,
 };
 
-use crate::{ControllerError, LimitsWish, StrategyWish};
+use crate::{ControllerError, LimitsWish};
 
 /// The old limits with what was asked for in their place.
 pub(crate) fn limits(old: &FunctionLimits, wish: &LimitsWish) -> Result<FunctionLimits, ControllerError> {
@@ -29,37 +28,21 @@ pub(crate) fn limits(old: &FunctionLimits, wish: &LimitsWish) -> Result<Function
     })
 }
 
-/// The old contract and strategy with what was asked for in their place. What was never asked for follows the contract.
-pub(crate) fn strategy(
+/// How the function is snapshotted: what is said, or else what was said before of the same runtime.
+pub(crate) fn snapshot(
     old: Option<&Function>,
-    wish: &StrategyWish,
+    wish: Option<SnapshotOptions>,
     kind: &Kind,
-    limits: &FunctionLimits,
-) -> (Contract, Strategy) {
-    // A function whose runtime changes is a new one in this respect: its old contract may make no sense.
+) -> Result<SnapshotOptions, ControllerError> {
     let old = old.filter(|old| old.kind.family() == kind.family());
-    let contract = wish.contract.or(old.map(|old| old.contract)).unwrap_or(match kind.family() {
-        "native" => Contract::Stdio,
-        "blackbox" => Contract::OpenWhisk,
-        _ => Contract::Handler,
-    });
-    let old = old.filter(|old| old.contract == contract).map(|old| old.strategy);
-    let strategy = Strategy {
-        isolation: wish.isolation.or(old.map(|old| old.isolation)).unwrap_or(match contract {
-            Contract::WasiHttp | Contract::WasiCommand => Isolation::Wasm,
-            _ => Isolation::Process,
-        }),
-        start: wish.start.or(old.map(|old| old.start)).unwrap_or(match contract {
-            Contract::WasiHttp | Contract::WasiCommand => Start::Instantiate,
-            _ => Start::Spawn,
-        }),
-        reuse: wish.reuse.or(old.map(|old| old.reuse)).unwrap_or(match contract {
-            Contract::Stdio | Contract::WasiHttp | Contract::WasiCommand => Reuse::Never,
-            _ => Reuse::Warm,
-        }),
-        concurrency: limits.concurrency,
-    };
-    (contract, strategy)
+    let options = wish.or_else(|| old.map(|old| old.snapshot.clone())).unwrap_or_default();
+    options.check().map_err(|error| ControllerError::Invalid(error.to_string()))?;
+    match options.jit {
+        Some(Jit::Numba) if kind.family() != "python" => Err(ControllerError::Invalid(format!(
+            "jit numba compiles Python; this function's kind is {kind}"
+        ))),
+        _ => Ok(options),
+    }
 }
 
 /// The old annotations without `remove`, with those of the request over them, and what Flint itself says: the kind, and for a
@@ -153,19 +136,6 @@ mod tests {
 
     fn kind(text: &str) -> Kind {
         text.parse().unwrap()
-    }
-
-    #[test]
-    fn what_a_deploy_does_not_name_is_chosen_by_the_contract() {
-        let limits = FunctionLimits::default();
-        let (contract, chosen) = strategy(None, &StrategyWish::default(), &kind("nodejs:20"), &limits);
-        assert_eq!((contract, chosen.to_string().as_str()), (Contract::Handler, "process/spawn/warm×1"));
-        let (contract, chosen) = strategy(None, &StrategyWish::default(), &kind("native"), &limits);
-        assert_eq!((contract, chosen.to_string().as_str()), (Contract::Stdio, "process/spawn/never×1"));
-        let wish =
-            StrategyWish { contract: Some(Contract::Http), start: Some(Start::Fork), ..Default::default() };
-        let (contract, chosen) = strategy(None, &wish, &kind("native"), &limits);
-        assert_eq!((contract, chosen.to_string().as_str()), (Contract::Http, "process/fork/warm×1"));
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! What a deploy asks for.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use flint_executor::Prepared;
 use flint_model::{
-    Annotations, ByteSize, CodeFormat, Contract, Function, Isolation, Network, Parameters, Reuse, Start,
+    Annotations, ByteSize, CodeFormat, Function, Network, Parameters, SnapshotOptions, StrategyRequest,
     Version,
 };
-use std::sync::Arc;
 
 /// A deploy. What is absent keeps its old value, or gets its default when the function is new.
 #[derive(Clone, Debug, Default)]
@@ -17,7 +17,14 @@ pub struct PutFunction {
     /// The code and how it is entered.
     pub code: Option<PutCode>,
     /// How it is run.
-    pub strategy: StrategyWish,
+    pub strategy: StrategyRequest,
+    /// And how in those respects that this does not name.
+    pub unnamed: Unnamed,
+    /// Clones of a snapshot stay after a call unless the user says otherwise: code that was written for platforms which keep
+    /// instances counts on its connections.
+    pub keep_clones: bool,
+    /// How it is warmed up and frozen; replaces what was said before.
+    pub snapshot: Option<SnapshotOptions>,
     /// What it may connect to.
     pub network: Option<Network>,
     /// What it may use; each absent one keeps its old value.
@@ -49,17 +56,14 @@ pub struct PutCode {
     pub main: Option<String>,
 }
 
-/// How a function is to be run; each absent one keeps its old value, or is chosen by Flint when the function is new.
-#[derive(Clone, Debug, Default)]
-pub struct StrategyWish {
-    /// How the code receives a call.
-    pub contract: Option<Contract>,
-    /// What separates an instance from everything else.
-    pub isolation: Option<Isolation>,
-    /// How a new instance comes to be.
-    pub start: Option<Start>,
-    /// What becomes of it after a call.
-    pub reuse: Option<Reuse>,
+/// What becomes of those parts of contract and strategy that a deploy does not name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unnamed {
+    /// They are chosen by Flint, as if nobody had ever said them.
+    #[default]
+    Default,
+    /// What was asked for before still counts, unless the runtime or the contract changes.
+    Kept,
 }
 
 /// What a function asks to use.
@@ -104,4 +108,6 @@ pub struct Deployed {
     pub steps: Vec<String>,
     /// How long that took; zero when it was found ready.
     pub took: Duration,
+    /// The function as it was made ready; absent when that goes on behind.
+    pub prepared: Option<Arc<Prepared>>,
 }

@@ -7,9 +7,9 @@ mod support;
 use std::{sync::Mutex, time::Duration};
 
 use flint_controller::{
-    ControllerError, Deployed, ErrorKind, LimitsWish, PrepareWhen, PutCode, PutFunction, StrategyWish,
+    ControllerError, Deployed, ErrorKind, LimitsWish, PrepareWhen, PutCode, PutFunction, Unnamed,
 };
-use flint_model::{ByteSize, Contract, Isolation, Network, Reuse, Start};
+use flint_model::{ByteSize, Contract, Isolation, Network, Reuse, Start, StrategyRequest};
 use support::{Server, config, eventually};
 
 fn code(kind: &str, content: &str) -> Option<PutCode> {
@@ -68,10 +68,10 @@ async fn a_strategy_that_nothing_here_runs_is_refused_with_what_is_missing() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(dir.path(), config()).await;
     for (strategy, missing) in [
-        (StrategyWish { start: Some(Start::Fork), ..Default::default() }, "start fork"),
-        (StrategyWish { contract: Some(Contract::Lambda), ..Default::default() }, "the contract lambda"),
+        (StrategyRequest { start: Some(Start::Fork), ..Default::default() }, "start fork"),
+        (StrategyRequest { contract: Some(Contract::Lambda), ..Default::default() }, "the contract lambda"),
         (
-            StrategyWish {
+            StrategyRequest {
                 isolation: Some(Isolation::Microvm),
                 start: Some(Start::Restore),
                 ..Default::default()
@@ -99,7 +99,7 @@ async fn what_a_deploy_states_is_kept_and_what_it_does_not_is_chosen() {
     let server = Server::start(dir.path(), config()).await;
     let stated = PutFunction {
         code: code("native", "echo it"),
-        strategy: StrategyWish {
+        strategy: StrategyRequest {
             contract: Some(Contract::Http),
             reuse: Some(Reuse::Never),
             ..Default::default()
@@ -114,7 +114,12 @@ async fn what_a_deploy_states_is_kept_and_what_it_does_not_is_chosen() {
         ..PutFunction::default()
     };
     put(&server, "f", stated).await.unwrap();
-    let again = PutFunction { overwrite: true, code: code("native", "echo it"), ..PutFunction::default() };
+    let again = PutFunction {
+        overwrite: true,
+        unnamed: Unnamed::Kept,
+        code: code("native", "echo it"),
+        ..PutFunction::default()
+    };
     let function = put(&server, "f", again).await.unwrap().function;
     assert_eq!(
         (function.contract, function.strategy.reuse, function.network),
@@ -122,7 +127,12 @@ async fn what_a_deploy_states_is_kept_and_what_it_does_not_is_chosen() {
     );
     assert_eq!((function.limits.cpu_millis, function.limits.processes), (500, 9));
     // Another language is another function in this respect.
-    let other = PutFunction { overwrite: true, code: code("nodejs", "echo it"), ..PutFunction::default() };
+    let other = PutFunction {
+        overwrite: true,
+        unnamed: Unnamed::Kept,
+        code: code("nodejs", "echo it"),
+        ..PutFunction::default()
+    };
     let function = put(&server, "f", other).await.unwrap().function;
     assert_eq!((function.contract, function.strategy.reuse), (Contract::Handler, Reuse::Warm));
     for limits in [

@@ -1,6 +1,6 @@
 //! What a deploy makes of a function, so that starting it is quick.
 
-use std::{any::Any, sync::Arc, time::Duration};
+use std::{any::Any, fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use flint_model::{Function, SnapshotReport, Strategy};
@@ -45,6 +45,16 @@ impl Prepared {
     ) -> Self {
         let strategy = function.strategy;
         Self { function, steps, took, strategy, fallback: None, snapshot: None, artefact }
+    }
+}
+
+impl fmt::Debug for Prepared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Prepared")
+            .field("function", &self.function.path)
+            .field("strategy", &self.strategy)
+            .field("fallback", &self.fallback)
+            .finish_non_exhaustive()
     }
 }
 

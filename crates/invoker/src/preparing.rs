@@ -37,8 +37,13 @@ impl Preparing {
     }
 
     pub(crate) fn is_ready(&self, function: &Function) -> bool {
+        self.ready(function).is_some()
+    }
+
+    /// What there is, without waiting for what is being made.
+    fn ready(&self, function: &Function) -> Option<Arc<Prepared>> {
         let key = (function.path.clone(), function.revision);
-        self.cells().get(&key).is_some_and(|cell| cell.prepared.initialized())
+        self.cells().get(&key)?.prepared.get().cloned()
     }
 
     pub(crate) fn forget(&self, path: &FunctionPath, revision: u64) {
@@ -95,6 +100,11 @@ impl crate::Invoker {
             executor.prepare(FunctionSource { function: Arc::clone(function), code }, &|_| {}).await
         };
         self.preparing.get(function, prepare).await
+    }
+
+    /// The function as it was prepared, when it was.
+    pub fn prepared_already(&self, function: &Function) -> Option<Arc<Prepared>> {
+        self.preparing.ready(function)
     }
 
     /// Whether a start of `function` need not wait for its preparation.

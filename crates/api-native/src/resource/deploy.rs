@@ -5,10 +5,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use super::{FunctionResource, LimitsPatch};
+use super::{FunctionResource, LimitsPatch, SnapshotRequest};
 
-/// What a function is to be. What is absent gets its default; only absent `code` (with `kind` and `main`) and absent parts of the strategy keep
-/// what is there.
+/// What a function is to be. What is absent gets its default; only absent `code` (with `kind` and `main`) keeps what is there.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct DeployRequest {
@@ -31,14 +30,17 @@ pub struct DeployRequest {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, example = "process")]
     pub isolation: Option<Isolation>,
-    /// How a new instance comes to be.
+    /// How a new instance comes to be; absent = `fork` for Node.js and Python with the contract `handler` where this host can, else `spawn`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, example = "spawn")]
+    #[schema(value_type = Option<String>, example = "fork")]
     pub start: Option<Start>,
-    /// What becomes of an instance after a call.
+    /// What becomes of an instance after a call; absent = `never` for what is forked and for the contract `stdio`, else `warm`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, example = "warm")]
+    #[schema(value_type = Option<String>, example = "never")]
     pub reuse: Option<Reuse>,
+    /// How it is warmed up and frozen, where it starts from a snapshot.
+    #[serde(skip_serializing_if = "SnapshotRequest::is_empty")]
+    pub snapshot: SnapshotRequest,
     /// What it may connect to.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, example = "none")]
@@ -87,7 +89,7 @@ pub struct ParameterResource {
 /// What a deploy made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct DeployResult {
-    /// The function.
+    /// The function; `prepared` in it says what it runs from.
     pub function: FunctionResource,
     /// It was not there before.
     pub created: bool,

@@ -10,7 +10,7 @@ use super::{FunctionResource, StrategyResource};
 pub struct FunctionExplanation {
     /// The function.
     pub function: FunctionResource,
-    /// How it is run.
+    /// How it is run: its strategy, unless it fell back.
     pub strategy: StrategyResource,
     /// Why so, one reason a line.
     pub reasons: Vec<String>,

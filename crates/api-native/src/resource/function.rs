@@ -1,11 +1,14 @@
 //! A deployed function.
 
-use flint_model::{CodeFormat, Contract, Function, Isolation, Network, Reuse, Start, Strategy};
+use flint_executor::Prepared;
+use flint_model::{
+    CodeFormat, Contract, Function, Isolation, Network, Reuse, Start, Strategy, StrategyRequest,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use super::{LimitsResource, ParameterResource};
+use super::{LimitsResource, ParameterResource, PreparedResource, SnapshotResource};
 
 /// A deployed function.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -32,6 +35,15 @@ pub struct FunctionResource {
     pub contract: Contract,
     /// How it is run.
     pub strategy: StrategyResource,
+    /// What its user said about contract and strategy; the rest was chosen by Flint.
+    #[serde(default)]
+    pub asked: AskedResource,
+    /// How it is warmed up and frozen, where it starts from a snapshot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<SnapshotResource>,
+    /// The function as it was made ready; absent in lists, and as long as that was not done since the server started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prepared: Option<PreparedResource>,
     /// What it may connect to.
     #[schema(value_type = String, example = "none")]
     pub network: Network,
@@ -61,6 +73,34 @@ pub struct StrategyResource {
     pub reuse: Reuse,
     /// Calls at once in one instance.
     pub concurrency: u32,
+}
+
+/// What a user said about contract and strategy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct AskedResource {
+    /// How the code receives a call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, example = "handler")]
+    pub contract: Option<Contract>,
+    /// What separates an instance from everything else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, example = "process")]
+    pub isolation: Option<Isolation>,
+    /// How a new instance comes to be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, example = "fork")]
+    pub start: Option<Start>,
+    /// What becomes of an instance after a call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, example = "never")]
+    pub reuse: Option<Reuse>,
+}
+
+impl From<StrategyRequest> for AskedResource {
+    fn from(asked: StrategyRequest) -> Self {
+        let StrategyRequest { contract, isolation, start, reuse } = asked;
+        Self { contract, isolation, start, reuse }
+    }
 }
 
 /// A function's code.
@@ -95,6 +135,13 @@ impl From<Strategy> for StrategyResource {
     }
 }
 
+impl FunctionResource {
+    /// The function, with how it was made ready.
+    pub fn with(function: &Function, prepared: Option<&Prepared>) -> Self {
+        Self { prepared: prepared.map(PreparedResource::from), ..Self::from(function) }
+    }
+}
+
 impl From<&Function> for FunctionResource {
     fn from(function: &Function) -> Self {
         Self {
@@ -106,6 +153,11 @@ impl From<&Function> for FunctionResource {
             main: function.main.clone(),
             contract: function.contract,
             strategy: function.strategy.into(),
+            asked: function.asked.into(),
+            // Where nothing is said and nothing is forked, there is nothing to say.
+            snapshot: (function.strategy.start == Start::Fork || !function.snapshot.is_default())
+                .then(|| (&function.snapshot).into()),
+            prepared: None,
             network: function.network,
             limits: (&function.limits).into(),
             parameters: function.parameters.0.iter().map(ParameterResource::from).collect(),

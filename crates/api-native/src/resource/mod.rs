@@ -8,12 +8,17 @@ mod function;
 mod limits;
 mod namespace;
 mod server;
+mod snapshot;
 
 pub use activation::{ActivationList, ActivationResource, AttemptResource, StatusWord, UsageResource};
 pub use deploy::{CodeUpload, DeployRequest, DeployResult, ParameterResource, ProgressLine};
 pub use error::{ErrorBody, ErrorDetail};
 pub use explain::{FunctionExplanation, StrategyVerdict};
-pub use function::{CodeResource, FunctionList, FunctionResource, StrategyResource};
+pub use function::{AskedResource, CodeResource, FunctionList, FunctionResource, StrategyResource};
 pub use limits::{LimitsPatch, LimitsResource};
 pub use namespace::{KeyCreated, KeyResource, NamespaceCreate, NamespacePatch, NamespaceResource};
 pub use server::{AbilityResource, AbilityState, DoctorReport, Health, RuntimeResource};
+pub use snapshot::{
+    PreparedResource, SnapshotReportResource, SnapshotRequest, SnapshotResource, WarmedFunctionResource,
+    WarmupEventResource,
+};

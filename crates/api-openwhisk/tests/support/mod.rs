@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tower::ServiceExt;
 
-pub use server::{Server, config, eventually};
+pub use server::{Scripted, Server, config, eventually};
 
 /// The API.
 pub struct Api {
@@ -71,7 +71,16 @@ impl Api {
 
     pub async fn with_queues(config: ControllerConfig, queues: flint_scheduler::SchedulerConfig) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let server = Server::start_with(dir.path(), config, queues).await;
+        Self::of(Server::start_with(dir.path(), config, queues).await, dir)
+    }
+
+    /// With an executor of one's own.
+    pub async fn on(executor: std::sync::Arc<Scripted>) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        Self::of(Server::start_on(dir.path(), executor).await, dir)
+    }
+
+    fn of(server: Server, dir: TempDir) -> Self {
         let build = FrontConfig { build: "2026-01-01".into(), build_number: "abc".into() };
         Self { router: router(server.controller.clone(), build), server, _dir: dir }
     }

@@ -40,12 +40,17 @@ impl Server {
 
     /// The same, with queues of one's own.
     pub async fn start_with(data_dir: &Path, config: ControllerConfig, queues: SchedulerConfig) -> Self {
-        Self::begin(data_dir, config, queues, SyncMode::ProcessOnly).await
+        Self::begin(data_dir, config, queues, SyncMode::ProcessOnly, Scripted::new()).await
+    }
+
+    /// The same, with an executor of one's own.
+    pub async fn start_on(data_dir: &Path, executor: Arc<Scripted>) -> Self {
+        Self::begin(data_dir, config(), SchedulerConfig::default(), SyncMode::ProcessOnly, executor).await
     }
 
     /// The same, with writes that survive what `sync` says.
     pub async fn start_synced(data_dir: &Path, config: ControllerConfig, sync: SyncMode) -> Self {
-        Self::begin(data_dir, config, SchedulerConfig::default(), sync).await
+        Self::begin(data_dir, config, SchedulerConfig::default(), sync, Scripted::new()).await
     }
 
     async fn begin(
@@ -53,9 +58,9 @@ impl Server {
         config: ControllerConfig,
         queues: SchedulerConfig,
         sync: SyncMode,
+        executor: Arc<Scripted>,
     ) -> Self {
         let store = SqliteStore::open(StoreConfig { sync, ..StoreConfig::new(data_dir) }).unwrap();
-        let executor = Scripted::new();
         let mut pool = InvokerConfig::default();
         pool.pool.memory = Some(flint_model::ByteSize::mib(16 * 1024));
         pool.pool.prewarm = 0;

@@ -17,7 +17,8 @@ use flint_executor::{
     body_channel,
 };
 use flint_model::{
-    ByteSize, Contract, Function, InstanceId, LogLine, LogStream, Reuse, Start, Strategy, Usage,
+    ByteSize, Contract, Function, InstanceId, LogLine, LogStream, Reuse, SnapshotReport, Start, Strategy,
+    Usage, WarmedFunction,
 };
 use http::{HeaderMap, HeaderValue, StatusCode, header::CONTENT_TYPE};
 use serde_json::{Value, json};
@@ -40,11 +41,19 @@ pub struct Scripted {
     seen: Arc<Mutex<Seen>>,
     /// Lets calls of `wait` go on.
     go: Arc<Notify>,
+    /// Whether it starts functions by forking too, and what the host says about that.
+    forks: Option<Result<String, String>>,
 }
 
 impl Scripted {
     pub fn new() -> Arc<Self> {
         Arc::default()
+    }
+
+    /// One that can fork, on a host that lets it or lacks something.
+    pub fn forking(host: Result<&str, &str>) -> Arc<Self> {
+        let forks = Some(host.map(str::to_owned).map_err(str::to_owned));
+        Arc::new(Self { forks, ..Self::default() })
     }
 
     pub fn seen(&self) -> Seen {
@@ -62,6 +71,38 @@ impl Scripted {
     }
 }
 
+/// Warms up and freezes, unless the function has the annotation `unforkable`.
+fn snapshot(prepared: &mut Prepared) {
+    let function = Arc::clone(&prepared.function);
+    let kept = !function.annotations.is_truthy("unforkable");
+    let warmed = |name: &str, tier: &str| WarmedFunction {
+        name: name.to_owned(),
+        file: "index.js".to_owned(),
+        line: 3,
+        tier: tier.to_owned(),
+        calls: 2000,
+    };
+    prepared.snapshot = Some(SnapshotReport {
+        warmup_calls: 2000 * function.snapshot.warmup.len() as u64,
+        warmup_ms: 81.5,
+        functions: vec![warmed("slow", "maglev"), warmed("fact", "turbofan")],
+        optimised: 1,
+        reached: 2,
+        rss_bytes: 60 << 20,
+        took_us: 900_000,
+        kept,
+        ..SnapshotReport::default()
+    });
+    if !kept {
+        prepared.strategy.start = Start::Spawn;
+        if function.asked.reuse.is_none() {
+            prepared.strategy.reuse = Reuse::Warm;
+        }
+        prepared.fallback =
+            Some("2 threads were alive at the freeze point: start them in afterRestore".to_owned());
+    }
+}
+
 #[async_trait]
 impl Executor for Scripted {
     fn name(&self) -> &'static str {
@@ -69,13 +110,14 @@ impl Executor for Scripted {
     }
 
     fn handles(&self, strategy: &Strategy, contract: Contract) -> bool {
-        strategy.start == Start::Spawn
+        (strategy.start == Start::Spawn || strategy.start == Start::Fork && self.forks.is_some())
             && strategy.concurrency.get() == 1
             && matches!(contract, Contract::Handler | Contract::Stdio | Contract::Http)
     }
 
     fn capabilities(&self) -> Vec<Capability> {
-        Vec::new()
+        let name = "start fork".to_owned();
+        self.forks.iter().map(|state| Capability { name: name.clone(), state: state.clone() }).collect()
     }
 
     fn kinds(&self) -> Vec<RuntimeKind> {
@@ -108,7 +150,12 @@ impl Executor for Scripted {
             return Err(PrepareError::Code(message.to_owned()));
         }
         let steps = vec!["prepared".to_owned()];
-        Ok(Arc::new(Prepared::plain(Arc::clone(function), steps, Duration::from_millis(1), Box::new(code))))
+        let took = Duration::from_millis(1);
+        let mut prepared = Prepared::plain(Arc::clone(function), steps, took, Box::new(code));
+        if function.strategy.start == Start::Fork {
+            snapshot(&mut prepared);
+        }
+        Ok(Arc::new(prepared))
     }
 
     async fn start(&self, prepared: &Arc<Prepared>, context: StartContext) -> Result<Started, StartFailure> {

@@ -1,0 +1,156 @@
+//! How a function is run: what its user asked for, completed by what fits its contract and this host. Pure rules.
+
+use flint_executor::Capability;
+use flint_model::{
+    Contract, Function, FunctionLimits, Isolation, Kind, Reuse, Start, Strategy, StrategyRequest,
+};
+
+use crate::Unnamed;
+
+/// What is known of a function's contract and strategy before the host is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Asked {
+    /// What the user said, now or before.
+    pub(crate) request: StrategyRequest,
+    pub(crate) contract: Contract,
+    /// What becomes of a clone when the user did not say.
+    clones: Reuse,
+}
+
+/// What is asked for, with what was asked for before where that still counts.
+pub(crate) fn asked(
+    old: Option<&Function>,
+    wish: StrategyRequest,
+    unnamed: Unnamed,
+    kind: &Kind,
+    clones: Reuse,
+) -> Asked {
+    // A function whose runtime changes is a new one in this respect: its old contract may make no sense.
+    let old = old.filter(|old| unnamed == Unnamed::Kept && old.kind.family() == kind.family());
+    let contract = wish.contract.or(old.map(|old| old.contract)).unwrap_or(match kind.family() {
+        "native" => Contract::Stdio,
+        "blackbox" => Contract::OpenWhisk,
+        _ => Contract::Handler,
+    });
+    match old.filter(|old| old.contract == contract) {
+        // Updating something else, by whatever front, does not change how its clones are used.
+        Some(old) if old.strategy.start == Start::Fork => {
+            Asked { request: wish.or(old.asked), contract, clones: old.strategy.reuse }
+        }
+        Some(old) => Asked { request: wish.or(old.asked), contract, clones },
+        None => Asked { request: wish, contract, clones },
+    }
+}
+
+/// The strategy. What was not asked for follows from the contract, and from `lacks`: what is missing here for a strategy.
+pub(crate) fn complete(
+    asked: &Asked,
+    kind: &Kind,
+    limits: &FunctionLimits,
+    lacks: impl Fn(&Strategy) -> Option<String>,
+) -> Strategy {
+    let Asked { request, contract, clones } = *asked;
+    let wasm = matches!(contract, Contract::WasiHttp | Contract::WasiCommand);
+    let isolation = request.isolation.unwrap_or(if wasm { Isolation::Wasm } else { Isolation::Process });
+    let with = |start| {
+        let reuse = request.reuse.unwrap_or(match (contract, start) {
+            (Contract::Stdio | Contract::WasiHttp | Contract::WasiCommand, _) => Reuse::Never,
+            (_, Start::Fork) => clones,
+            _ => Reuse::Warm,
+        });
+        Strategy { isolation, start, reuse, concurrency: limits.concurrency }
+    };
+    match request.start {
+        Some(start) => with(start),
+        None if wasm => with(Start::Instantiate),
+        None if forks_by_default(kind, contract) && lacks(&with(Start::Fork)).is_none() => with(Start::Fork),
+        None => with(Start::Spawn),
+    }
+}
+
+/// The strategy of a function that is there, chosen anew.
+pub(crate) fn chosen_anew(function: &Function, lacks: impl Fn(&Strategy) -> Option<String>) -> Strategy {
+    let asked =
+        Asked { request: function.asked, contract: function.contract, clones: function.strategy.reuse };
+    complete(&asked, &function.kind, &function.limits, lacks)
+}
+
+/// Functions that are started from a snapshot wherever the host can.
+pub(crate) fn forks_by_default(kind: &Kind, contract: Contract) -> bool {
+    contract == Contract::Handler && matches!(kind.family(), "nodejs" | "python")
+}
+
+/// What a host says it lacks for a start of functions of this kind: the capabilities `start fork` and `start fork nodejs:20`.
+pub(crate) fn missing(capabilities: &[Capability], start: Start, kind: &Kind) -> Option<String> {
+    let (general, special) = (format!("start {start}"), format!("start {start} {kind}"));
+    let concerns = |capability: &&Capability| capability.name == general || capability.name == special;
+    capabilities.iter().filter(concerns).find_map(|capability| capability.state.clone().err())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kind(text: &str) -> Kind {
+        text.parse().unwrap()
+    }
+
+    fn chosen(kind_name: &str, wish: StrategyRequest, clones: Reuse, forks: bool) -> String {
+        let kind = kind(kind_name);
+        let asked = asked(None, wish, Unnamed::Default, &kind, clones);
+        let lacks =
+            |strategy: &Strategy| (strategy.start == Start::Fork && !forks).then(|| "no Landlock".to_owned());
+        let strategy = complete(&asked, &kind, &FunctionLimits::default(), lacks);
+        format!("{} {strategy}", asked.contract)
+    }
+
+    #[test]
+    fn what_nobody_says_follows_from_the_contract_and_the_host() {
+        let nothing = StrategyRequest::default();
+        for (kind, clones, forks, expected) in [
+            ("nodejs:20", Reuse::Never, true, "handler process/fork/never×1"),
+            ("python:3.11", Reuse::Warm, true, "handler process/fork/warm×1"),
+            ("nodejs:20", Reuse::Never, false, "handler process/spawn/warm×1"),
+            ("java:21", Reuse::Never, true, "handler process/spawn/warm×1"),
+            ("native", Reuse::Never, true, "stdio process/spawn/never×1"),
+        ] {
+            assert_eq!(chosen(kind, nothing, clones, forks), expected);
+        }
+    }
+
+    #[test]
+    fn what_the_user_says_stands_and_the_rest_fits_it() {
+        let never = StrategyRequest { reuse: Some(Reuse::Never), ..Default::default() };
+        let warm = StrategyRequest { reuse: Some(Reuse::Warm), ..Default::default() };
+        let spawn = StrategyRequest { start: Some(Start::Spawn), ..Default::default() };
+        let fork = StrategyRequest { start: Some(Start::Fork), ..Default::default() };
+        let http = StrategyRequest { contract: Some(Contract::Http), ..Default::default() };
+        for (wish, forks, expected) in [
+            (never, true, "handler process/fork/never×1"),
+            (never, false, "handler process/spawn/never×1"),
+            (warm, true, "handler process/fork/warm×1"),
+            (spawn, true, "handler process/spawn/warm×1"),
+            (fork, false, "handler process/fork/never×1"),
+            (http, true, "http process/spawn/warm×1"),
+        ] {
+            assert_eq!(chosen("nodejs:20", wish, Reuse::Never, forks), expected, "{wish:?}");
+        }
+    }
+
+    #[test]
+    fn a_capability_counts_for_the_start_and_the_kind_that_it_names() {
+        let capability = |name: &str, state: Result<&str, &str>| Capability {
+            name: name.to_owned(),
+            state: state.map(str::to_owned).map_err(str::to_owned),
+        };
+        let host = [
+            capability("network egress", Err("no NAT")),
+            capability("start fork", Ok("Landlock 7")),
+            capability("start fork nodejs:20", Err("no compiler: apt-get install g++")),
+        ];
+        let node = missing(&host, Start::Fork, &kind("nodejs:20"));
+        assert_eq!(node.as_deref(), Some("no compiler: apt-get install g++"));
+        assert_eq!(missing(&host, Start::Fork, &kind("nodejs:22")), None);
+        assert_eq!(missing(&host, Start::Spawn, &kind("nodejs:20")), None);
+    }
+}
