@@ -34,6 +34,8 @@ class Instance {
     if (prepared.zygote || prepared.reason) this.hello.snapshot = prepared.reason || true;
     /** In a clone: no user code has run yet, so nothing needs the event loop. */
     this.passive = false;
+    /** In a zygote that practises what its clones will do, with a handler of its own. */
+    this.rehearsing = false;
     /** In a clone whose hooks are running: the frames that wait for them. */
     this.held = null;
     this.link = new Link(fd, {

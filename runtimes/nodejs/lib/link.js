@@ -9,7 +9,7 @@ const { Decoder, HEADER_LENGTH, ProtocolError, encodeFrame, writeHeader } = requ
 const READ_BUFFER = 128 * 1024;
 
 // User code may patch the modules it shares with the shim.
-const { readSync, writeSync } = fs;
+const { writeSync } = fs;
 const { stringify } = JSON;
 const EMPTY = Buffer.alloc(0);
 
@@ -48,15 +48,10 @@ class Link {
     });
   }
 
-  /** Reads without the event loop, for as long as `wanted()`: the socket costs a new process many page faults. */
-  pump(wanted) {
+  /** Reads without the event loop, with `read(buffer)`, for as long as `wanted()`: the socket costs a new process many page faults. */
+  pump(read, wanted) {
     while (wanted()) {
-      let length = 0;
-      try {
-        length = readSync(this.fd, this.buffer, 0, READ_BUFFER, null);
-      } catch {
-        // the end of the link, too
-      }
+      const length = read(this.buffer);
       if (length === 0) return this.onClosed();
       this.receive(length);
     }

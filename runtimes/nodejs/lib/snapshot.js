@@ -4,8 +4,8 @@
 const flint = require('./flint');
 const stdio = require('./stdio');
 const unique = require('./unique');
-const { endAtOnce } = require('./clone');
 const { Kind, ProtocolError } = require('./frame');
+const { prime, rehearse } = require('./rehearsal');
 const { userStack } = require('./load');
 
 const PRIME = 1;
@@ -24,7 +24,11 @@ function onFreeze(instance, options) {
     throw new ProtocolError('order', 'FREEZE is for a zygote that has loaded its code and runs no call');
   }
   instance.state = 'freezing';
-  instance.zygote.freeze(instance, options).then((order) => becomeClone(instance, order), (error) => refuse(instance, error));
+  setImmediate(() => { // the rehearsal uses the decoder, which is in the middle of this frame
+    rehearse(instance, becomeClone);
+    instance.zygote.freeze(instance, options, (call, flags) => becomeClone(instance, instance.zygote.native, call, flags))
+      .catch((error) => refuse(instance, error));
+  });
 }
 
 /** The zygote stays what it is until Flint ends the link. */
@@ -34,19 +38,17 @@ function refuse(instance, error) {
   instance.sendError(0, 'snapshot', error.message);
 }
 
-function becomeClone(instance, { clone, flags }) {
-  const { native } = instance.zygote;
-  endAtOnce(native);
+/** Serves the clone's link until the event loop is needed, and leaves it to the event loop then. */
+function becomeClone(instance, native, call, flags) {
   instance.state = 'cloned';
   instance.passive = true;
-  instance.hello.clone = clone;
-  if (flags & PRIME) prime(instance);
-  instance.link.sendJson(Kind.HELLO, 0, instance.hello);
-  instance.link.pump(() => instance.passive);
-  instance.link.open();
-}
-
-function prime(instance) {
+  if (flags & PRIME) {
+    prime(instance);
+    native.sendHello(call);
+  }
+  instance.link.pump(native.read, () => instance.passive);
+  // After the microtasks: a handler that only awaits what is there already answers before.
+  if (!instance.rehearsing) setImmediate(() => instance.link.open());
 }
 
 function onRestore(instance, { entropy }) {
@@ -54,7 +56,7 @@ function onRestore(instance, { entropy }) {
   if (typeof entropy !== 'string' || !/^[0-9a-f]{64}$/i.test(entropy)) throw new ProtocolError('json', 'RESTORE brings no entropy of 64 hexadecimal digits');
   unique.renew(entropy, instance.zygote.native.pid());
   instance.zygote = null;
-  if (!flint.hasAfter()) {
+  if (instance.rehearsing || !flint.hasAfter()) {
     restored(instance);
     return;
   }

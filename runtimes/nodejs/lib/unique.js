@@ -120,4 +120,12 @@ function renew(entropy, pid) {
   defineProperty(process, 'pid', { value: pid, writable: false, enumerable: true, configurable: true });
 }
 
-module.exports = { install, renew };
+/** Takes `renew` back in a zygote that has only practised it. */
+function unrenew() {
+  timeShift = 0;
+  uptimeShift = 0;
+  frozenLater = true;
+  randomFillSync(state);
+}
+
+module.exports = { install, renew, unrenew };

@@ -9,6 +9,7 @@ const flint = require('./flint');
 const stdio = require('./stdio');
 const unique = require('./unique');
 const warmup = require('./warmup');
+const { endAtOnce } = require('./clone');
 const { Baseline } = require('./obstacles');
 const { releaseConnections } = require('./connections');
 const { Kind, encodeFrame } = require('./frame');
@@ -59,10 +60,10 @@ class Zygote {
   }
 
   /**
-   * Makes `instance` ready to be forked and forks it for every CLONE. Does not return in this process, only in clones:
-   * `{ clone, flags }`. Rejects with NotForkable when something is in the way; the instance then is as before.
+   * Makes `instance` ready to be forked and forks it for every CLONE; `becomeClone(call, flags)` runs in each clone, and nothing
+   * more in this process. Rejects with NotForkable when something is in the way; the instance then is as before.
    */
-  async freeze(instance, options) {
+  async freeze(instance, options, becomeClone) {
     const report = await warmup.run(instance, this.requests, options);
     await flint.runBefore();
     this.requests = [];
@@ -77,16 +78,27 @@ class Zygote {
     collect();
     report.hugePageBytes = options.hugePages === false ? 0 : this.native.hugePages();
     report.rssBytes = process.memoryUsage.rss();
-    return this.serve(report);
+    await this.serve(instance, report, becomeClone);
   }
 
-  /** In a turn of the event loop of its own: no event of the zygote is half handled in a clone. */
-  serve(report) {
+  /**
+   * In a turn of the event loop of its own: no event of the zygote is half handled in a clone.
+   * The promise stays open in clones; it rejects when the process cannot be frozen after all.
+   */
+  serve(instance, report, becomeClone) {
     const ack = encodeFrame(Kind.ACK, false, 0, Buffer.from(JSON.stringify(report)));
-    return new Promise((resolve) => {
+    const hello = Buffer.from(`${JSON.stringify(instance.hello).slice(0, -1)},"clone":`);
+    endAtOnce(this.native);
+    return new Promise((_, reject) => {
       setImmediate(() => {
-        const order = this.native.serve(ack);
-        resolve({ clone: Math.floor(order / 256), flags: order % 256 });
+        let order;
+        try {
+          order = this.native.serve(ack, hello);
+        } catch (error) {
+          reject(error);
+          return;
+        }
+        becomeClone(Math.floor(order / 256), order % 256);
       });
     });
   }

@@ -21,7 +21,8 @@
 #include <unistd.h>
 
 enum { LINK = 3, TMP = 200, HEADER = 12, CLONE_FRAME = HEADER + 1, HANDED = 4 };
-enum { KIND_CLONE = 5, KIND_ERROR = 13 };
+enum { KIND_HELLO = 1, KIND_CLONE = 5, KIND_ERROR = 13 };
+enum { PRIME = 1 };
 enum { EXIT_PROTOCOL = 3, EXIT_BROKEN = 70 };
 
 #ifndef MADV_COLLAPSE
@@ -172,6 +173,17 @@ static void send_error(int fd, uint32_t call, const char *kind, const char *what
   write_all(fd, frame, HEADER + (size_t)length);
 }
 
+/* The clone's HELLO, made ready before the freeze: everything up to its number. */
+static char hello[1024];
+static size_t hello_length;
+
+static void send_hello(uint32_t call) {
+  int length = (int)hello_length + snprintf(hello + hello_length, 16, "%u}", call) - HEADER;
+  const unsigned char header[HEADER] = {0, 0, length >> 8, length, KIND_HELLO};
+  memcpy(hello, header, HEADER);
+  write_all(LINK, hello, HEADER + (size_t)length);
+}
+
 struct order { uint32_t call; unsigned char flags; int handed[HANDED]; };
 
 /* Reads one CLONE frame; anything else ends the process. */
@@ -264,6 +276,19 @@ static int integers(napi_env env, napi_callback_info info, size_t wanted, int32_
   return 0;
 }
 
+static int buffers(napi_env env, napi_callback_info info, size_t wanted, void **data, size_t *length) {
+  napi_value arguments[2];
+  size_t count = 2;
+  napi_get_cb_info(env, info, &count, arguments, NULL, NULL);
+  for (size_t i = 0; i < wanted; i++) {
+    if (i >= count || napi_get_buffer_info(env, arguments[i], &data[i], &length[i]) != 0) {
+      errno = EINVAL;
+      return -1;
+    }
+  }
+  return 0;
+}
+
 /* harden(): nobody of the same user may read or trace this process, and its clones inherit that. Throws when this host cannot tell clones apart. */
 static napi_value harden(napi_env env, napi_callback_info info) {
   (void)info;
@@ -309,17 +334,37 @@ static napi_value exit_now(napi_env env, napi_callback_info info) {
   _exit(status);
 }
 
-/* serve(ack) sends the frame `ack`, then forks a clone for each CLONE. Returns in a clone: call number * 256 + flags. */
+/* read(buffer) -> how many bytes came over the link; 0 at its end. Without the event loop and what fs.readSync does besides. */
+static napi_value read_link(napi_env env, napi_callback_info info) {
+  void *data;
+  size_t length;
+  if (buffers(env, info, 1, &data, &length) != 0) return fail(env, "read(buffer)");
+  ssize_t got;
+  do got = read(LINK, data, length);
+  while (got < 0 && errno == EINTR);
+  return number(env, got < 0 ? 0 : (double)got);
+}
+
+/* sendHello(call) */
+static napi_value hello_of(napi_env env, napi_callback_info info) {
+  int32_t call;
+  if (integers(env, info, 1, &call) != 0) return fail(env, "sendHello(call)");
+  send_hello((uint32_t)call);
+  return NULL;
+}
+
+/* serve(ack, hello) sends the frame `ack`, then forks a clone for each CLONE. `hello`: the JSON of a clone's HELLO up to its number.
+ * Returns in a clone: call number * 256 + flags. A clone that is not to be primed has said HELLO by then. */
 static napi_value serve(napi_env env, napi_callback_info info) {
-  napi_value argument;
-  size_t count = 1, length;
-  void *ack;
+  void *data[2];
+  size_t length[2];
   uv_loop_t *loop;
-  napi_get_cb_info(env, info, &count, &argument, NULL, NULL);
-  if (count < 1 || napi_get_buffer_info(env, argument, &ack, &length) != 0 || napi_get_uv_event_loop(env, &loop) != 0) {
+  if (buffers(env, info, 2, data, length) != 0 || length[1] > sizeof hello - HEADER - 16 || napi_get_uv_event_loop(env, &loop) != 0) {
     errno = EINVAL;
-    return fail(env, "serve(ack)");
+    return fail(env, "serve(ack, hello)");
   }
+  memcpy(hello + HEADER, data[1], length[1]);
+  hello_length = HEADER + length[1];
   null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
   if (null_fd < 0 || dup3(null_fd, 0, 0) < 0 /* whatever the user made of stdin */) return fail(env, "/dev/null cannot be opened");
   if (note_inherited() != 0) return fail(env, "/proc/self/fd cannot be read");
@@ -329,7 +374,7 @@ static napi_value serve(napi_env env, napi_callback_info info) {
   struct sigaction ignore = {.sa_handler = SIG_IGN}, child_signal;
   sigaction(SIGCHLD, &ignore, &child_signal);
   make_blocking(LINK);
-  write_all(LINK, ack, length);
+  write_all(LINK, data[0], length[0]);
 
   for (;;) {
     struct order order;
@@ -337,6 +382,7 @@ static napi_value serve(napi_env env, napi_callback_info info) {
     pid_t child = fork();
     if (child == 0) {
       become_clone(&order, &child_signal, loop);
+      if (!(order.flags & PRIME)) send_hello(order.call);
       return number(env, order.call * 256.0 + order.flags);
     }
     if (child < 0) send_error(LINK, order.call, "snapshot", "the zygote cannot fork");
@@ -351,7 +397,7 @@ EXPORT int32_t node_api_module_get_api_version_v1(void) { return 8; }
 EXPORT napi_value napi_register_module_v1(napi_env env, napi_value exports) {
   static const struct { const char *name; napi_callback call; } functions[] = {
       {"harden", harden}, {"duplicate", duplicate}, {"pid", pid},
-      {"hugePages", huge_pages}, {"exit", exit_now}, {"serve", serve},
+      {"hugePages", huge_pages}, {"exit", exit_now}, {"read", read_link}, {"sendHello", hello_of}, {"serve", serve},
   };
   for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
     napi_value function;
