@@ -15,9 +15,9 @@ def main():
     sys.path.append(sys.path.pop(0))
     link, zygote = int(os.environ.pop("FLINT_LINK_FD", "3")), None
     if os.environ.pop("FLINT_ZYGOTE", None) == "1":
-        from flint_shim.snapshot.zygote import Zygote
+        from flint_shim.snapshot import open_zygote
 
-        zygote = Zygote(link)
+        zygote = open_zygote(link)
     Instance(link, zygote).run()
 
 

@@ -1,6 +1,6 @@
 """What keeps a process from being copied by fork, in words that say what to do about it."""
 
-import os
+import posix
 import signal
 import sys
 import time
@@ -37,25 +37,25 @@ def _threads():
 
 
 def _other_threads():
-    return [int(name) for name in os.listdir("/proc/self/task") if int(name) != os.getpid()]
+    return [int(name) for name in posix.listdir("/proc/self/task") if int(name) != posix.getpid()]
 
 
 def _children():
     """Reaps those that have ended; the others belong to nobody in a clone."""
     while True:
         try:
-            ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            ended = posix.waitid(posix.P_ALL, 0, posix.WEXITED | posix.WNOHANG | posix.WNOWAIT)
         except ChildProcessError:
             return
         if ended is None:
             break
-        os.waitpid(ended.si_pid, 0)
+        posix.waitpid(ended.si_pid, 0)
     names = ", ".join(_living_children()) or "unknown"
     yield f"child processes are running ({names}): end them (also pools of multiprocessing) in flint.before_snapshot"
 
 
 def _living_children():
-    for name in os.listdir("/proc"):
+    for name in posix.listdir("/proc"):
         if not name.isdigit():
             continue
         try:
@@ -63,7 +63,7 @@ def _living_children():
                 command, _, rest = file.read().partition("(")[2].rpartition(")")
         except OSError:
             continue
-        if int(rest.split()[1]) == os.getpid():
+        if int(rest.split()[1]) == posix.getpid():
             yield f"{command}, pid {name}"
 
 

@@ -1,7 +1,7 @@
 """The open files of a zygote and of its clones: a clone shares none with its zygote but /dev/null."""
 
 import fcntl
-import os
+import posix
 import stat
 
 from . import native
@@ -10,7 +10,8 @@ TMP = 200
 """Each clone's own /tmp: the sandbox has a symbolic link to /proc/self/fd/200 there."""
 
 _WHAT_TO_DO = "close it in flint.before_snapshot and open it again in flint.after_restore"
-_close, _dup, _dup2, _lseek, _open = os.close, os.dup, os.dup2, os.lseek, os.open
+_dup2 = posix.dup2
+_SEEK_SET, _SEEK_CUR = 0, 1
 
 
 class Descriptors:
@@ -28,24 +29,24 @@ class Descriptors:
             if fd in self._standing:
                 continue
             try:
-                target, status = os.readlink(f"/proc/self/fd/{fd}"), os.fstat(fd)
+                target, status = posix.readlink(f"/proc/self/fd/{fd}"), posix.fstat(fd)
             except OSError:
                 continue  # it was the listing's own
             reason = _obstacle(target, status, fcntl.fcntl(fd, fcntl.F_GETFL), tmp)
             if reason is None:
-                self._reopened.append((fd, fcntl.fcntl(fd, fcntl.F_GETFL) & ~(os.O_CREAT | os.O_TRUNC | os.O_EXCL), os.get_inheritable(fd)))
+                self._reopened.append((fd, fcntl.fcntl(fd, fcntl.F_GETFL) & ~(posix.O_CREAT | posix.O_TRUNC | posix.O_EXCL), posix.get_inheritable(fd)))
             else:
                 found.append(f"{reason} (descriptor {fd}): {_WHAT_TO_DO}")
         return found
 
     def seal(self):
         """Brings the zygote's own descriptors into order; none of the standing numbers may be free for what comes with CLONE."""
-        null = _open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+        null = posix.open("/dev/null", posix.O_RDWR | posix.O_CLOEXEC)
         _dup2(null, 0)
         for fd in (1, 2, TMP):
             if _device_of(fd) is None:
                 _dup2(null, fd)
-        _close(null)
+        posix.close(null)
         self._kept = sorted(self._standing + tuple(fd for fd, _, _ in self._reopened))
 
     def place(self, received):
@@ -56,16 +57,16 @@ class Descriptors:
         _dup2(err, 2)
         _dup2(tmp, TMP)
         for fd, flags, inheritable in self._reopened:
-            anew = _open(f"/proc/self/fd/{fd}", flags | os.O_CLOEXEC)
-            if not flags & os.O_DIRECTORY and stat.S_ISREG(os.fstat(fd).st_mode):
-                _lseek(anew, _lseek(fd, 0, os.SEEK_CUR), os.SEEK_SET)
+            anew = posix.open(f"/proc/self/fd/{fd}", flags | posix.O_CLOEXEC)
+            if not flags & posix.O_DIRECTORY and stat.S_ISREG(posix.fstat(fd).st_mode):
+                posix.lseek(anew, posix.lseek(fd, 0, _SEEK_CUR), _SEEK_SET)
             _dup2(anew, fd, inheritable=inheritable)
         native.close_all_but(self._kept)
 
 
 def _obstacle(target, status, flags, tmp):
     """Why a clone cannot open it again, or None."""
-    mode, written = status.st_mode, flags & os.O_ACCMODE != os.O_RDONLY
+    mode, written = status.st_mode, flags & posix.O_ACCMODE != posix.O_RDONLY
     if stat.S_ISSOCK(mode):
         return "an open socket"
     if stat.S_ISFIFO(mode):
@@ -82,12 +83,12 @@ def _obstacle(target, status, flags, tmp):
 
 
 def _open_descriptors():
-    return sorted(int(name) for name in os.listdir("/proc/self/fd"))
+    return sorted(int(name) for name in posix.listdir("/proc/self/fd"))
 
 
 def _device_of(fd):
     """The file system that a descriptor is on, None when it is closed."""
     try:
-        return os.fstat(fd).st_dev
+        return posix.fstat(fd).st_dev
     except OSError:
         return None

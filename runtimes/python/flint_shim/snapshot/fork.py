@@ -1,11 +1,9 @@
 """Forking without running user code: handlers that user code has given to `os.register_at_fork` wait for the restore."""
 
 import os
+import posix
 
 from .. import stdio
-
-# Taken before user code may replace them (gevent does).
-_fork, _register = os.fork, os.register_at_fork
 
 
 class Fork:
@@ -17,13 +15,13 @@ class Fork:
     def fork(self):
         """os.fork; handlers registered since the start do not run."""
         self._cloning = True
-        pid = _fork()
+        pid = posix.fork()
         self._cloning = False
         return pid
 
     def run_handlers(self):
         """In a clone: what should have run in the child."""
-        os.register_at_fork = _register
+        os.register_at_fork = posix.register_at_fork
         for handler in self._in_child:
             try:
                 handler()
@@ -32,7 +30,7 @@ class Fork:
 
     def _register(self, *, before=None, after_in_child=None, after_in_parent=None):
         handlers = {"before": before, "after_in_child": after_in_child, "after_in_parent": after_in_parent}
-        _register(**{name: self._unless_cloning(handler) for name, handler in handlers.items() if handler is not None})
+        posix.register_at_fork(**{name: self._unless_cloning(handler) for name, handler in handlers.items() if handler is not None})
         if after_in_child is not None:
             self._in_child.append(after_in_child)
 

@@ -1,6 +1,6 @@
 """A frozen process in huge pages: fork copies page tables, and those of huge pages are 512 times smaller."""
 
-import os
+import posix
 
 from . import native
 
@@ -11,14 +11,14 @@ def use_huge_pages():
     """Moves heap and arenas into huge pages where the kernel can; returns how many bytes are in huge pages."""
     native.trim()
     try:
-        pages = os.open("/proc/self/pagemap", os.O_RDONLY | os.O_CLOEXEC)
+        pages = posix.open("/proc/self/pagemap", posix.O_RDONLY | posix.O_CLOEXEC)
     except OSError:
         return 0
     try:
         for start, end in list(_private_memory()):
             _collapse(pages, start, end)
     finally:
-        os.close(pages)
+        posix.close(pages)
     return _in_huge_pages()
 
 
@@ -30,14 +30,14 @@ def _collapse(pages, start, end):
 
 def _is_used(pages, address):
     """Whether at least half of a huge page is in memory: one of an array that was never written would only cost memory."""
-    small = os.sysconf("SC_PAGE_SIZE")
-    entries = memoryview(os.pread(pages, _HUGE // small * 8, address // small * 8)).cast("Q")
+    small = posix.sysconf("SC_PAGE_SIZE")
+    entries = memoryview(posix.pread(pages, _HUGE // small * 8, address // small * 8)).cast("Q")
     return sum(entry >> 63 for entry in entries) * 2 >= len(entries)
 
 
 def resident():
     with open("/proc/self/statm", encoding="ascii") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        return int(file.read().split()[1]) * posix.sysconf("SC_PAGE_SIZE")
 
 
 def _private_memory():

@@ -3,6 +3,7 @@
 import ctypes
 import errno
 import os
+import posix
 
 # The same on every architecture.
 _CLOSE_RANGE, _LANDLOCK_CREATE_RULESET, _LANDLOCK_RESTRICT_SELF = 436, 444, 446
@@ -57,7 +58,7 @@ def confine():
     try:
         _syscall(_LANDLOCK_RESTRICT_SELF, ctypes.c_int(ruleset), ctypes.c_uint(0))
     finally:
-        os.close(ruleset)
+        posix.close(ruleset)
 
 
 def close_all_but(kept):

@@ -1,6 +1,6 @@
 """Programs that a function starts find /tmp: it is a link to a descriptor, which `subprocess` would close."""
 
-import os
+import posix
 import sys
 
 from .descriptors import TMP
@@ -25,7 +25,7 @@ def keep_tmp():
 
 def _is_open(fd):
     try:
-        os.fstat(fd)
+        posix.fstat(fd)
     except OSError:
         return False
     return True

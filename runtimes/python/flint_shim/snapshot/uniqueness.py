@@ -7,6 +7,7 @@ again, as CPython itself does after a fork. The seed of `hash(str)` belongs to t
 """
 
 import os
+import posix
 import random
 import sys
 import weakref
@@ -14,7 +15,7 @@ import weakref
 # A seed that numpy or user code has drawn from the system is at least so long.
 _SEED_BITS = 96
 _SEEDS_KEPT = 10_000
-_urandom = os.urandom
+_urandom = posix.urandom
 _seed, _setstate, _getrandbits = random.Random.seed, random.Random.setstate, random.SystemRandom.getrandbits
 
 

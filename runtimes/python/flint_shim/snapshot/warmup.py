@@ -6,15 +6,15 @@ import time
 
 from . import functions
 from .output import silenced
+from .refusal import Refused
 
 # 3.11 and later specialise a function after some dozens of runs; 3.9 and 3.10 cache its globals after 1,024.
 _ROUNDS = 64 if sys.version_info >= (3, 11) else 1_100
 
 
-def replay(instance, requests, options, notes):
-    """Replays; returns the first part of the report. `instance.rehearse` runs one request without answering it."""
-    from .zygote import Refused
-
+def run(instance, requests, options):
+    """Replays; returns the report of it. `instance.rehearse` runs one request without answering it."""
+    notes = []
     begin = time.monotonic()
     deadline = begin + options.get("budgetMs", 10_000) / 1000
     calls = 0
@@ -38,7 +38,7 @@ def replay(instance, requests, options, notes):
         notes.extend(reached.notes)
     found = reached.report()
     return {"warmupCalls": calls, "warmupMs": round((time.monotonic() - begin) * 1000, 3), "functions": found[:functions.MOST],
-            "optimised": sum(function["tier"] == "numba" for function in found), "reached": len(found)}
+            "optimised": sum(function["tier"] == "numba" for function in found), "reached": len(found), "notes": notes}
 
 
 def _directory_of(code):
