@@ -1,0 +1,186 @@
+'use strict';
+// Brings what a function's warm-up requests reach into optimised code before the process is frozen and forked.
+// How and why: docs/snapshots.md, 'What the annotator does'.
+
+const v8 = require('v8');
+const vm = require('vm');
+const { Driver, describe } = require('./annotate/driver');
+const { openNatives } = require('./annotate/natives');
+const { Observer } = require('./annotate/observer');
+const { report } = require('./annotate/report');
+const { Targets } = require('./annotate/targets');
+const { Trace } = require('./annotate/trace');
+
+const BATCH = 64;
+const QUIET = 16;
+const ENOUGH_WAITING = 512; // calls, for V8 to optimise by itself
+const PATIENCE = 0.03; // of the time allowed
+const LOOKING_MS = 150;
+// V8 optimises what has run a weight of this much a few times over. Lower means sooner, on less knowledge.
+const BUDGET = { eager: 2048, probing: 256, usual: Number(process.versions.v8.split('.')[0]) < 11 ? 135168 : 67584 };
+
+/**
+ * Replays the `count` kept requests in turn with `replay(i)` until all functions under `root` that they reach are optimised,
+ * at most `calls` times and for `budgetMs` milliseconds (exceeded by one call at most). Never rejects.
+ *
+ * `collect` is V8's `gc`, where the caller has it already.
+ *
+ * Returns `{ warmupCalls, warmupMs, functions: [{ name, file, line, tier, calls }], optimised, reached, notes }`.
+ */
+async function annotate(options) {
+  const driver = new Driver(options);
+  const run = new Annotation(driver, options);
+  try {
+    await run.all();
+  } catch (error) {
+    run.notes.push(`the annotator stopped: ${describe(error)}`);
+  } finally {
+    driver.stop();
+  }
+  return report(run);
+}
+
+class Annotation {
+  constructor(driver, { root, collect }) {
+    this.driver = driver;
+    this.root = root.replace(/\/+$/, '');
+    this.collect = collect;
+    this.natives = null;
+    this.trace = null;
+    this.targets = null;
+    this.converged = false;
+    this.notes = [];
+  }
+
+  async all() {
+    keepWhatIsCompiled();
+    if (this.collect === undefined) this.collect = findCollector();
+    try {
+      this.natives = openNatives();
+    } catch (error) {
+      this.notes.push(`functions cannot be looked at (${describe(error)}): warmed up by calls alone`);
+      await this.driver.run(this.driver.limit);
+      return;
+    }
+    this.trace = Trace.open();
+    try {
+      setBudget(BUDGET.eager);
+      await this.discover();
+      await this.warmUp();
+    } finally {
+      setBudget(BUDGET.usual);
+      if (this.trace !== null) this.trace.close();
+    }
+  }
+
+  /** One round of the requests with V8 counting the calls, then a look at all function objects. */
+  async discover() {
+    const observer = new Observer();
+    try {
+      observer.startCounting();
+      await this.driver.run(this.driver.count);
+      this.targets = Targets.from(observer.takeCounts(), this.root);
+      if (this.driver.spareMs < LOOKING_MS) this.notes.push('no time was left to look at the functions: give the warm-up a larger budget');
+      else this.targets.attach(observer.liveFunctions(), this.natives);
+    } finally {
+      observer.close();
+    }
+  }
+
+  async warmUp() {
+    // V8 itself optimises what is warm; what is left then is asked for by name.
+    await this.untilQuiet(1 / 2);
+    // A full collection drops the code of functions that are made anew in each call, which nobody holds. So it comes here and not at
+    // the end, and the next pass makes that code again, with a lower bar so that it does not take hundreds of calls.
+    if (this.hasTime()) {
+      this.collect();
+      this.targets.collected();
+    }
+    setBudget(BUDGET.probing);
+    if (this.trace !== null) this.trace.withReasons(true);
+    await this.untilQuiet(1 / 2);
+    setBudget(BUDGET.usual);
+    this.converged = await this.untilQuiet(1);
+    if (this.trace !== null) this.trace.withReasons(false);
+    if (this.hasTime()) this.collect({ type: 'minor' });
+  }
+
+  hasTime() {
+    return this.driver.failure === null && this.driver.spareMs > LOOKING_MS;
+  }
+
+  /**
+   * Replays until V8 neither compiles nor throws away anything and nothing is left. False when a bound comes first,
+   * or `share` of the calls or of the time there still are.
+   */
+  async untilQuiet(share) {
+    const { driver, natives, targets } = this;
+    if (driver.failure !== null) return false;
+    const lastCall = driver.calls + (driver.limit - driver.calls) * share;
+    const until = driver.elapsedMs + (driver.budgetMs - driver.elapsedMs) * share;
+    let quiet = { calls: 0, since: driver.elapsedMs };
+    let waited = 0;
+    for (let size = driver.count; ; size = this.nextBatch(size)) {
+      const began = driver.elapsedMs;
+      const done = await driver.run(size);
+      natives.finish();
+      if (this.look()) quiet = { calls: 0, since: driver.elapsedMs };
+      else quiet = { calls: quiet.calls + done, since: Math.min(quiet.since, began) };
+      waited += done;
+      if (driver.failure !== null) return false;
+      const left = targets.left(natives);
+      const isLast = driver.exhausted || driver.calls >= lastCall || driver.elapsedMs >= until;
+      if (left.length === 0 && this.isEnough(quiet)) return true;
+      if (left.length > 0 && (isLast || waited >= ENOUGH_WAITING || this.isEnough(quiet))) {
+        if (this.optimise(left)) quiet = { calls: 0, since: driver.elapsedMs };
+        waited = 0;
+      }
+      if (isLast) return false;
+    }
+  }
+
+  /** Every request twice, and some time or some calls. */
+  isEnough({ calls, since }) {
+    const { count, elapsedMs, budgetMs } = this.driver;
+    return calls >= 2 * count && (calls >= QUIET || elapsedMs - since >= budgetMs * PATIENCE);
+  }
+
+  /** Twice as many calls as before, within reason. */
+  nextBatch(size) {
+    const { count, calls, elapsedMs, budgetMs } = this.driver;
+    const affordable = Math.ceil((budgetMs * PATIENCE * Math.max(1, calls)) / Math.max(1, elapsedMs));
+    return Math.max(count, Math.min(2 * size, BATCH, affordable));
+  }
+
+  optimise(left) {
+    const act = () => this.targets.optimise(left, this.natives, this.driver);
+    return this.trace === null ? act() : this.trace.unwatched(act);
+  }
+
+  look() {
+    if (this.trace === null) return false;
+    return this.targets.book(this.trace.read());
+  }
+}
+
+/** Bytecode of functions that have not run for some collections, and hidden classes without objects, would be dropped. */
+function keepWhatIsCompiled() {
+  v8.setFlagsFromString('--no-flush-bytecode');
+  v8.setFlagsFromString('--retain-maps-for-n-gc=1000000');
+}
+
+function setBudget(budget) {
+  v8.setFlagsFromString(`--interrupt-budget=${budget}`);
+}
+
+function findCollector() {
+  if (typeof globalThis.gc === 'function') return globalThis.gc;
+  v8.setFlagsFromString('--expose-gc');
+  try {
+    return vm.runInNewContext('gc');
+  } finally {
+    v8.setFlagsFromString('--no-expose-gc');
+  }
+}
+
+module.exports = { annotate };

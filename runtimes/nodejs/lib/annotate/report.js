@@ -1,0 +1,68 @@
+'use strict';
+// What the annotation came to, for the ACK of FREEZE.
+
+const { LOOPING } = require('./targets');
+
+const MOST = 200;
+const ORDER = ['interpreted', 'sparkplug', 'maglev', 'turbofan'];
+const MOST_NAMED = 10;
+
+function report({ driver, natives, targets, converged, notes }) {
+  const all = [...notes];
+  if (driver.failure !== null) all.push(`warm-up stopped: ${driver.failure}`);
+  const known = natives === null || targets === null ? [] : targets.all.map((target) => ({ target, tier: tier(target, natives, converged) }));
+  known.sort((a, b) => ORDER.indexOf(a.tier) - ORDER.indexOf(b.tier) || b.target.calls - a.target.calls);
+  if (known.length > 0) explain(known, converged, driver, all);
+  if (targets !== null) explainCold(targets, all);
+  if (known.length > MOST) all.push(`${known.length} functions were reached; the report names ${MOST}`);
+  return {
+    warmupCalls: driver.calls,
+    warmupMs: Math.round(driver.elapsedMs * 1000) / 1000,
+    functions: known.slice(0, MOST).map(entry),
+    optimised: known.filter((one) => one.tier === 'turbofan').length,
+    reached: known.length,
+    notes: all,
+  };
+}
+
+function entry({ target, tier }) {
+  return { name: target.name || '(anonymous)', file: target.script.file, line: target.line, tier, calls: target.calls };
+}
+
+/**
+ * A function made anew in each call has no object to ask. V8's record tells what it compiled; when nothing was compiled any more
+ * with the bar lowered, the rest of them run inside their callers' optimised code.
+ */
+function tier(target, natives, converged) {
+  if (target.objects.length > 0) {
+    const tiers = target.objects.map((f) => natives.tier(f));
+    return tiers.reduce((best, one) => (ORDER.indexOf(one) > ORDER.indexOf(best) ? one : best));
+  }
+  if (target.compiled !== null) return target.compiled;
+  return converged && target.thrownAway < LOOPING ? 'turbofan' : 'interpreted';
+}
+
+function explain(known, converged, driver, notes) {
+  const named = (what, list, label) => {
+    if (list.length === 0) return;
+    const more = list.length > MOST_NAMED ? ` and ${list.length - MOST_NAMED} more` : '';
+    notes.push(`${what}: ${list.slice(0, MOST_NAMED).map(({ target }) => label(target)).join(', ')}${more}`);
+  };
+  const isLooping = ({ target }) => target.thrownAway >= LOOPING;
+  named('left behind', known.filter(({ target, tier }) => tier !== 'turbofan' && target.verdict !== null), (target) => `${target.label}: ${target.verdict}`);
+  named('optimised and thrown away again and again, so that calls differ in speed', known.filter(isLooping), (target) => `${target.label}: ${target.reason}`);
+  if (converged) {
+    const contained = known.filter((one) => one.target.objects.length === 0 && one.target.compiled === null && !isLooping(one));
+    named('not compiled by itself, because its callers contain it', contained, (target) => target.label);
+  } else if (driver.failure === null) {
+    const bound = driver.calls >= driver.limit ? `${driver.limit} calls` : `${driver.budgetMs} ms`;
+    notes.push(`the bound of ${bound} came before V8 was done: a first call may still compile`);
+  }
+}
+
+function explainCold({ notReached, uncalled }, notes) {
+  const cold = notReached + uncalled;
+  if (cold > 0) notes.push(`${cold} functions of the code were not reached by the warm-up; V8 compiles them when they are first called`);
+}
+
+module.exports = { report };

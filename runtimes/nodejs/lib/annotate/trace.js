@@ -1,0 +1,82 @@
+'use strict';
+// V8's own record of what it compiles and throws away, written to a file while somebody looks.
+
+const fs = require('fs');
+const os = require('os');
+const path = require('path');
+const v8 = require('v8');
+
+// V8 takes the file's name once in a process.
+let file = null;
+
+/** What V8 did since the last look. */
+class Events {
+  constructor(text) {
+    this.compiled = [];
+    this.thrownAway = [];
+    for (const line of text.split('\n')) {
+      let match;
+      if ((match = /^\[compiling method .*?<JSFunction (?:(.*?) )?\(sfi.*\(target (\w+)\)( OSR)?/.exec(line)) !== null) {
+        const [, name = '', tier, osr] = match;
+        this.compiled.push({ name, tier: tier.startsWith('MAGLEV') ? 'maglev' : 'turbofan', osr: osr !== undefined, line });
+      } else if ((match = /^\[bailout \(kind: [^,]*, reason: ([^)]*)\).*?<JSFunction (?:(.*?) )?\(sfi/.exec(line)) !== null) {
+        this.thrownAway.push({ name: match[2] || '', reason: match[1], line });
+      }
+    }
+  }
+}
+
+class Trace {
+  /** Starts the record, or returns null where it cannot be kept apart from the function's own output. */
+  static open() {
+    const given = [...process.execArgv, process.env.NODE_OPTIONS || ''].join(' ');
+    if (/--(trace|redirect)[-_]/.test(given)) return null; // V8 would close its stdout
+    try {
+      if (file === null) file = path.join(fs.mkdtempSync(path.join(os.tmpdir(), 'flint-')), 'v8-trace');
+      fs.mkdirSync(path.dirname(file), { recursive: true });
+      fs.writeFileSync(file, '');
+    } catch {
+      return null;
+    }
+    if (/\s/.test(file)) return null;
+    v8.setFlagsFromString('--redirect-code-traces');
+    v8.setFlagsFromString(`--redirect-code-traces-to=${file}`);
+    v8.setFlagsFromString('--trace-opt');
+    return new Trace();
+  }
+
+  /** Also records why code is thrown away. Not always on: V8 prints parts of it to stdout when it is a hidden class that changed. */
+  withReasons(on) {
+    v8.setFlagsFromString(on ? '--trace-deopt' : '--no-trace-deopt');
+  }
+
+  /** Does what V8 would print to stdout while it is watched. */
+  unwatched(act) {
+    v8.setFlagsFromString('--no-trace-opt');
+    try {
+      return act();
+    } finally {
+      v8.setFlagsFromString('--trace-opt');
+    }
+  }
+
+  read() {
+    let text = '';
+    try {
+      text = fs.readFileSync(file, 'utf8');
+      fs.truncateSync(file);
+    } catch {
+      // user code removed it; V8 makes it anew
+    }
+    return new Events(text);
+  }
+
+  /** The redirection stays set: V8 keeps the name and would otherwise write nowhere. */
+  close() {
+    v8.setFlagsFromString('--no-trace-opt');
+    this.withReasons(false);
+    fs.rmSync(path.dirname(file), { recursive: true, force: true });
+  }
+}
+
+module.exports = { Trace };
