@@ -13,11 +13,12 @@ const { Trace } = require('./annotate/trace');
 
 const BATCH = 64;
 const QUIET = 16;
+const PROBING = 64; // calls of each request, so that what little of it is left in a call gets warm
 const ENOUGH_WAITING = 512; // calls, for V8 to optimise by itself
 const PATIENCE = 0.03; // of the time allowed
 const LOOKING_MS = 150;
 // V8 optimises what has run a weight of this much a few times over. Lower means sooner, on less knowledge.
-const BUDGET = { eager: 2048, probing: 256, usual: Number(process.versions.v8.split('.')[0]) < 11 ? 135168 : 67584 };
+const BUDGET = { eager: 1024, probing: 128, usual: Number(process.versions.v8.split('.')[0]) < 11 ? 135168 : 67584 };
 
 /**
  * Replays the `count` kept requests in turn with `replay(i)` until all functions under `root` that they reach are optimised,
@@ -89,7 +90,7 @@ class Annotation {
 
   async warmUp() {
     // V8 itself optimises what is warm; what is left then is asked for by name.
-    await this.untilQuiet(1 / 2);
+    await this.untilQuiet(1 / 2, QUIET);
     // A full collection drops the code of functions that are made anew in each call, which nobody holds. So it comes here and not at
     // the end, and the next pass makes that code again, with a lower bar so that it does not take hundreds of calls.
     if (this.hasTime()) {
@@ -98,9 +99,9 @@ class Annotation {
     }
     setBudget(BUDGET.probing);
     if (this.trace !== null) this.trace.withReasons(true);
-    await this.untilQuiet(1 / 2);
+    await this.untilQuiet(1 / 2, PROBING * this.driver.count);
     setBudget(BUDGET.usual);
-    this.converged = await this.untilQuiet(1);
+    this.converged = await this.untilQuiet(1, QUIET);
     if (this.trace !== null) this.trace.withReasons(false);
     if (this.hasTime()) this.collect({ type: 'minor' });
   }
@@ -113,7 +114,7 @@ class Annotation {
    * Replays until V8 neither compiles nor throws away anything and nothing is left. False when a bound comes first,
    * or `share` of the calls or of the time there still are.
    */
-  async untilQuiet(share) {
+  async untilQuiet(share, calls) {
     const { driver, natives, targets } = this;
     if (driver.failure !== null) return false;
     const lastCall = driver.calls + (driver.limit - driver.calls) * share;
@@ -130,8 +131,8 @@ class Annotation {
       if (driver.failure !== null) return false;
       const left = targets.left(natives);
       const isLast = driver.exhausted || driver.calls >= lastCall || driver.elapsedMs >= until;
-      if (left.length === 0 && this.isEnough(quiet)) return true;
-      if (left.length > 0 && (isLast || waited >= ENOUGH_WAITING || this.isEnough(quiet))) {
+      if (left.length === 0 && this.isEnough(quiet, calls)) return true;
+      if (left.length > 0 && (isLast || waited >= ENOUGH_WAITING || this.isEnough(quiet, calls))) {
         if (this.optimise(left)) quiet = { calls: 0, since: driver.elapsedMs };
         waited = 0;
       }
@@ -139,10 +140,10 @@ class Annotation {
     }
   }
 
-  /** Every request twice, and some time or some calls. */
-  isEnough({ calls, since }) {
+  /** Every request twice, and so many calls, or, where they are slow, some time. */
+  isEnough(quiet, calls) {
     const { count, elapsedMs, budgetMs } = this.driver;
-    return calls >= 2 * count && (calls >= QUIET || elapsedMs - since >= budgetMs * PATIENCE);
+    return quiet.calls >= 2 * count && (quiet.calls >= calls || elapsedMs - quiet.since >= budgetMs * PATIENCE);
   }
 
   /** Twice as many calls as before, within reason. */
@@ -166,7 +167,7 @@ class Annotation {
 /** Bytecode of functions that have not run for some collections, and hidden classes without objects, would be dropped. */
 function keepWhatIsCompiled() {
   v8.setFlagsFromString('--no-flush-bytecode');
-  v8.setFlagsFromString('--retain-maps-for-n-gc=1000000');
+  v8.setFlagsFromString('--retain-maps-for-n-gc=100');
 }
 
 function setBudget(budget) {

@@ -19,7 +19,7 @@ function hasNatives() {
   }
 }
 
-async function run(file, { requests, calls = 2000, budgetMs = 10000, after = 20 }) {
+async function run(file, { requests, calls = 2000, budgetMs = 10000, after = 100 }) {
   const { main } = await import(pathToFileURL(file));
   const tasksBefore = tasks();
   const began = performance.now();
