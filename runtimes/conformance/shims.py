@@ -1,7 +1,9 @@
 """The shims and the interpreters that this machine has for them."""
 
+import json
 import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -14,10 +16,12 @@ JVM_OPENS = ["--add-opens", "java.base/java.io=ALL-UNNAMED", "--add-opens", "jav
 
 
 class Shim:
-    """One shim under one interpreter. `thrown`: what an exception in a handler becomes, `result` or `developer`."""
+    """One shim under one interpreter. `thrown`: what an exception in a handler becomes, `result` or `developer`.
+    `zygote`: how it is started to be forked, None where it cannot be."""
 
-    def __init__(self, language, version, argv, thrown, compiled=None):
+    def __init__(self, language, version, argv, thrown, compiled=None, zygote=None):
         self.language, self.version, self.argv, self.thrown = language, version, argv, thrown
+        self.zygote = zygote
         self.compiled = compiled
         self.name = f"{language} {version}"
 
@@ -26,6 +30,9 @@ class Shim:
 
     def broken(self):
         return self._function("broken")
+
+    def forked(self):
+        return self._function("forked")
 
     def _function(self, name):
         if self.language == "java":
@@ -103,14 +110,32 @@ def _version(text, pattern):
     return tuple(int(part) for part in match.group(1).split(".")) if match else None
 
 
-def _nodejs(_, report):
+def _nodejs(scratch, report):
+    laid_out = None if scratch is None else _with_native_helper(scratch, report)
     homes = [Path.home() / ".nvm/versions/node", Path("/opt/nodejs")]
     candidates = _on_path("node") + [str(path) for home in homes for path in home.glob("*/bin/node")]
     for version, node in _newest_of_each(candidates, lambda path: _version(_run(path, "--version"), r"v(\d+\.\d+\.\d+)"), lambda v: v[0]):
         if int(version.split(".")[0]) < 18:
             report(f"nodejs {version} is older than 18, not tested")
             continue
-        yield Shim("nodejs", version, [node, str(RUNTIMES / "nodejs/shim.js")], "developer")
+        zygote = None if laid_out is None else [node, *_zygote_flags(), str(laid_out / "shim.js")]
+        yield Shim("nodejs", version, [node, str(RUNTIMES / "nodejs/shim.js")], "developer", zygote=zygote)
+
+
+def _zygote_flags():
+    return json.loads((RUNTIMES / "nodejs/flags.json").read_text())["zygote"]
+
+
+def _with_native_helper(scratch, report):
+    """The Node.js shim as Flint lays it out, with its native helper; None without a C compiler."""
+    laid_out = scratch / "nodejs"
+    shutil.copytree(RUNTIMES / "nodejs", laid_out)
+    try:
+        subprocess.run([str(laid_out / "native/build.sh"), str(laid_out / "native/zygote.node")], check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        report(f"nodejs: its native helper cannot be built, zygotes are not tested: {error}")
+        return None
+    return laid_out
 
 
 def pythons():
@@ -125,7 +150,8 @@ def pythons():
 
 def _python(_, report):
     for version, python in pythons():
-        yield Shim("python", version, [python, "-X", "utf8", "-s", str(RUNTIMES / "python/shim.py")], "result")
+        argv = [python, "-X", "utf8", "-s", str(RUNTIMES / "python/shim.py")]
+        yield Shim("python", version, argv, "result", zygote=argv)
 
 
 def jdks():

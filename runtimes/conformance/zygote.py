@@ -76,7 +76,7 @@ class Clone(Peer):
         for reader in self.readers:
             reader.start()
         self.hello = self._first_frame()
-        assert self.hello["clone"] == number and self.hello["snapshot"] is True, self.hello
+        assert self.hello["clone"] == number, self.hello
 
     def _first_frame(self):
         """HELLO, whose message carries the sender's process id."""
