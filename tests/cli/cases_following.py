@@ -16,7 +16,7 @@ def test_logs_follow_calls_as_they_end(world):
         world.ok("invoke", "talks", "-p", f"n={n}")
     text = following.until("loud 3")
     following.end()
-    claim(text.count("said 2") == 1 and "out said 2" in text and "err loud 2" in text and "99" not in text, text)
+    claim(text.count("said 2") == 1 and "out said 2" in text and "err loud 2" in text and "said 99" not in text, text)
 
 
 def test_logs_of_all_functions_name_them(world):

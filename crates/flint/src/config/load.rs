@@ -154,8 +154,12 @@ fn options(args: &DataArgs, listen: Option<&str>) -> Result<Layer, Failure> {
     Ok(layer)
 }
 
-/// A word from outside as a number, boolean, list or, if it is none of these, a string.
+/// A word from outside as a number, boolean, list or, if it is none of these, a string. No key needs an escape sequence, and figment
+/// 0.10.19 panics at some that are none: a word with a backslash is a string as it stands.
 fn parse(text: &str) -> Value {
+    if text.contains('\\') {
+        return Value::from(text);
+    }
     text.parse().unwrap_or_else(|_| Value::from(text))
 }
 
