@@ -5,6 +5,7 @@
 
 mod intruder;
 mod server;
+mod zygote;
 
 fn main() {
     flint_sandbox::launcher_entry();
@@ -13,6 +14,7 @@ fn main() {
         ["intrude", rest @ ..] => intruder::run(rest),
         ["daemonise"] => server::daemonise(),
         ["bomb", kind] => intruder::bomb(kind),
+        ["zygote", mode] => zygote::run(mode),
         ["serve", directory, id] => server::serve(directory, id),
         ["one-shot", directory, network, program @ ..] => server::one_shot(directory, network, program),
         other => {

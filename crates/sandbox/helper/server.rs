@@ -63,6 +63,13 @@ async fn start(launcher: &Launcher, network: Network, program: &[&str], output: 
 
 /// A process that has left its parent, session and group, as daemons do, beside one that stays.
 pub fn daemonise() {
+    fork_daemon();
+    println!("daemonised");
+    std::thread::sleep(Duration::from_secs(600));
+}
+
+/// Leaves a process behind that has another parent, session and group.
+pub fn fork_daemon() {
     // SAFETY: the children only make a session and sleep.
     unsafe {
         if libc::fork() == 0 {
@@ -73,8 +80,6 @@ pub fn daemonise() {
             libc::_exit(0);
         }
     }
-    println!("daemonised");
-    std::thread::sleep(Duration::from_secs(600));
 }
 
 fn runtime() -> tokio::runtime::Runtime {

@@ -40,6 +40,20 @@ fn enforce<'a>(writable: impl Iterator<Item = &'a str>) -> Result<RestrictionSta
     rules.restrict_self()
 }
 
+/// Like [`lock_in`], but without rules about files: a tmpfs that is mounted nowhere is below no place that a rule could name.
+pub(crate) fn lock_in_scopes() -> io::Result<bool> {
+    let enforce = || {
+        Ruleset::default()
+            .set_compatibility(CompatLevel::BestEffort)
+            .scope(Scope::from_all(NEWEST))?
+            .create()?
+            .restrict_self()
+    };
+    enforce()
+        .map(|status: RestrictionStatus| status.ruleset != RulesetStatus::NotEnforced)
+        .map_err(|error: landlock::RulesetError| io::Error::other(error))
+}
+
 /// The kernel's Landlock version, 0 without it.
 pub(crate) fn version() -> i64 {
     // SAFETY: asks for the version only (LANDLOCK_CREATE_RULESET_VERSION).

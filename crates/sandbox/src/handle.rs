@@ -132,6 +132,9 @@ fn check_spec(spec: &SandboxSpec) -> Result<(), Fault> {
         return invalid(format!("hostname has {} bytes, at most 64 are allowed", spec.hostname.len()));
     }
     check_limits(&spec.limits)?;
+    if spec.zygote && i64::from(spec.limits.open_files) <= i64::from(crate::TMP_FD) {
+        return invalid(format!("limits too low: a zygote needs more than {} open files", crate::TMP_FD));
+    }
     if spec.limits.open_files < 8 {
         return invalid("limits too low: at least 8 open files".into());
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 
 use crate::cgroup::{Controller, Layout, Tree, remove_tree};
+use crate::inspect::pidfd;
 use crate::launcher::is_root;
 use crate::sys::{self, Forked};
 use crate::{fence, net, seccomp};
@@ -44,7 +45,9 @@ pub fn probe() -> Vec<Probe> {
     let mut probes = vec![kernel(), rights(rootless), user_namespaces()];
     probes.extend(namespaces(rootless));
     probes.extend(cgroups());
-    probes.extend([seccomp(), landlock(), egress(rootless)]);
+    let groups =
+        probes.iter().any(|probe| probe.name == "cgroup-freezer" && probe.state == ProbeState::Available);
+    probes.extend([seccomp(), landlock(), egress(rootless), call_wall(groups), exit_status()]);
     probes
 }
 
@@ -181,7 +184,7 @@ fn seccomp() -> Probe {
     if seccomp::available() {
         found(
             "seccomp",
-            format!("filters work; the allow-list has {} instructions", seccomp::program().len()),
+            format!("filters work; the allow-list has {} instructions", seccomp::program(false).len()),
         )
     } else {
         lacking(
@@ -205,6 +208,41 @@ fn landlock() -> Probe {
             remedy,
         ),
         version => found(NAME, format!("ABI {version}: files, signals, abstract sockets")),
+    }
+}
+
+/// Fork start: what keeps two calls of one function apart. See SECURITY.md.
+fn call_wall(groups: bool) -> Probe {
+    const NAME: &str = "fork-call-wall";
+    if !groups {
+        let remedy = "as root: mount cgroup2. Without root: a delegated cgroup (Delegate=yes)";
+        return lacking(NAME, ProbeState::Missing, "no cgroup for each clone", remedy);
+    }
+    match fence::version() {
+        version @ 0..6 => lacking(
+            NAME,
+            ProbeState::Limited,
+            format!("Landlock ABI {version}: clones of one function could send signals to each other"),
+            "Linux 6.12 or later with landlock in the lsm= boot parameter",
+        ),
+        version => {
+            found(NAME, format!("a /tmp, a cgroup and a Landlock domain (ABI {version}) for each clone"))
+        }
+    }
+}
+
+/// Fork start: whether the exit code of a process that is not our child can be had.
+fn exit_status() -> Probe {
+    const NAME: &str = "fork-exit-status";
+    let own = pidfd::open(std::process::id()).and_then(|own| pidfd::exit_status(own.as_fd()));
+    match own {
+        Ok(_) => found(NAME, "exit codes of clones are known"),
+        Err(error) => lacking(
+            NAME,
+            ProbeState::Limited,
+            format!("how a clone ended is reported as unknown: {error}"),
+            "Linux 6.15 or later",
+        ),
     }
 }
 

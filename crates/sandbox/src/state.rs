@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::cgroup::Tree;
-use crate::spec::{LauncherConfig, Network};
+use crate::root::RootKind;
+use crate::spec::LauncherConfig;
 
 /// One launcher, written to `STATE_DIR/launcher-PID.json`.
 #[derive(Debug, Serialize, Deserialize)]
@@ -51,11 +52,8 @@ impl State {
     }
 
     /// Where the launcher with the state file `state` mounts a root template (in its own mount namespace; elsewhere an empty directory).
-    pub(crate) fn root_place(state: &Path, network: Network) -> PathBuf {
-        state.with_extension(match network {
-            Network::None => "root",
-            Network::Egress => "root-egress",
-        })
+    pub(crate) fn root_place(state: &Path, kind: RootKind) -> PathBuf {
+        state.with_extension(kind.ending())
     }
 
     /// Where that launcher notes whose forwarding it has switched on.

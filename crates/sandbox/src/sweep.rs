@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::cgroup::remove_tree;
 use crate::net;
-use crate::spec::Network;
+use crate::root::RootKind;
 use crate::state::State;
 
 /// What was found and removed.
@@ -85,8 +85,8 @@ fn remove_files(state: &Path, report: &mut SweepReport) {
     let note = State::forwarding_note(state);
     report.files += usize::from(note.exists());
     net::undo_forwarding(&note);
-    for network in [Network::None, Network::Egress] {
-        report.files += usize::from(fs::remove_dir(State::root_place(state, network)).is_ok());
+    for kind in RootKind::ALL {
+        report.files += usize::from(fs::remove_dir(State::root_place(state, kind)).is_ok());
     }
     match fs::remove_file(state) {
         Ok(()) => report.files += 1,

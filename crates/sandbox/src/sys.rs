@@ -74,8 +74,13 @@ pub(crate) unsafe fn vfork<F: FnOnce() -> i32>(child: F) -> io::Result<libc::pid
 
 /// Closes every descriptor from `first` on.
 pub(crate) fn close_from(first: RawFd) {
-    // SAFETY: closes descriptors by number; callers hold no owned descriptor above `first` that they use (or drop) later.
-    unsafe { libc::syscall(libc::SYS_close_range, first as libc::c_uint, libc::c_uint::MAX, 0) };
+    close_between(first, RawFd::MAX);
+}
+
+/// Closes every descriptor from `first` to `last`.
+pub(crate) fn close_between(first: RawFd, last: RawFd) {
+    // SAFETY: closes descriptors by number; callers hold no owned descriptor among them that they use (or drop) later.
+    unsafe { libc::syscall(libc::SYS_close_range, first as libc::c_uint, last as libc::c_uint, 0) };
 }
 
 /// `dup2`/`dup3` onto a fixed number.

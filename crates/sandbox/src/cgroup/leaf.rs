@@ -25,11 +25,13 @@ pub(crate) struct Leaf {
     entrances: Vec<OwnedFd>,
     /// The v2 directory, for CLONE_INTO_CGROUP.
     clone_into: Option<OwnedFd>,
+    /// `cgroup.procs` of v2.
+    unified_entrance: Option<OwnedFd>,
     /// v1: becomes readable when the memory limit is hit.
     oom_event: Option<OwnedFd>,
     /// v2 ≥ 6.12: writing to this very descriptor resets the peak it shows.
     peak: Option<fs::File>,
-    limits: Option<ResourceLimits>,
+    limits: Option<(ResourceLimits, u32)>,
     cpu_before: u64,
     oom_before: u64,
 }
@@ -49,6 +51,7 @@ impl Leaf {
             unified,
             entrances: Vec::new(),
             clone_into: None,
+            unified_entrance: None,
             oom_event: None,
             peak: None,
             limits: None,
@@ -67,10 +70,11 @@ impl Leaf {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
                 _ => {}
             }
+            let procs = fs::OpenOptions::new().write(true).open(directory.join("cgroup.procs"))?;
             if Some(&directory) == self.unified.as_ref() {
                 self.clone_into = Some(fs::File::open(&directory)?.into());
+                self.unified_entrance = Some(procs.into());
             } else {
-                let procs = fs::OpenOptions::new().write(true).open(directory.join("cgroup.procs"))?;
                 self.entrances.push(procs.into());
             }
         }
@@ -101,12 +105,12 @@ impl Leaf {
         all
     }
 
-    /// Prepares for a new sandbox: limits set, counters at zero.
-    pub(crate) fn begin(&mut self, limits: &ResourceLimits) -> io::Result<()> {
-        if self.limits != Some(*limits) {
+    /// Prepares for a new sandbox: limits set (with `extra` processes of our own), counters at zero.
+    pub(crate) fn begin(&mut self, limits: &ResourceLimits, extra: u32) -> io::Result<()> {
+        if self.limits != Some((*limits, extra)) {
             self.limits = None;
-            self.set_limits(limits)?;
-            self.limits = Some(*limits);
+            self.set_limits(limits, extra)?;
+            self.limits = Some((*limits, extra));
         }
         match &self.memory {
             Some((Version::V1, path)) => put(path, "memory.max_usage_in_bytes", 0)?,
@@ -125,7 +129,7 @@ impl Leaf {
         Ok(())
     }
 
-    fn set_limits(&self, limits: &ResourceLimits) -> io::Result<()> {
+    fn set_limits(&self, limits: &ResourceLimits, extra: u32) -> io::Result<()> {
         match &self.memory {
             Some((Version::V1, path)) => {
                 // Memory must never exceed memory+swap, so on the way up the latter goes first.
@@ -138,8 +142,7 @@ impl Leaf {
             None => {}
         }
         if let Some(path) = &self.pids {
-            // One more for the sandbox's own pid 1.
-            put(path, "pids.max", u64::from(limits.processes) + 1)?;
+            put(path, "pids.max", u64::from(limits.processes) + u64::from(extra))?;
         }
         let quota = (u64::from(limits.cpu_millis) * CPU_PERIOD_US / 1000).max(1000);
         match &self.cpu {
@@ -162,6 +165,15 @@ impl Leaf {
     pub(crate) fn enter(&self) -> io::Result<()> {
         for entrance in &self.entrances {
             rustix::io::write(entrance, b"0")?;
+        }
+        Ok(())
+    }
+
+    /// Moves a process into all of the groups.
+    pub(crate) fn take_in(&self, pid: u32) -> io::Result<()> {
+        let text = pid.to_string();
+        for entrance in self.entrances.iter().chain(&self.unified_entrance) {
+            rustix::io::write(entrance, text.as_bytes())?;
         }
         Ok(())
     }
@@ -247,6 +259,39 @@ impl Leaf {
             }
             (None, None) => false,
         }
+    }
+
+    /// Process ids of its members. Threads' processes, not zombies.
+    pub(crate) fn members(&self) -> io::Result<Vec<u32>> {
+        match self.directories().first() {
+            Some(directory) => super::processes(directory),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Whether nothing lives in it.
+    pub(crate) fn is_vacant(&self) -> bool {
+        match &self.unified {
+            Some(path) => field(path, "cgroup.events", "populated").is_ok_and(|populated| populated == 0),
+            None => self.members().is_ok_and(|members| members.is_empty()),
+        }
+    }
+
+    /// Kills all its members. They may fork meanwhile, unless the kernel does it (v2 from 5.14 on) or they can be held still: until
+    /// [`Self::is_vacant`], it has to be repeated.
+    pub(crate) fn kill(&self) {
+        if let Some(path) = &self.unified
+            && put(path, "cgroup.kill", 1).is_ok()
+        {
+            return;
+        }
+        let _ = self.freeze(true);
+        for pid in self.members().unwrap_or_default() {
+            if let Some(pid) = rustix::process::Pid::from_raw(pid as i32) {
+                let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+            }
+        }
+        let _ = self.freeze(false);
     }
 
     /// Removes the directories. An error (a dying process is still counted) asks for another try later.

@@ -9,6 +9,7 @@ use rustix::thread::{CapabilitySet, CapabilitySets, LinkNameSpaceType, UnshareFl
 
 use super::report::{self, Report};
 use super::{FIRST_CLOSED, Job, LINK, REPORT, USERS, mounts, payload};
+use crate::TMP_FD;
 use crate::error::Fault;
 use crate::outcome::ExitStatus;
 use crate::sys;
@@ -51,7 +52,7 @@ fn set_up(job: &Job<'_>) -> Result<i32, Fault> {
     arrange_descriptors(job).map_err(at("arrange descriptors"))?;
     // SAFETY: this process is single-threaded, and the payload's steps only read what was prepared (or leak what they allocate).
     let main = unsafe { sys::vfork(|| payload::run(job, &program)) }.map_err(at("fork the payload"))?;
-    for fd in [0, 1, 2, LINK, USERS] {
+    for fd in [0, 1, 2, LINK, USERS, TMP_FD] {
         // SAFETY: these belong to the payload now; nothing here uses them any more.
         unsafe { libc::close(fd) };
     }
@@ -70,7 +71,14 @@ fn arrange_descriptors(job: &Job<'_>) -> io::Result<()> {
     }
     sys::dup_onto(job.report, REPORT, true)?;
     sys::dup_onto(job.users, USERS, true)?;
-    sys::close_from(FIRST_CLOSED);
+    // Last: it may overwrite what the launcher had at that number.
+    if let Some(tmp) = job.tmp {
+        sys::dup_onto(tmp, TMP_FD, false)?;
+        sys::close_between(FIRST_CLOSED, TMP_FD - 1);
+        sys::close_from(TMP_FD + 1);
+    } else {
+        sys::close_from(FIRST_CLOSED);
+    }
     Ok(())
 }
 

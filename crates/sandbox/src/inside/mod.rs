@@ -28,6 +28,8 @@ pub(crate) struct Job<'a> {
     pub(crate) link: Option<BorrowedFd<'a>>,
     /// The pipe to the launcher.
     pub(crate) report: BorrowedFd<'a>,
+    /// For a zygote: the tmpfs it starts with, at [`crate::TMP_FD`].
+    pub(crate) tmp: Option<BorrowedFd<'a>>,
     /// Detached mounts, in the order of the specification's.
     pub(crate) mounts: &'a [OwnedFd],
     /// Whether processes must be limited by RLIMIT_NPROC, for want of a pids cgroup.

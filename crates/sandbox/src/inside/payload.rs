@@ -94,14 +94,15 @@ fn shed(job: &Job<'_>) -> Result<(), Fault> {
     init::drop_capabilities().map_err(at("drop capabilities"))?;
     rustix::thread::set_no_new_privs(true).map_err(at_errno("set no_new_privs"))?;
     let writable = job.spec.mounts.iter().filter(|mount| !mount.readonly).map(|mount| mount.target.as_str());
-    fence::lock_in(writable).map_err(at("enter the Landlock domain"))?;
+    let locked = if job.spec.zygote { fence::lock_in_scopes() } else { fence::lock_in(writable) };
+    locked.map_err(at("enter the Landlock domain"))?;
     rustix::process::chdir(job.spec.cwd.as_str())
         .map_err(|error| Fault::step(format!("change to directory {}", job.spec.cwd), &error.into()))?;
     sys::default_signal(libc::SIGPIPE);
     sys::default_signal(libc::SIGINT);
     sys::default_signal(libc::SIGTERM);
     sys::default_signal(libc::SIGHUP);
-    seccomp::install(seccomp::program()).map_err(at("install the system-call filter"))
+    seccomp::install(seccomp::program(job.spec.zygote)).map_err(at("install the system-call filter"))
 }
 
 fn limits(job: &Job<'_>) -> io::Result<()> {

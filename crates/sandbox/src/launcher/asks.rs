@@ -54,10 +54,15 @@ impl Launcher {
     }
 
     fn leaf(&self, sid: u64) -> Result<Option<&Leaf>, Fault> {
-        Ok(self.live(sid)?.slot.leaf.as_ref())
+        match self.cells.get(&sid) {
+            Some(cell) => Ok(Some(&cell.leaf)),
+            None => Ok(self.live(sid)?.slot.leaf.as_ref()),
+        }
     }
 
     fn connect(&self, sid: u64, port: u16, v6: bool) -> Result<std::os::fd::OwnedFd, Fault> {
+        // A forked process is in the network of its zygote.
+        let sid = self.cells.get(&sid).map_or(sid, |cell| cell.zygote);
         let net = self.live(sid)?.slot.net.as_ref().ok_or(Fault::Ended)?;
         self.networks
             .connect(net.namespace.as_fd(), port, v6)
@@ -96,8 +101,8 @@ impl Launcher {
 
     /// Mounts `source` read-only in a running sandbox. Only the launcher has the right to; it visits the sandbox's mount namespace.
     fn attach(&mut self, sid: u64, source: &Path, target: String) -> Result<Told, Fault> {
-        let network = self.live(sid)?.network;
-        let template = self.templates.get_mut(&network).ok_or(Fault::Ended)?;
+        let kind = self.live(sid)?.kind;
+        let template = self.templates.get_mut(&kind).ok_or(Fault::Ended)?;
         let mount = Mount { source: source.to_owned(), target, readonly: true };
         let tree = open_mount(template, &mount)?;
         let live = self.live(sid)?;

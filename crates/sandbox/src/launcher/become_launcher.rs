@@ -11,13 +11,13 @@ use rustix::fs::{Mode, OFlags};
 use rustix::mount::{MountPropagationFlags, mount_change};
 use rustix::thread::{CapabilitySet, UnshareFlags};
 
-use super::{Launcher, SERVER, Slots};
+use super::{Groups, Launcher, SERVER, Slots};
 use crate::cgroup::Tree;
 use crate::error::Fault;
 use crate::inside::FIRST_FREE;
 use crate::net::{EgressConfig, Namespaces};
-use crate::root::{Template, name_servers};
-use crate::spec::{LauncherConfig, Network};
+use crate::root::{RootKind, Template, name_servers};
+use crate::spec::LauncherConfig;
 use crate::state::State;
 use crate::sys;
 use crate::wire::{self, Event, MESSAGE_MAX, Request};
@@ -89,8 +89,10 @@ fn detach_from_terminal() {
 
 fn set_up(config: LauncherConfig, server_pid: u32, server: OwnedFd) -> Result<Launcher, Fault> {
     let at = |step: &'static str| move |error: io::Error| Fault::step(step, &error);
-    // Built here, every sandbox inherits it.
-    crate::seccomp::program();
+    // Built here, every sandbox inherits them.
+    for zygote in [false, true] {
+        crate::seccomp::program(zygote);
+    }
     let rootless = !is_root(config.uid_base);
     let tree = Tree::create(&State::group_name(&config.server_id), Some(server_pid));
     let state = State::new(&config, &tree);
@@ -105,8 +107,9 @@ fn set_up(config: LauncherConfig, server_pid: u32, server: OwnedFd) -> Result<La
     };
     own_mounts(rootless)
         .map_err(at("make a mount namespace (user namespaces may be disabled: see `flint doctor`)"))?;
-    let place = State::root_place(&state_path, Network::None);
-    let template = Template::build(&place, None, rootless).map_err(at("build the root file system"))?;
+    let place = State::root_place(&state_path, RootKind::PLAIN);
+    let template =
+        Template::build(&place, RootKind::PLAIN, &[], rootless).map_err(at("build the root file system"))?;
     let epoll =
         epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|error| at("create epoll")(error.into()))?;
     epoll::add(&epoll, &server, epoll::EventData::new_u64(SERVER), epoll::EventFlags::IN)
@@ -117,11 +120,15 @@ fn set_up(config: LauncherConfig, server_pid: u32, server: OwnedFd) -> Result<La
         rootless,
         mounts: fs::File::open("/proc/self/ns/mnt").map_err(at("open the mount namespace"))?.into(),
         tree: if tree.is_empty() { None } else { Some(tree) },
-        templates: HashMap::from([(Network::None, template)]),
+        templates: HashMap::from([(RootKind::PLAIN, template)]),
         networks: Namespaces::new(config.spare_networks, egress).map_err(at("open the network namespace"))?,
         slots: Slots::new(config.recycle_limit, config.uid_base, rootless),
         leaves: 0,
         live: HashMap::new(),
+        cells: HashMap::new(),
+        groups: Groups::new(config.recycle_limit),
+        waiting: Vec::new(),
+        ending: Vec::new(),
         doomed: Vec::new(),
         freezing: Vec::new(),
         state: state_path,
@@ -131,8 +138,8 @@ fn set_up(config: LauncherConfig, server_pid: u32, server: OwnedFd) -> Result<La
 
 /// Removes the state file and the (empty) mount points beside it.
 pub(super) fn remove_state(state: &Path) {
-    for network in [Network::None, Network::Egress] {
-        let place = State::root_place(state, network);
+    for kind in RootKind::ALL {
+        let place = State::root_place(state, kind);
         let _ = rustix::mount::unmount(&place, rustix::mount::UnmountFlags::DETACH);
         let _ = fs::remove_dir(place);
     }

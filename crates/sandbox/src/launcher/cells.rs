@@ -1,35 +1,137 @@
 //! Cells: places for processes that zygotes fork.
 
 use std::os::fd::OwnedFd;
+use std::time::Instant;
 
 use super::Launcher;
+use super::start::own_tmp;
 use crate::error::Fault;
 use crate::seal::{SealSpec, Sealed};
 use crate::spec::ResourceLimits;
-use crate::wire::Event;
 
-impl Launcher {
-    pub(super) fn seal(&mut self, _zygote: u64, _expect: &SealSpec) -> Result<Sealed, Fault> {
-        Err(not_yet())
-    }
-
-    pub(super) fn make_cell(
-        &mut self,
-        _zygote: u64,
-        _cell: u64,
-        _limits: &ResourceLimits,
-        _tmp_bytes: u64,
-    ) -> Result<OwnedFd, Fault> {
-        Err(not_yet())
-    }
-
-    pub(super) fn admit(&mut self, sid: u64, _pid: u32) {
-        self.tell(&Event::Failed { sid, fault: not_yet() }, &[]);
-    }
-
-    pub(super) fn drop_cell(&mut self, _sid: u64) {}
+/// A place for one process, and the process.
+pub(super) struct Cell {
+    pub(super) zygote: u64,
+    pub(super) leaf: crate::cgroup::Leaf,
+    /// Of its tmpfs, which the launcher itself keeps no descriptor of.
+    pub(super) tmp_device: u64,
+    /// Who may have the group afterwards.
+    pub(super) key: Option<String>,
+    pub(super) oom: bool,
+    pub(super) stage: Stage,
 }
 
-fn not_yet() -> Fault {
-    Fault::Unavailable { what: "forking".into(), remedy: "not built yet".into() }
+/// How far it is.
+pub(super) enum Stage {
+    Empty,
+    /// A process wants in.
+    Waiting {
+        pid: u32,
+        pidfd: OwnedFd,
+        since: Instant,
+    },
+    /// It is in. `pipes`: those it has.
+    Running {
+        pidfd: OwnedFd,
+        setup_us: u64,
+        pipes: Vec<String>,
+    },
+    /// Its main process has ended.
+    Ending {
+        pidfd: OwnedFd,
+        setup_us: u64,
+        since: Instant,
+    },
+}
+
+impl Launcher {
+    pub(super) fn seal(&mut self, sid: u64, expect: &SealSpec) -> Result<Sealed, Fault> {
+        let live = self.live.get_mut(&sid).ok_or(Fault::Ended)?;
+        let leaf = live.slot.leaf.as_ref().ok_or_else(no_groups)?;
+        let members = leaf.members().map_err(|error| Fault::step("list the processes", &error))?;
+        let zygote = live.zygote.as_mut().ok_or_else(no_zygote)?;
+        zygote.seal(live.pid, &members, expect)
+    }
+
+    /// Makes a cell; gives its tmpfs.
+    pub(super) fn make_cell(
+        &mut self,
+        zygote: u64,
+        sid: u64,
+        limits: &ResourceLimits,
+        tmp_bytes: u64,
+    ) -> Result<OwnedFd, Fault> {
+        let live = self.live.get(&zygote).ok_or(Fault::Ended)?;
+        live.zygote.as_ref().ok_or_else(no_zygote)?;
+        let key = live.key.clone();
+        let (tmp, tmp_device) = own_tmp(tmp_bytes)?;
+        let mut leaf = match self.groups.take(key.as_deref()) {
+            Some(leaf) => leaf,
+            None => {
+                let tree = self.tree.as_ref().ok_or_else(no_groups)?;
+                let name = self.leaves.to_string();
+                self.leaves += 1;
+                tree.leaf(&name).map_err(|error| Fault::step("create a cgroup", &error))?
+            }
+        };
+        if let Err(error) = leaf.begin(limits, 0) {
+            self.remove_group(leaf);
+            return Err(Fault::step("set the limits of the cgroup", &error));
+        }
+        let cell = Cell { zygote, leaf, tmp_device, key, oom: false, stage: Stage::Empty };
+        self.cells.insert(sid, cell);
+        Ok(tmp)
+    }
+
+    pub(super) fn drop_cell(&mut self, sid: u64) {
+        if self.cells.get(&sid).is_some_and(|cell| matches!(cell.stage, Stage::Empty)) {
+            self.give_back(sid);
+        }
+    }
+
+    /// Ends a vacant cell.
+    pub(super) fn give_back(&mut self, sid: u64) {
+        if let Some(cell) = self.cells.remove(&sid)
+            && let Some(leaf) = self.groups.keep(cell.key, cell.leaf)
+        {
+            self.remove_group(leaf);
+        }
+    }
+
+    pub(super) fn remove_group(&mut self, leaf: crate::cgroup::Leaf) {
+        if leaf.remove().is_err() {
+            self.doomed.push(leaf);
+        }
+    }
+
+    /// A zygote's sandbox has ended, and with it every process in it: nobody will come to its empty cells.
+    pub(super) fn end_cells_of(&mut self, zygote: u64) {
+        let all = self.cells.iter().filter(|(_, cell)| cell.zygote == zygote);
+        let (mut empty, mut waiting) = (Vec::new(), Vec::new());
+        for (sid, cell) in all {
+            match cell.stage {
+                Stage::Empty => empty.push(*sid),
+                Stage::Waiting { .. } => waiting.push(*sid),
+                // Their own ends are told, too.
+                Stage::Running { .. } | Stage::Ending { .. } => {}
+            }
+        }
+        for sid in empty {
+            self.give_back(sid);
+        }
+        for sid in waiting {
+            self.refuse(sid, Fault::Ended);
+        }
+    }
+}
+
+fn no_zygote() -> Fault {
+    Fault::Invalid { what: "the sandbox was not made to be forked; set `zygote`".into() }
+}
+
+fn no_groups() -> Fault {
+    Fault::Unavailable {
+        what: "a cgroup for each forked process".into(),
+        remedy: "run as root, or with a delegated cgroup (Delegate=yes); see `flint doctor`".into(),
+    }
 }

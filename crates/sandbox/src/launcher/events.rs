@@ -14,6 +14,9 @@ use crate::wire::Event;
 impl Launcher {
     pub(super) fn on_sandbox_event(&mut self, token: u64) {
         let sid = token / 4;
+        if self.cells.contains_key(&sid) {
+            return self.on_clone_event(sid, token % 4);
+        }
         match token % 4 {
             REPORTS => self.on_reports(sid),
             OOM => self.on_oom(sid),
@@ -91,10 +94,11 @@ impl Launcher {
             let fault = live.fault.unwrap_or(Fault::Step { step: step.into(), errno });
             self.tell(&Event::Failed { sid, fault }, &[]);
         }
+        self.end_cells_of(sid);
         let recyclable = live.running && live.slot.leaf.as_ref().is_none_or(|leaf| leaf.recyclable());
         match live.key {
             Some(key) if recyclable => {
-                if let Some((leaf, net)) = self.slots.keep(key, live.network, live.slot) {
+                if let Some((leaf, net)) = self.slots.keep(key, live.kind.network, live.slot) {
                     self.dispose(leaf, net);
                 }
             }

@@ -1,10 +1,13 @@
 //! The launcher process: single-threaded, small, the only process that makes sandboxes. It serves one server over one socket
 //! and ends, with everything it made, when that socket closes.
 
+mod admissions;
 mod asks;
 mod become_launcher;
 mod cells;
+mod clones;
 mod events;
+mod groups;
 mod slots;
 mod start;
 mod users;
@@ -18,12 +21,15 @@ use rustix::event::epoll;
 
 use crate::cgroup::{Leaf, Tree};
 use crate::error::Fault;
+use crate::inspect::Zygote;
 use crate::net::Namespaces;
 use crate::outcome::ExitStatus;
-use crate::root::Template;
-use crate::spec::{LauncherConfig, Network};
+use crate::root::{RootKind, Template};
+use crate::spec::LauncherConfig;
 use crate::wire::{self, Event, MESSAGE_MAX, Request};
 pub(crate) use become_launcher::is_root;
+use cells::Cell;
+use groups::Groups;
 use slots::{Slot, Slots};
 
 /// The argument that makes an executable a launcher.
@@ -46,12 +52,20 @@ struct Launcher {
     /// The launcher's own mount namespace, to come back to.
     mounts: OwnedFd,
     tree: Option<Tree>,
-    templates: HashMap<Network, Template>,
+    templates: HashMap<RootKind, Template>,
     networks: Namespaces,
     slots: Slots,
     /// Number of the next cgroup.
     leaves: u64,
     live: HashMap<u64, Live>,
+    /// Places for forked processes, and those that live there.
+    cells: HashMap<u64, Cell>,
+    /// Groups of ended cells.
+    groups: Groups,
+    /// Cells whose admission has to be tried again.
+    waiting: Vec<u64>,
+    /// Cells whose main process has ended and whose group may not be empty yet.
+    ending: Vec<u64>,
     /// Groups whose removal has to be tried again.
     doomed: Vec<Leaf>,
     /// Freezes under way: sequence number, sandbox, deadline.
@@ -71,8 +85,12 @@ struct Live {
     fault: Option<Fault>,
     status: Option<ExitStatus>,
     oom: bool,
-    network: Network,
+    /// Host process id of its pid 1.
+    pid: u32,
+    kind: RootKind,
     key: Option<String>,
+    /// For a sandbox whose main process may be forked.
+    zygote: Option<Zygote>,
 }
 
 /// A sandbox that takes longer to come up is given up.
@@ -115,7 +133,9 @@ impl Launcher {
 
     /// How long to wait for events: for ever, unless there is something to do later.
     fn patience(&self, idle: bool) -> Option<Duration> {
-        if !self.freezing.is_empty() {
+        if !self.waiting.is_empty() {
+            Some(Duration::from_micros(200))
+        } else if !self.freezing.is_empty() || !self.ending.is_empty() {
             Some(Duration::from_millis(1))
         } else if idle {
             Some(Duration::from_millis(3))
@@ -155,6 +175,8 @@ impl Launcher {
     fn on_time(&mut self) {
         self.doomed.retain(|leaf| leaf.remove().is_err());
         self.check_freezing();
+        self.check_waiting();
+        self.check_ending();
         for live in self.live.values_mut() {
             if !live.running && live.fault.is_none() && live.began.elapsed() > SETUP_DEADLINE {
                 live.fault = Some(Fault::Step { step: "set up within 20 s".into(), errno: libc::ETIMEDOUT });

@@ -1,6 +1,6 @@
 //! Starting one sandbox: gather what it is made of, clone its pid 1, and go on with other work while it sets itself up.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Instant;
 
 use rustix::event::epoll::{self, EventData, EventFlags};
@@ -11,11 +11,15 @@ use super::{Launcher, Live, OOM, PIDFD, REPORTS, Slot};
 use crate::cgroup::Controller;
 use crate::error::Fault;
 use crate::inside::{Job, init};
-use crate::root::Template;
-use crate::spec::{Mount, Network, SandboxSpec};
+use crate::inspect::Zygote;
+use crate::root::{RootKind, Template};
+use crate::spec::{Mount, SandboxSpec};
 use crate::state::State;
 use crate::sys::{self, Forked};
 use crate::wire::Event;
+
+/// Forked processes are in their zygote's group until they are admitted to a cell.
+const FORKS_UNDER_WAY: u32 = 256;
 
 impl Launcher {
     pub(super) fn start(&mut self, sid: u64, spec: &SandboxSpec, stdin: bool, link: bool, fds: Vec<OwnedFd>) {
@@ -42,12 +46,15 @@ impl Launcher {
         io: [Option<OwnedFd>; 4],
     ) -> Result<(), Fault> {
         let mounts = self.open_mounts(spec)?;
+        let tmp = if spec.zygote { Some(own_tmp(spec.tmp_bytes)?) } else { None };
+        let zygote = tmp.as_ref().map(|(_, device)| Zygote::new(*device));
+        let tmp = tmp.as_ref().map(|(tmp, _)| tmp.as_fd());
         let mut slot = self
             .slots
             .take(spec.recycle_key.as_deref(), spec.network)
             .map_err(|error| Fault::step("make a user namespace", &error))?;
-        match self.clone_init(&mut slot, spec, &mounts, io) {
-            Ok((pidfd, reports)) => {
+        match self.clone_init(&mut slot, spec, &mounts, tmp, io) {
+            Ok((pid, pidfd, reports)) => {
                 let oom = slot.leaf.as_ref().and_then(|leaf| leaf.oom_event());
                 for (fd, kind) in [(Some(pidfd.as_fd()), PIDFD), (Some(reports.as_fd()), REPORTS), (oom, OOM)]
                 {
@@ -66,8 +73,10 @@ impl Launcher {
                     fault: None,
                     status: None,
                     oom: false,
-                    network: spec.network,
+                    pid,
+                    kind: RootKind::of(spec),
                     key: spec.recycle_key.clone(),
+                    zygote,
                 };
                 self.live.insert(sid, live);
                 Ok(())
@@ -79,22 +88,26 @@ impl Launcher {
         }
     }
 
-    /// Clones pid 1; gives its pidfd and the pipe it reports through.
+    /// Clones pid 1; gives its process id, its pidfd and the pipe it reports through.
     fn clone_init(
         &mut self,
         slot: &mut Slot,
         spec: &SandboxSpec,
         mounts: &[OwnedFd],
+        tmp: Option<BorrowedFd<'_>>,
         [stdin, stdout, stderr, link]: [Option<OwnedFd>; 4],
-    ) -> Result<(OwnedFd, OwnedFd), Fault> {
+    ) -> Result<(u32, OwnedFd, OwnedFd), Fault> {
         let at = |step: &'static str| move |error: rustix::io::Errno| Fault::step(step, &error.into());
         if let (None, Some(tree)) = (&slot.leaf, &self.tree) {
             let name = self.leaves.to_string();
             self.leaves += 1;
             slot.leaf = Some(tree.leaf(&name).map_err(|error| Fault::step("create a cgroup", &error))?);
         }
+        // One more for the sandbox's own pid 1.
+        let extra = if spec.zygote { 1 + FORKS_UNDER_WAY } else { 1 };
         if let Some(leaf) = &mut slot.leaf {
-            leaf.begin(&spec.limits).map_err(|error| Fault::step("set the limits of the cgroup", &error))?;
+            leaf.begin(&spec.limits, extra)
+                .map_err(|error| Fault::step("set the limits of the cgroup", &error))?;
         }
         if slot.net.is_none() {
             slot.net = Some(self.networks.take(spec.network)?);
@@ -109,7 +122,7 @@ impl Launcher {
         };
         let (reports, report) = pipe_with(PipeFlags::CLOEXEC).map_err(at("create a pipe"))?;
         rustix::io::ioctl_fionbio(&reports, true).map_err(at("make a pipe non-blocking"))?;
-        let template = self.templates.get(&spec.network).ok_or(Fault::Ended)?;
+        let template = self.templates.get(&RootKind::of(spec)).ok_or(Fault::Ended)?;
         let job = Job {
             spec,
             leaf: slot.leaf.as_ref(),
@@ -123,29 +136,40 @@ impl Launcher {
             link: link.as_ref().map(AsFd::as_fd),
             report: report.as_fd(),
             mounts,
+            tmp,
             limit_by_uid: self.tree.as_ref().is_none_or(|tree| tree.place(Controller::Pids).is_none()),
         };
         let group = slot.leaf.as_ref().and_then(|leaf| leaf.clone_into());
         // SAFETY: the launcher is single-threaded.
         match unsafe { sys::clone3(libc::CLONE_NEWPID, group) } {
             Ok(Forked::Child) => init::run(&job),
-            Ok(Forked::Parent { pidfd, .. }) => Ok((pidfd, reports)),
+            Ok(Forked::Parent { pid, pidfd }) => Ok((pid as u32, pidfd, reports)),
             Err(error) => Err(Fault::step("clone", &error)),
         }
     }
 
     /// Detached copies of the caller's mounts, and their targets in the root.
     fn open_mounts(&mut self, spec: &SandboxSpec) -> Result<Vec<OwnedFd>, Fault> {
-        if !self.templates.contains_key(&spec.network) {
-            let place = State::root_place(&self.state, spec.network);
-            let resolvers = (spec.network == Network::Egress).then_some(self.config.dns.as_slice());
-            let template = Template::build(&place, resolvers, self.rootless)
+        let kind = RootKind::of(spec);
+        if !self.templates.contains_key(&kind) {
+            let place = State::root_place(&self.state, kind);
+            let template = Template::build(&place, kind, &self.config.dns, self.rootless)
                 .map_err(|error| Fault::step("build the root file system", &error))?;
-            self.templates.insert(spec.network, template);
+            self.templates.insert(kind, template);
         }
-        let template = self.templates.get_mut(&spec.network).ok_or(Fault::Ended)?;
+        let template = self.templates.get_mut(&kind).ok_or(Fault::Ended)?;
         spec.mounts.iter().map(|mount| open_mount(template, mount)).collect()
     }
+}
+
+/// A tmpfs that is mounted nowhere, and its device number.
+pub(super) fn own_tmp(bytes: u64) -> Result<(OwnedFd, u64), Fault> {
+    let make = || {
+        let tmp = crate::fresh::tmpfs(bytes)?;
+        let device = rustix::fs::fstat(&tmp)?.st_dev;
+        Ok((tmp, device))
+    };
+    make().map_err(|error| Fault::step("make a tmpfs", &error))
 }
 
 /// A detached copy of `mount`'s source, restricted as asked, with its target in place.

@@ -4,8 +4,10 @@
 //! ten mounts instead of the host's whole table, and the host's root is not there to be detached.
 
 mod etc;
+mod kind;
 mod targets;
 mod template;
 
 pub(crate) use etc::name_servers;
+pub(crate) use kind::RootKind;
 pub(crate) use template::Template;

@@ -14,8 +14,9 @@ use rustix::mount::{
 };
 use rustix::thread::UnshareFlags;
 
-use super::{etc, targets};
+use super::{RootKind, etc, targets};
 use crate::error::Fault;
+use crate::spec::Network;
 use crate::sys::{self, Forked};
 
 /// Directories of the host's `/usr` that a sandbox sees, where they exist.
@@ -40,10 +41,15 @@ pub(crate) struct Template {
 impl Template {
     /// Builds a template; `place` is an empty directory to mount it on (in the launcher's private mount namespace).
     /// `resolvers` is for sandboxes with a way out. `rootless`: device nodes are borrowed from the host.
-    pub(crate) fn build(place: &Path, resolvers: Option<&[IpAddr]>, rootless: bool) -> io::Result<Self> {
+    pub(crate) fn build(
+        place: &Path,
+        kind: RootKind,
+        resolvers: &[IpAddr],
+        rootless: bool,
+    ) -> io::Result<Self> {
         fs::create_dir_all(place)?;
         mount("flint-root", place, "tmpfs", MountFlags::NOSUID, Some(c"mode=0755,size=64m,nr_inodes=16384"))?;
-        populate(place, resolvers, rootless)?;
+        populate(place, kind, resolvers, rootless)?;
         let namespace = enclose(place, rootless)?;
         Ok(Self { namespace, place: place.to_owned(), targets: HashSet::new() })
     }
@@ -65,9 +71,14 @@ impl Template {
     }
 }
 
-fn populate(root: &Path, resolvers: Option<&[IpAddr]>, rootless: bool) -> io::Result<()> {
-    for directory in ["dev", "etc", "function", "opt", "proc", "run", "tmp", "usr/local", "var", "sys"] {
+fn populate(root: &Path, kind: RootKind, resolvers: &[IpAddr], rootless: bool) -> io::Result<()> {
+    for directory in ["dev", "etc", "function", "opt", "proc", "run", "usr/local", "var", "sys"] {
         fs::create_dir_all(root.join(directory))?;
+    }
+    if kind.zygote {
+        symlink(format!("/proc/self/fd/{}", crate::TMP_FD), root.join("tmp"))?;
+    } else {
+        fs::create_dir(root.join("tmp"))?;
     }
     symlink("../tmp", root.join("var/tmp"))?;
     for name in USR.iter().chain(&["sbin"]) {
@@ -86,6 +97,7 @@ fn populate(root: &Path, resolvers: Option<&[IpAddr]>, rootless: bool) -> io::Re
             fs::create_dir(root.join(name))?;
         }
     }
+    let resolvers = (kind.network == Network::Egress).then_some(resolvers);
     etc::fill(&root.join("etc"), resolvers)?;
     populate_dev(&root.join("dev"), rootless)?;
     populate_sys(&root.join("sys"))

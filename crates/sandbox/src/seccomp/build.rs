@@ -26,6 +26,10 @@ pub(super) enum Check {
     Socket,
     /// `socketpair` of the Unix kind.
     Socketpair,
+    /// `prctl` other than becoming dumpable (and thereby open to inspection) or a reaper of others' children.
+    Prctl,
+    /// `seccomp` without a listener, which could answer the calls of processes forked later.
+    Seccomp,
     /// `personality` to ask or to set the default.
     Personality,
 }
@@ -115,6 +119,19 @@ fn leaf(verdict: Verdict) -> Vec<sock_filter> {
         ],
         Verdict::Check(Check::Socketpair) => {
             vec![argument(0), jump(BPF_JEQ, libc::AF_UNIX as u32, 0, 1), allow, fail(libc::EAFNOSUPPORT)]
+        }
+        Verdict::Check(Check::Prctl) => vec![
+            argument(0),
+            jump(BPF_JEQ, libc::PR_SET_DUMPABLE as u32, 1, 0),
+            jump(BPF_JEQ, libc::PR_SET_CHILD_SUBREAPER as u32, 0, 2),
+            argument(1),
+            jump(BPF_JEQ, 0, 0, 1),
+            allow,
+            fail(libc::EPERM),
+        ],
+        Verdict::Check(Check::Seccomp) => {
+            let listener = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER as u32;
+            vec![argument(1), jump(BPF_JSET, listener, 1, 0), allow, fail(libc::EPERM)]
         }
         Verdict::Check(Check::Personality) => {
             vec![argument(0), jump(BPF_JEQ, 0, 1, 0), jump(BPF_JEQ, u32::MAX, 0, 1), allow, fail(libc::EPERM)]

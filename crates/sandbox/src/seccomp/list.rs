@@ -8,7 +8,15 @@ const LAST_KNOWN: usize = 469;
 /// The verdict on every known call, by number.
 pub(super) fn verdicts() -> Vec<Verdict> {
     let mut verdicts = vec![Verdict::Fail(libc::EPERM); LAST_KNOWN + 1];
-    for number in FILES.iter().chain(PROCESSES).chain(MEMORY).chain(MESSAGES).chain(TIME).chain(LEGACY) {
+    for number in FILES
+        .iter()
+        .chain(PROCESSES)
+        .chain(MEMORY)
+        .chain(MESSAGES)
+        .chain(SHARED_OBJECTS)
+        .chain(TIME)
+        .chain(LEGACY)
+    {
         verdicts[*number as usize] = Verdict::Allow;
     }
     for (number, check) in [
@@ -33,6 +41,17 @@ pub(super) fn verdicts() -> Vec<Verdict> {
             *verdict = Verdict::Fail(libc::ENOSYS);
         }
     }
+    verdicts
+}
+
+/// As [`verdicts`], without what processes of one zygote could share behind its back, or use to look into each other.
+pub(super) fn zygote_verdicts() -> Vec<Verdict> {
+    let mut verdicts = verdicts();
+    for number in SHARED_OBJECTS {
+        verdicts[*number as usize] = Verdict::Fail(libc::EPERM);
+    }
+    verdicts[libc::SYS_prctl as usize] = Verdict::Check(Check::Prctl);
+    verdicts[libc::SYS_seccomp as usize] = Verdict::Check(Check::Seccomp);
     verdicts
 }
 
@@ -261,6 +280,10 @@ const MESSAGES: &[c_long] = &[
     SYS_recvmsg,
     SYS_sendmmsg,
     SYS_recvmmsg,
+];
+
+/// System V IPC and POSIX message queues: objects that outlive a process and have names.
+const SHARED_OBJECTS: &[c_long] = &[
     SYS_shmget,
     SYS_shmat,
     SYS_shmdt,

@@ -11,10 +11,11 @@ use std::sync::OnceLock;
 
 use libc::sock_filter;
 
-/// The filter, built on first use.
-pub(crate) fn program() -> &'static [sock_filter] {
-    static PROGRAM: OnceLock<Vec<sock_filter>> = OnceLock::new();
-    PROGRAM.get_or_init(|| build::program(&list::verdicts()))
+/// The filter, built on first use; a `zygote` gets the narrower one.
+pub(crate) fn program(zygote: bool) -> &'static [sock_filter] {
+    static PROGRAMS: [OnceLock<Vec<sock_filter>>; 2] = [OnceLock::new(), OnceLock::new()];
+    PROGRAMS[usize::from(zygote)]
+        .get_or_init(|| build::program(&if zygote { list::zygote_verdicts() } else { list::verdicts() }))
 }
 
 /// Installs the filter on the calling thread, for good. Needs `no_new_privs`.

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, missing_docs, unreachable_pub, clippy::unwrap_used)]
 
+pub mod zygote;
+
 use std::collections::HashMap;
 use std::io::Read;
 use std::os::fd::OwnedFd;

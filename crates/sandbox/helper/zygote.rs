@@ -1,0 +1,248 @@
+//! A zygote without a runtime: it answers each message on its link that carries four descriptors with a fork. Honest, or not.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendFlags, recvmsg, sendmsg,
+};
+
+const LINK: i32 = 3;
+const TMP: i32 = 200;
+
+/// `mode`: `honest`, or what it does that it must not; `late-…` means at the first fork, after it was sealed.
+pub fn run(mode: &str) {
+    // SAFETY: single-threaded; plain system calls.
+    unsafe {
+        libc::signal(libc::SIGCHLD, libc::SIG_IGN);
+        if mode != "dumpable" {
+            assert_eq!(libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0), 0);
+        }
+    }
+    misbehave(mode);
+    say(LINK, "ready");
+    let mut first = true;
+    loop {
+        let (text, fds) = hear(LINK);
+        match text.as_str() {
+            "" => std::process::exit(0),
+            "clone" => {
+                if std::mem::take(&mut first)
+                    && let Some(late) = mode.strip_prefix("late-")
+                {
+                    misbehave(late);
+                }
+                fork(mode, fds);
+            }
+            other => panic!("unknown command {other}"),
+        }
+    }
+}
+
+fn misbehave(how: &str) {
+    // SAFETY: what is mapped or forked here is not used otherwise.
+    unsafe {
+        match how {
+            "shared-memory" => {
+                let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
+                let place =
+                    libc::mmap(std::ptr::null_mut(), 4096, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
+                assert_ne!(place, libc::MAP_FAILED);
+            }
+            "hidden-memory" => {
+                let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
+                let place = libc::mmap(std::ptr::null_mut(), 4096, libc::PROT_READ, flags, -1, 0);
+                assert_ne!(place, libc::MAP_FAILED);
+            }
+            "thread" => {
+                std::thread::spawn(|| std::thread::sleep(Duration::from_secs(600)));
+            }
+            "child" => {
+                if libc::fork() == 0 {
+                    std::thread::sleep(Duration::from_secs(600));
+                }
+            }
+            "orphan" => {
+                if libc::fork() == 0 {
+                    if libc::fork() == 0 {
+                        std::thread::sleep(Duration::from_secs(600));
+                    }
+                    libc::_exit(0);
+                }
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            "socket" => {
+                let _ = std::net::TcpListener::bind("127.0.0.1:0").expect("a listener").into_raw_fd();
+            }
+            "file" => {
+                let _ = std::fs::File::create("/tmp/log").expect("a file").into_raw_fd();
+            }
+            "pipe" => {
+                let (reader, writer) = std::io::pipe().expect("a pipe");
+                drop(writer);
+                let _ = reader.into_raw_fd();
+            }
+            "timer" => {
+                let mut timer: libc::timer_t = std::ptr::null_mut();
+                let mut event: libc::sigevent = std::mem::zeroed();
+                event.sigev_notify = libc::SIGEV_NONE;
+                assert_eq!(libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer), 0);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn fork(mode: &str, fds: Vec<OwnedFd>) {
+    let mut pipe = None;
+    if mode == "shared-pipe" {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        pipe = Some((OwnedFd::from(reader), OwnedFd::from(writer)));
+    }
+    // SAFETY: single-threaded, so the child may do anything.
+    unsafe {
+        if libc::fork() == 0 {
+            if mode == "stepchild" && libc::fork() != 0 {
+                std::thread::sleep(Duration::from_secs(600));
+            }
+            become_clone(mode, fds, pipe);
+        }
+    }
+    if mode == "keep-link" || mode == "shared-pipe" {
+        std::mem::forget((fds, pipe));
+    }
+}
+
+fn become_clone(mode: &str, fds: Vec<OwnedFd>, pipe: Option<(OwnedFd, OwnedFd)>) -> ! {
+    // SAFETY: descriptors are moved to their fixed places and the rest is closed; what owned them is forgotten.
+    unsafe {
+        for (fd, place) in fds.iter().zip([LINK, 1, 2, TMP]) {
+            assert_eq!(libc::dup2(fd.as_raw_fd(), place), place);
+        }
+        if let Some((reader, _)) = &pipe {
+            assert_eq!(libc::dup2(reader.as_raw_fd(), 100), 100);
+        }
+        let (last, next) = if pipe.is_some() { (99, 101) } else { (TMP - 1, TMP) };
+        libc::syscall(libc::SYS_close_range, 4, last, 0);
+        libc::syscall(libc::SYS_close_range, next, TMP - 1, 0);
+        libc::syscall(libc::SYS_close_range, TMP + 1, i32::MAX, 0);
+        std::mem::forget((fds, pipe));
+        libc::signal(libc::SIGCHLD, libc::SIG_DFL);
+        assert_eq!(libc::chdir(c"/tmp".as_ptr()), 0);
+        if mode != "unlocked" {
+            lock_in();
+        }
+        if mode == "two-threads" {
+            std::thread::spawn(|| std::thread::sleep(Duration::from_secs(600)));
+        }
+    }
+    say(LINK, "hello");
+    serve();
+}
+
+/// A Landlock domain of its own: no signals, no abstract sockets towards the outside.
+fn lock_in() {
+    let attributes: [u64; 3] = [0, 0, 3];
+    // SAFETY: the kernel reads 24 bytes; the descriptor is closed again.
+    unsafe {
+        let size = size_of_val(&attributes);
+        let rules = libc::syscall(libc::SYS_landlock_create_ruleset, attributes.as_ptr(), size, 0) as i32;
+        if rules >= 0 {
+            assert_eq!(libc::syscall(libc::SYS_landlock_restrict_self, rules, 0), 0);
+            libc::close(rules);
+        }
+    }
+}
+
+/// Does what it is told, a line at a time.
+fn serve() -> ! {
+    loop {
+        let (command, _) = hear(LINK);
+        let (verb, argument) = command.split_once(' ').unwrap_or((command.as_str(), ""));
+        let outcome = match verb {
+            "" => std::process::exit(0),
+            "exit" => std::process::exit(argument.parse().expect("a number")),
+            "write" => std::fs::write(argument, "x"),
+            "read" => std::fs::read(argument).map(drop),
+            "list" => {
+                let names = std::fs::read_dir(argument).expect("a directory");
+                let mut names: Vec<_> =
+                    names.flatten().map(|entry| entry.file_name().into_string().expect("text")).collect();
+                names.sort();
+                say(LINK, &names.join(","));
+                continue;
+            }
+            "pid" => {
+                say(LINK, &std::process::id().to_string());
+                continue;
+            }
+            "kill" => {
+                let pid: i32 = argument.parse().expect("a process");
+                check(|| unsafe { libc::kill(pid, libc::SIGKILL) })
+            }
+            "ptrace" => {
+                let pid: i32 = argument.parse().expect("a process");
+                check(|| unsafe { libc::ptrace(libc::PTRACE_ATTACH, pid, 0, 0) as i32 })
+            }
+            "dumpable" => check(|| unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0) }),
+            "subreaper" => check(|| unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }),
+            "shmget" => check(|| unsafe { libc::shmget(libc::IPC_PRIVATE, 4096, 0o600) }),
+            "listener" => check(|| unsafe {
+                let flags = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER;
+                libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, 0) as i32
+            }),
+            "run" => {
+                let output = std::process::Command::new("/bin/sh").args(["-c", argument]).output();
+                let output = output.expect("a shell");
+                say(LINK, String::from_utf8_lossy(&output.stdout).trim());
+                continue;
+            }
+            "bomb" => {
+                super::intruder::bomb(argument);
+                Ok(())
+            }
+            "daemonise" => {
+                super::server::fork_daemon();
+                Ok(())
+            }
+            other => panic!("unknown command {other}"),
+        };
+        say(
+            LINK,
+            &outcome.map_or_else(|error| error.raw_os_error().unwrap_or(-1).to_string(), |()| "OK".into()),
+        );
+    }
+}
+
+fn check(call: impl FnOnce() -> i32) -> std::io::Result<()> {
+    if call() < 0 { Err(std::io::Error::last_os_error()) } else { Ok(()) }
+}
+
+fn link(fd: i32) -> BorrowedFd<'static> {
+    // SAFETY: open as long as this program runs.
+    unsafe { BorrowedFd::borrow_raw(fd) }
+}
+
+fn say(fd: i32, text: &str) {
+    let mut control = SendAncillaryBuffer::default();
+    sendmsg(link(fd), &[IoSlice::new(text.as_bytes())], &mut control, SendFlags::NOSIGNAL).expect("a peer");
+}
+
+/// One message with its descriptors; empty at the end.
+fn hear(fd: i32) -> (String, Vec<OwnedFd>) {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut bytes = [0u8; 1024];
+    let received =
+        recvmsg(link(fd), &mut [IoSliceMut::new(&mut bytes)], &mut control, RecvFlags::CMSG_CLOEXEC);
+    let length = received.map_or(0, |received| received.bytes);
+    let mut fds = Vec::new();
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(rights) = message {
+            fds.extend(rights);
+        }
+    }
+    (String::from_utf8_lossy(&bytes[..length]).into_owned(), fds)
+}

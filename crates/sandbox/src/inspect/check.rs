@@ -1,0 +1,271 @@
+//! The look at a forked process before it gets anything to work on.
+
+use std::collections::HashSet;
+use std::io;
+use std::time::{Duration, Instant};
+
+use super::descriptors::{Descriptor, Kind, is_stateless_device};
+use super::mappings::{Wanted, objection};
+use super::{Baseline, Process, Zygote, kcmp};
+use crate::TMP_FD;
+
+/// The forked process and what belongs to it.
+pub(crate) struct Candidate<'a> {
+    pub(crate) process: Process,
+    /// The file system of its cell.
+    pub(crate) tmp_device: u64,
+    /// The file systems of all cells.
+    pub(crate) tmp_devices: &'a dyn Fn(u64) -> bool,
+    /// Pipes of other processes forked from this zygote.
+    pub(crate) taken: &'a HashSet<String>,
+    /// Processes in the zygote's group.
+    pub(crate) members: &'a [u32],
+    pub(crate) init: u32,
+    /// Most processes that can be on their way to a cell.
+    pub(crate) cells: usize,
+}
+
+/// What may be found.
+#[derive(Debug)]
+pub(crate) enum Finding {
+    /// Fine only if it is soon over.
+    Passing(String),
+    Tampered(String),
+    /// The process or its zygote has ended.
+    Ended,
+}
+
+/// How long the zygote may keep a descriptor that it was sent for a clone.
+const DESCRIPTORS_PASS: Duration = Duration::from_secs(2);
+/// How long a forked process may take to be admitted, from when it was first seen.
+const FORKS_PASS: Duration = Duration::from_secs(20);
+
+impl From<io::Error> for Finding {
+    /// Files of a process can be read as long as it lives.
+    fn from(_: io::Error) -> Self {
+        Self::Ended
+    }
+}
+
+fn tampered<T>(what: impl Into<String>) -> Result<T, Finding> {
+    Err(Finding::Tampered(what.into()))
+}
+
+impl Zygote {
+    /// Everything that can be told before the process has been moved to its cell. Gives the pipes that it has.
+    pub(crate) fn check(&mut self, candidate: &Candidate<'_>) -> Result<Vec<String>, Finding> {
+        let zygote_tmp = self.tmp_device;
+        let Some(baseline) = &mut self.sealed else { return tampered("its zygote was never sealed") };
+        let process = candidate.process;
+        check_kinship(process, baseline.main)?;
+        let foreign = |device: u64| {
+            device == zygote_tmp || (device != candidate.tmp_device && (candidate.tmp_devices)(device))
+        };
+        if foreign(process.device_at("cwd")?) {
+            return tampered(
+                "its working directory is in the /tmp of another process: it must change it to its own",
+            );
+        }
+        for mapping in process.mappings(Wanted::Shared)? {
+            let writable = |device| foreign(device);
+            if let Some(what) = objection(&mapping, &writable) {
+                return tampered(format!("it has {what} from its zygote"));
+            }
+        }
+        let own = process.descriptors()?;
+        let pipes = check_descriptors(candidate, &own, &foreign)?;
+        baseline.check_zygote(candidate, &own)?;
+        Ok(pipes)
+    }
+
+    /// What may have changed until the process was in its cell: it may have forked or started a thread. `members`: of the zygote's group, read after the move.
+    pub(crate) fn check_again(&self, process: Process, members: &[u32]) -> Result<(), Finding> {
+        if process.stat()?.threads != 1 {
+            return tampered("it has started a thread before it was admitted");
+        }
+        for member in members {
+            if Process(*member).stat().is_ok_and(|stat| stat.parent == process.0) {
+                return tampered("it has forked before it was admitted");
+            }
+        }
+        Ok(())
+    }
+}
+
+fn check_kinship(process: Process, main: Process) -> Result<(), Finding> {
+    if process == main {
+        return tampered("it is the zygote itself");
+    }
+    let stat = process.stat()?;
+    if stat.parent != main.0 {
+        return tampered(format!("process {} is not a child of the zygote", process.0));
+    }
+    if process.pid_namespace()? != main.pid_namespace()? {
+        return tampered("it is in another pid namespace than its zygote");
+    }
+    if stat.threads != 1 {
+        return tampered(format!("it has {} threads; a fork has one", stat.threads));
+    }
+    if process.is_dumpable()? {
+        return tampered("it is dumpable, so that others could inspect it");
+    }
+    Ok(())
+}
+
+/// Looks at each descriptor of the process by itself; gives its pipes.
+fn check_descriptors(
+    candidate: &Candidate<'_>,
+    own: &[Descriptor],
+    foreign: &dyn Fn(u64) -> bool,
+) -> Result<Vec<String>, Finding> {
+    let process = candidate.process;
+    let mut pipes = Vec::new();
+    let mut tmp = false;
+    for descriptor in own {
+        let what = || descriptor.describe();
+        match descriptor.kind() {
+            Kind::Socket if descriptor.number > 3 => {
+                return tampered(format!("it has a socket besides its link: {}", what()));
+            }
+            Kind::Socket => {}
+            Kind::Pipe => {
+                if candidate.taken.contains(&descriptor.target) {
+                    return tampered(format!("another copy has the same pipe: {}", what()));
+                }
+                if !pipes.contains(&descriptor.target) {
+                    pipes.push(descriptor.target.clone());
+                }
+            }
+            Kind::Anonymous if descriptor.is_event() => {}
+            Kind::Anonymous | Kind::Memory => return tampered(format!("it has {}", what())),
+            Kind::Path => {
+                let file = process.file_at(descriptor.number)?;
+                if descriptor.number == TMP_FD && file.st_dev == candidate.tmp_device {
+                    tmp = true;
+                } else if foreign(file.st_dev) {
+                    return tampered(format!("it has the /tmp of another process: {}", what()));
+                } else if !is_stateless_device(&file) && process.is_writable(descriptor.number)? {
+                    return tampered(format!("it has a file for writing: {}", what()));
+                }
+            }
+        }
+    }
+    if !tmp {
+        return tampered(format!("descriptor {TMP_FD} is not the tmpfs of its cell"));
+    }
+    Ok(pipes)
+}
+
+impl Baseline {
+    /// Whether the zygote is what it was, and neither it nor another process forked from it holds what belongs to the candidate.
+    fn check_zygote(&mut self, candidate: &Candidate<'_>, own: &[Descriptor]) -> Result<(), Finding> {
+        if self.main.threads()? != self.threads {
+            return tampered("the zygote's threads have changed since it was sealed");
+        }
+        if self.main.is_dumpable()? {
+            return tampered("the zygote has become dumpable");
+        }
+        let theirs = self.main.descriptors()?;
+        shared_with(candidate.process, own, self.main, &theirs, "its zygote")?;
+        let now = Instant::now();
+        let mut seen = Vec::new();
+        let mut expected = self.descriptors.iter().peekable();
+        for descriptor in &theirs {
+            while let Some(missing) = expected.next_if(|other| other.number < descriptor.number) {
+                return tampered(format!("the zygote has closed {} since it was sealed", missing.describe()));
+            }
+            match expected.next_if(|other| other.number == descriptor.number) {
+                Some(same) if same.target == descriptor.target => {}
+                Some(_) => {
+                    return tampered(format!(
+                        "the zygote's {} is another than when it was sealed",
+                        descriptor.describe()
+                    ));
+                }
+                None if descriptor.kind() == Kind::Path => seen.push(descriptor.describe()),
+                None if matches!(descriptor.kind(), Kind::Pipe | Kind::Socket) => {
+                    seen.push(descriptor.target.clone())
+                }
+                None => {
+                    return tampered(format!(
+                        "the zygote has opened {} since it was sealed",
+                        descriptor.describe()
+                    ));
+                }
+            }
+        }
+        if let Some(missing) = expected.next() {
+            return tampered(format!("the zygote has closed {} since it was sealed", missing.describe()));
+        }
+        let others = self.check_others(candidate, own)?;
+        self.passing.retain(|what, _| seen.contains(what) || others.contains(what));
+        for (kind, list, limit) in [("descriptor", seen, DESCRIPTORS_PASS), ("process", others, FORKS_PASS)] {
+            for what in list {
+                let since = *self.passing.entry(what.clone()).or_insert(now);
+                if now.duration_since(since) > limit {
+                    return tampered(format!(
+                        "the zygote keeps a {kind} that no longer belongs to a fork under way: {what}"
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks at the other processes in the zygote's group: forks on their way to their cells.
+    fn check_others(&self, candidate: &Candidate<'_>, own: &[Descriptor]) -> Result<Vec<String>, Finding> {
+        let known = [candidate.process.0, candidate.init, self.main.0];
+        let mut others = Vec::new();
+        for pid in candidate.members.iter().filter(|pid| !known.contains(pid)) {
+            let other = Process(*pid);
+            // One that ends meanwhile can do no harm.
+            let (Ok(stat), Ok(theirs)) = (other.stat(), other.descriptors()) else { continue };
+            if stat.parent != self.main.0 {
+                return tampered(format!(
+                    "a process that is not the zygote's child is left in its sandbox: {} {}",
+                    pid,
+                    other.name()
+                ));
+            }
+            shared_with(candidate.process, own, other, &theirs, "another process of the zygote")?;
+            others.push(pid.to_string());
+        }
+        if others.len() > candidate.cells {
+            return tampered(format!(
+                "the zygote has {} processes besides those asked for",
+                others.len() - candidate.cells
+            ));
+        }
+        Ok(others)
+    }
+}
+
+/// Whether two processes have an open file in common. Devices without state do not count.
+fn shared_with(
+    process: Process,
+    own: &[Descriptor],
+    other: Process,
+    theirs: &[Descriptor],
+    whose: &str,
+) -> Result<(), Finding> {
+    for mine in own {
+        for their in theirs.iter().filter(|their| their.target == mine.target) {
+            let same = match mine.kind() {
+                // The target tells them apart, and the two ends of one pipe belong together.
+                Kind::Pipe | Kind::Socket => true,
+                Kind::Path if process.file_at(mine.number).is_ok_and(|file| is_stateless_device(&file)) => {
+                    false
+                }
+                // A kernel that cannot compare leaves it at that the kinds are harmless ones.
+                _ => kcmp::same_file(process.0, mine.number, other.0, their.number).unwrap_or(false),
+            };
+            if same {
+                let what = format!("{whose} has a copy of its {}", mine.describe());
+                // A zygote closes its copies of what it was sent for a fork right after it.
+                let sent = (0..4).contains(&mine.number) || mine.number == TMP_FD;
+                return Err(if sent { Finding::Passing(what) } else { Finding::Tampered(what) });
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,114 @@
+//! The look at a zygote when it is frozen.
+
+use std::collections::HashMap;
+
+use super::descriptors::{Descriptor, Kind, is_stateless_device};
+use super::mappings::{Wanted, objection};
+use super::{Baseline, Process, Zygote, sockets};
+use crate::TMP_FD;
+use crate::error::Fault;
+use crate::seal::{SealSpec, Sealed};
+
+impl Zygote {
+    /// Looks at the sandbox with pid 1 `init` and the processes `members`; fixes what later checks compare with.
+    pub(crate) fn seal(&mut self, init: u32, members: &[u32], expect: &SealSpec) -> Result<Sealed, Fault> {
+        self.sealed = None;
+        let main = Process(init).main_child(members).ok_or(Fault::Ended)?;
+        let look = |error| Fault::step("look at the main process", &error);
+        let mut reasons = Vec::new();
+        let threads = main.threads().map_err(look)?;
+        reasons.extend(extra_threads(main, &threads, expect));
+        reasons.extend(members.iter().filter(|pid| **pid != init && **pid != main.0).map(|pid| {
+            let name = Process(*pid).name();
+            format!("a child process is running (process {pid}, {name}): end it, and wait for its end, in beforeSnapshot")
+        }));
+        let descriptors = main.descriptors().map_err(look)?;
+        for descriptor in &descriptors {
+            if !expect.descriptors.contains(&descriptor.number) {
+                reasons.extend(objection_to(main, descriptor, &descriptors));
+            }
+        }
+        for mapping in main.mappings(Wanted::Shared).map_err(look)? {
+            if let Some(what) = objection(&mapping, &|device| device == self.tmp_device) {
+                reasons.push(format!("{what} would be shared by all copies: release it in beforeSnapshot"));
+            }
+        }
+        let timers = std::fs::read_to_string(main.path("timers")).unwrap_or_default();
+        let timers = timers.lines().filter(|line| line.starts_with("ID:")).count();
+        if timers > 0 {
+            reasons.push(format!(
+                "POSIX timers are set ({timers}), which no copy would have: delete them in beforeSnapshot"
+            ));
+        }
+        if main.is_dumpable().map_err(look)? {
+            reasons.push("the process is dumpable, so that its copies could be inspected: the runtime must call prctl(PR_SET_DUMPABLE, 0)".into());
+        }
+        if !reasons.is_empty() {
+            return Err(Fault::NotForkable { reasons });
+        }
+        let mut native_code: Vec<String> = main
+            .mappings(Wanted::Code)
+            .map_err(look)?
+            .into_iter()
+            .map(|mapping| mapping.name)
+            .filter(|name| !name.is_empty() && !name.starts_with('['))
+            .filter(|name| !name.starts_with("/usr/"))
+            .filter(|name| !expect.native_prefixes.iter().any(|prefix| name.starts_with(prefix.as_str())))
+            .collect();
+        native_code.sort();
+        native_code.dedup();
+        let sealed =
+            Sealed { threads: threads.len() as u32, descriptors: descriptors.len() as u32, native_code };
+        self.sealed = Some(Baseline { main, threads, descriptors, passing: HashMap::new() });
+        Ok(sealed)
+    }
+}
+
+fn extra_threads(main: Process, threads: &[u32], expect: &SealSpec) -> Option<String> {
+    let names: Vec<String> = threads
+        .iter()
+        .filter(|thread| **thread != main.0)
+        .map(|thread| {
+            let name = std::fs::read_to_string(main.path(&format!("task/{thread}/comm"))).unwrap_or_default();
+            name.trim_end().to_owned()
+        })
+        .collect();
+    let known = expect.thread_names.is_empty() || names.iter().all(|name| expect.thread_names.contains(name));
+    if names.len() <= expect.extra_threads as usize && known {
+        return None;
+    }
+    Some(format!(
+        "{} threads are running besides the main one ({}), at most {} of the runtime's own can be: a copy has none of them. End them in beforeSnapshot; \
+         for numerical libraries set their number of threads to 1",
+        names.len(),
+        names.join(", "),
+        expect.extra_threads
+    ))
+}
+
+/// Why a descriptor that is open now must not be.
+fn objection_to(main: Process, descriptor: &Descriptor, all: &[Descriptor]) -> Option<String> {
+    let number = descriptor.number;
+    if (0..4).contains(&number) || number == TMP_FD {
+        return None;
+    }
+    let close = |what: String| Some(format!("{what} is open (fd {number}): close it in beforeSnapshot"));
+    match descriptor.kind() {
+        Kind::Socket => close(sockets::describe(main, &descriptor.target)),
+        Kind::Pipe => {
+            // With both ends here it is how an event loop wakes itself.
+            let ends = all.iter().filter(|other| other.target == descriptor.target).count();
+            if ends >= 2 { None } else { close("a pipe".into()) }
+        }
+        Kind::Anonymous if descriptor.is_event() => None,
+        Kind::Anonymous => close(descriptor.target.clone()),
+        Kind::Memory => close(format!("shared memory ({})", descriptor.target)),
+        Kind::Path => match (main.file_at(number), main.is_writable(number)) {
+            (Ok(file), _) if is_stateless_device(&file) => None,
+            (Ok(_), Ok(false)) => None,
+            (Ok(_), _) => close(format!("{}, for writing,", descriptor.target)),
+            // Closed meanwhile.
+            (Err(_), _) => None,
+        },
+    }
+}

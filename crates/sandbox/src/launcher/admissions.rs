@@ -1,0 +1,127 @@
+//! Admitting forked processes to their cells.
+
+use std::collections::HashSet;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use rustix::event::epoll::{self, EventData, EventFlags};
+
+use super::cells::{Cell, Stage};
+use super::{Launcher, OOM, PIDFD};
+use crate::error::Fault;
+use crate::inspect::{Candidate, Finding, Process, pidfd};
+use crate::wire::Event;
+
+/// How long a zygote may take to close its copies of what it was sent for a fork.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+impl Launcher {
+    pub(super) fn admit(&mut self, sid: u64, pid: u32) {
+        let since = Instant::now();
+        let Some(cell) = self.cells.get_mut(&sid).filter(|cell| matches!(cell.stage, Stage::Empty)) else {
+            return self.tell(&Event::Failed { sid, fault: Fault::Ended }, &[]);
+        };
+        // Before any look at it: from here on, the id is known to mean this process for as long as it lives.
+        match pidfd::open(pid) {
+            Ok(pidfd) => {
+                cell.stage = Stage::Waiting { pid, pidfd, since };
+                self.try_to_admit(sid);
+            }
+            Err(_) => {
+                self.give_back(sid);
+                self.tell(&Event::Failed { sid, fault: Fault::Ended }, &[]);
+            }
+        }
+    }
+
+    /// Tries again what had to wait.
+    pub(super) fn check_waiting(&mut self) {
+        for sid in std::mem::take(&mut self.waiting) {
+            self.try_to_admit(sid);
+        }
+    }
+
+    fn try_to_admit(&mut self, sid: u64) {
+        let Some(Cell { stage: Stage::Waiting { since, .. }, .. }) = self.cells.get(&sid) else { return };
+        let waited = since.elapsed();
+        match self.look(sid) {
+            Ok(pipes) => self.let_in(sid, pipes),
+            Err(Finding::Passing(_)) if waited < PATIENCE => self.waiting.push(sid),
+            Err(Finding::Passing(what) | Finding::Tampered(what)) => {
+                self.refuse(sid, Fault::Tampered { what })
+            }
+            Err(Finding::Ended) => self.refuse(sid, Fault::Ended),
+        }
+    }
+
+    /// Checks the process, moves it, and checks again what may have changed meanwhile.
+    fn look(&mut self, sid: u64) -> Result<Vec<String>, Finding> {
+        let cell = self.cells.get(&sid).ok_or(Finding::Ended)?;
+        let Stage::Waiting { pid, pidfd, .. } = &cell.stage else { return Err(Finding::Ended) };
+        let live = self.live.get_mut(&cell.zygote).ok_or(Finding::Ended)?;
+        let group = live.slot.leaf.as_ref().ok_or(Finding::Ended)?;
+        let siblings = || self.cells.values().filter(|other| other.zygote == cell.zygote);
+        let taken: HashSet<String> = siblings()
+            .filter_map(|other| match &other.stage {
+                Stage::Running { pipes, .. } => Some(pipes),
+                _ => None,
+            })
+            .flatten()
+            .cloned()
+            .collect();
+        let candidate = Candidate {
+            process: Process(*pid),
+            tmp_device: cell.tmp_device,
+            tmp_devices: &|device| self.cells.values().any(|other| other.tmp_device == device),
+            taken: &taken,
+            members: &group.members()?,
+            init: live.pid,
+            cells: siblings()
+                .filter(|other| matches!(other.stage, Stage::Empty | Stage::Waiting { .. }))
+                .count(),
+        };
+        let zygote = live.zygote.as_mut().ok_or(Finding::Ended)?;
+        let pipes = zygote.check(&candidate)?;
+        cell.leaf.take_in(*pid)?;
+        zygote.check_again(candidate.process, &group.members()?)?;
+        // All that was read was of one and the same process.
+        if pidfd::is_alive(pidfd.as_fd()) { Ok(pipes) } else { Err(Finding::Ended) }
+    }
+
+    fn let_in(&mut self, sid: u64, pipes: Vec<String>) {
+        let Some(cell) = self.cells.get_mut(&sid) else { return };
+        let Stage::Waiting { pidfd, since, .. } = std::mem::replace(&mut cell.stage, Stage::Empty) else {
+            return;
+        };
+        let watched = [(Some(pidfd.as_fd()), PIDFD), (cell.leaf.oom_event(), OOM)];
+        for (fd, kind) in watched {
+            if let Some(fd) = fd {
+                let _ = epoll::add(&self.epoll, fd, EventData::new_u64(sid * 4 + kind), EventFlags::IN);
+            }
+        }
+        let setup_us = since.elapsed().as_micros() as u64;
+        let started = Event::Started { sid, setup_us };
+        let _ = crate::wire::send(self.server.as_fd(), &started, &[pidfd.as_fd()]);
+        cell.stage = Stage::Running { pidfd, setup_us, pipes };
+    }
+
+    /// Turns a process away, and ends it if it is one of the sandbox's: the server may have been told any process id.
+    pub(super) fn refuse(&mut self, sid: u64, fault: Fault) {
+        let Some(cell) = self.cells.get_mut(&sid) else { return };
+        if let Stage::Waiting { pid, pidfd, since } = std::mem::replace(&mut cell.stage, Stage::Empty) {
+            let zygote = self.live.get(&cell.zygote);
+            let namespace = |pid: u32| Process(pid).pid_namespace().ok();
+            let ours = zygote.is_some_and(|live| {
+                let main = live.zygote.as_ref().and_then(|zygote| zygote.main());
+                let inside = namespace(pid).is_some() && namespace(pid) == namespace(live.pid);
+                inside && pid != live.pid && main.is_some_and(|main| main.0 != pid)
+            });
+            if ours {
+                pidfd::kill(pidfd.as_fd());
+            }
+            cell.stage = Stage::Ending { pidfd, setup_us: 0, since };
+        }
+        self.tell(&Event::Failed { sid, fault }, &[]);
+        self.finish(sid);
+    }
+}

@@ -1,0 +1,87 @@
+//! What happens to processes in cells: memory limits hit, ends.
+
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use rustix::event::epoll;
+
+use super::cells::Stage;
+use super::{Launcher, OOM, PIDFD};
+use crate::inspect::pidfd;
+use crate::outcome::{Exit, ExitStatus, Usage};
+use crate::wire::Event;
+
+/// How long the kernel may take to have the exit status ready; it comes with the reaping, at once.
+const STATUS_PATIENCE: Duration = Duration::from_millis(500);
+
+impl Launcher {
+    pub(super) fn on_clone_event(&mut self, sid: u64, kind: u64) {
+        match kind {
+            OOM => self.on_clone_oom(sid),
+            PIDFD => self.on_clone_end(sid),
+            _ => {}
+        }
+    }
+
+    /// v1, as for any sandbox: it ends as a whole.
+    fn on_clone_oom(&mut self, sid: u64) {
+        let Some(cell) = self.cells.get_mut(&sid) else { return };
+        if let Some(event) = cell.leaf.oom_event()
+            && rustix::io::read(event, &mut [0u8; 8]).is_ok()
+        {
+            cell.oom = true;
+            cell.leaf.kill();
+        }
+    }
+
+    /// The main process has ended: so does all that it has started.
+    fn on_clone_end(&mut self, sid: u64) {
+        let Some(cell) = self.cells.get_mut(&sid) else { return };
+        match std::mem::replace(&mut cell.stage, Stage::Empty) {
+            Stage::Running { pidfd, setup_us, .. } => {
+                let _ = epoll::delete(&self.epoll, &pidfd);
+                if let Some(event) = cell.leaf.oom_event() {
+                    let _ = epoll::delete(&self.epoll, event);
+                }
+                cell.stage = Stage::Ending { pidfd, setup_us, since: Instant::now() };
+                self.finish(sid);
+            }
+            other => cell.stage = other,
+        }
+    }
+
+    /// Tries again to finish what was not over.
+    pub(super) fn check_ending(&mut self) {
+        for sid in std::mem::take(&mut self.ending) {
+            self.finish(sid);
+        }
+    }
+
+    /// Tells the end of a cell when nothing lives there any more.
+    pub(super) fn finish(&mut self, sid: u64) {
+        let Some(cell) = self.cells.get(&sid) else { return };
+        let Stage::Ending { pidfd, setup_us, since } = &cell.stage else { return };
+        let mut vacant = cell.leaf.is_vacant();
+        if !vacant {
+            cell.leaf.kill();
+            vacant = cell.leaf.is_vacant();
+        }
+        let status = match pidfd::exit_status(pidfd.as_fd()) {
+            Ok(Some(status)) => Some(status),
+            Ok(None) if since.elapsed() < STATUS_PATIENCE => None,
+            Ok(None) | Err(_) => Some(ExitStatus::Unknown),
+        };
+        let (Some(status), true) = (status, vacant) else {
+            self.ending.push(sid);
+            return;
+        };
+        let exit = Exit {
+            status,
+            oom: cell.oom || cell.leaf.oom_killed(),
+            usage: Usage { memory_bytes: 0, ..cell.leaf.usage() },
+            setup_us: *setup_us,
+        };
+        self.tell(&Event::Exited { sid, exit }, &[]);
+        self.give_back(sid);
+    }
+}
