@@ -1,7 +1,11 @@
 'use strict';
-// The module `flint` of user code: what it wants done around a snapshot. Without snapshots the hooks are kept and never run.
+// The module `flint` of user code: what it wants done around a snapshot.
 
 const Module = require('module');
+const path = require('path');
+const { pathToFileURL } = require('url');
+
+const MODULES = path.join(__dirname, '..', 'modules');
 
 const before = [];
 const after = [];
@@ -14,42 +18,33 @@ function register(hooks, hook) {
 const flint = Object.freeze({
   /** `hook` runs once, before the process is frozen; may be async. The last registered runs first. */
   beforeSnapshot(hook) { register(before, hook); },
-  /** `hook` runs in every clone before its first call; may be async. The first registered runs first. */
+  /** `hook` runs in every clone before its first call; may be async. The first registered runs first. Where no clones are made it runs once, after the code is loaded. */
   afterRestore(hook) { register(after, hook); },
 });
 
-/** Makes `require('flint')`, `import 'flint'` and the global `flint` work, unless the function brings a package of that name. */
+/** Makes the global `flint`, `require('flint')` and `import 'flint'` work; a package of that name beside the function goes before. */
 function install() {
   Object.defineProperty(globalThis, 'flint', { value: flint, configurable: true, writable: true, enumerable: false });
-  const load = Module._load;
-  Module._load = function (request, parent, isMain) {
-    if (request !== 'flint') return load.call(this, request, parent, isMain);
-    try {
-      return load.call(this, request, parent, isMain);
-    } catch (error) {
-      if (error.code === 'MODULE_NOT_FOUND') return flint;
-      throw error;
-    }
-  };
-  // Without this (before Node 22.15) an ES module takes the global.
-  if (typeof Module.registerHooks === 'function') {
-    Module.registerHooks({
-      resolve(specifier, context, next) {
-        if (specifier !== 'flint') return next(specifier, context);
-        try {
-          return next(specifier, context);
-        } catch {
-          return { url: MODULE_URL, shortCircuit: true };
-        }
-      },
-    });
+  const { NODE_PATH } = process.env;
+  process.env.NODE_PATH = NODE_PATH ? `${NODE_PATH}:${MODULES}` : MODULES;
+  Module._initPaths();
+  if (NODE_PATH === undefined) delete process.env.NODE_PATH;
+  else process.env.NODE_PATH = NODE_PATH;
+  // ES modules know no such paths. Hooks in this thread came with Node 22.15; before that they take the global.
+  if (typeof Module.registerHooks === 'function') Module.registerHooks({ resolve });
+}
+
+function resolve(specifier, context, next) {
+  if (specifier !== 'flint') return next(specifier, context);
+  try {
+    return next(specifier, context);
+  } catch {
+    return { url: pathToFileURL(path.join(MODULES, 'flint', 'index.js')).href, format: 'commonjs', shortCircuit: true };
   }
 }
 
-const MODULE_URL = `data:text/javascript,${encodeURIComponent('export default globalThis.flint; export const { beforeSnapshot, afterRestore } = globalThis.flint;')}`;
-
 async function runBefore() {
-  for (const hook of before.reverse()) await hook();
+  for (let i = before.length - 1; i >= 0; i--) await before[i]();
 }
 
 /** A promise only when a hook returns one. */

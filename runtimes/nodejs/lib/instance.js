@@ -4,6 +4,7 @@ const { Kind, ProtocolError, parseObject, splitHead, uint32 } = require('./frame
 const { Call } = require('./call');
 const { CallEnvironment, setInitial } = require('./environment');
 const { Context } = require('./context');
+const flint = require('./flint');
 const { Link } = require('./link');
 const { load, userStack } = require('./load');
 const { parameters } = require('./request');
@@ -80,7 +81,7 @@ class Instance {
     setInitial(init);
     try {
       const loaded = load(init.code, init.main || 'main');
-      if (typeof loaded.then === 'function') loaded.then((late) => this.onLoaded(late), (error) => this.onLoadFailed(error));
+      if (typeof loaded.then === 'function') loaded.then((late) => this.onLoaded(late)).catch((error) => this.onLoadFailed(error));
       else this.onLoaded(loaded);
     } catch (error) {
       this.onLoadFailed(error);
@@ -90,6 +91,13 @@ class Instance {
   onLoaded({ entry, file }) {
     this.entry = entry;
     this.file = file;
+    // Without clones this is where a function's connections and the like are opened.
+    const late = this.zygote === null ? flint.runAfter() : undefined;
+    if (late === undefined) this.onReady();
+    else late.then(() => this.onReady(), (error) => this.onLoadFailed(error));
+  }
+
+  onReady() {
     this.state = 'ready';
     this.link.sendJson(Kind.READY, 0, {});
   }

@@ -1,12 +1,10 @@
 'use strict';
 // The replay of the warm-up requests before the freeze.
 
-const fs = require('fs');
 const path = require('path');
 const { Call } = require('./call');
 const { Kind } = require('./frame');
 
-const ANNOTATOR = path.join(__dirname, 'annotate.js');
 const DEADLINE_MS = 60000;
 
 /** What an answer is written to when nobody waits for it. */
@@ -35,16 +33,18 @@ function replay(instance, { head, body }) {
   });
 }
 
-/** Replays until everything is optimised, or as often as `options` allow; returns the report. */
-async function run(instance, requests, { calls = 2000, budgetMs = 10000, annotate = true }) {
-  if (requests.length === 0 || calls === 0 || !annotate || !fs.existsSync(ANNOTATOR)) return repeat(instance, requests, calls, budgetMs);
-  return require(ANNOTATOR).annotate({
+/** Replays until everything is optimised, or as often as `options` allow: `{ report, collected }`; `collected`: garbage has been, in full. */
+async function run(instance, requests, { calls = 2000, budgetMs = 10000, annotate = true }, collect) {
+  if (requests.length === 0 || calls === 0 || !annotate) return { report: await repeat(instance, requests, calls, budgetMs), collected: false };
+  const report = await require('./annotate').annotate({
     replay: (i) => replay(instance, requests[i]),
     count: requests.length,
     calls,
     budgetMs,
     root: path.dirname(instance.file),
+    collect,
   });
+  return { report, collected: true };
 }
 
 /** Without an annotator: the calls alone. */

@@ -13,6 +13,7 @@ const { endAtOnce } = require('./clone');
 const { Baseline } = require('./obstacles');
 const { releaseConnections } = require('./connections');
 const { Kind, encodeFrame } = require('./frame');
+const { userStack } = require('./load');
 
 const HELPER = path.join(__dirname, '..', 'native', 'zygote.node');
 const SETTLE_MS = 500;
@@ -64,18 +65,17 @@ class Zygote {
    * more in this process. Rejects with NotForkable when something is in the way; the instance then is as before.
    */
   async freeze(instance, options, becomeClone) {
-    const report = await warmup.run(instance, this.requests, options);
-    await flint.runBefore();
+    const collect = exposeGc();
+    const { report, collected } = await warmup.run(instance, this.requests, options, collect);
+    await runHooks();
     this.requests = [];
     instance.environment.apply({});
     releaseConnections();
-    await this.settle();
-    const collect = exposeGc();
-    collect();
     await stdio.flush();
     await this.settle();
     await instance.link.detach();
-    collect();
+    // A full collection drops optimised code that nothing but a past call held on to: it is for the annotator to do it in time.
+    collect(collected ? { type: 'minor' } : undefined);
     report.hugePageBytes = options.hugePages === false ? 0 : this.native.hugePages();
     report.rssBytes = process.memoryUsage.rss();
     await this.serve(instance, report, becomeClone);
@@ -112,6 +112,14 @@ class Zygote {
       if (Date.now() > end) throw new NotForkable(obstacles.join('; '));
       await new Promise((resolve) => { setTimeout(resolve, 10); });
     }
+  }
+}
+
+async function runHooks() {
+  try {
+    await flint.runBefore();
+  } catch (error) {
+    throw new NotForkable(`A flint.beforeSnapshot hook has failed: ${userStack(error)}`);
   }
 }
 
