@@ -21,6 +21,9 @@ pub fn run(mode: &str) {
             assert_eq!(libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0), 0);
         }
     }
+    if mode == "stay-in-tmp" {
+        std::env::set_current_dir("/tmp").expect("a directory");
+    }
     misbehave(mode);
     say(LINK, "ready");
     let mut first = true;
@@ -118,19 +121,38 @@ fn fork(mode: &str, fds: Vec<OwnedFd>) {
 fn become_clone(mode: &str, fds: Vec<OwnedFd>, pipe: Option<(OwnedFd, OwnedFd)>) -> ! {
     // SAFETY: descriptors are moved to their fixed places and the rest is closed; what owned them is forgotten.
     unsafe {
+        if mode == "keep-tmp" {
+            assert_eq!(libc::dup2(TMP, 100), 100);
+        }
         for (fd, place) in fds.iter().zip([LINK, 1, 2, TMP]) {
             assert_eq!(libc::dup2(fd.as_raw_fd(), place), place);
         }
         if let Some((reader, _)) = &pipe {
             assert_eq!(libc::dup2(reader.as_raw_fd(), 100), 100);
         }
-        let (last, next) = if pipe.is_some() { (99, 101) } else { (TMP - 1, TMP) };
-        libc::syscall(libc::SYS_close_range, 4, last, 0);
-        libc::syscall(libc::SYS_close_range, next, TMP - 1, 0);
+        // One more is kept where it is the crime.
+        let kept = if pipe.is_some() || mode == "keep-tmp" { 100 } else { 4 };
+        libc::syscall(libc::SYS_close_range, 4, kept - 1, 0);
+        libc::syscall(libc::SYS_close_range, kept + i32::from(kept == 100), TMP - 1, 0);
         libc::syscall(libc::SYS_close_range, TMP + 1, i32::MAX, 0);
         std::mem::forget((fds, pipe));
         libc::signal(libc::SIGCHLD, libc::SIG_DFL);
-        assert_eq!(libc::chdir(c"/tmp".as_ptr()), 0);
+        if mode != "stay-in-tmp" {
+            assert_eq!(libc::chdir(c"/tmp".as_ptr()), 0);
+        }
+        match mode {
+            "extra-socket" => {
+                assert!(libc::socket(libc::AF_UNIX, libc::SOCK_STREAM, 0) > 3);
+            }
+            "open-file" => {
+                let flags = libc::O_CREAT | libc::O_WRONLY;
+                assert!(libc::open(c"/tmp/file".as_ptr(), flags, 0o600) > 3);
+            }
+            "no-tmp" => {
+                libc::close(TMP);
+            }
+            _ => {}
+        }
         if mode != "unlocked" {
             lock_in();
         }

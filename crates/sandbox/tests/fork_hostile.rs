@@ -1,0 +1,197 @@
+//! Zygotes and forked processes that are not what they should be.
+
+#![allow(missing_docs, unreachable_pub, clippy::unwrap_used)]
+
+mod common;
+
+use common::zygote::{Clone, Zygote, cell_spec, spec};
+use common::{Host, alive, eventually, groups, members};
+use flint_sandbox::{Error, Result, SealSpec};
+
+/// Whether this host has cgroups for cells; says so when not.
+async fn host(id: &str) -> Option<Host> {
+    let found = flint_sandbox::probe().into_iter().find(|probe| probe.name == "fork-call-wall").unwrap();
+    if found.state == flint_sandbox::ProbeState::Missing {
+        println!("not checked, {}: {} ({})", found.name, found.detail, found.remedy);
+        return None;
+    }
+    Some(Host::new(id).await)
+}
+
+/// What a refusal says.
+fn refusal(result: Result<impl std::fmt::Debug>) -> String {
+    match result {
+        Err(Error::Tampered { what, .. }) => what,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn what_is_in_the_way_of_forking_is_named() {
+    let Some(host) = host("reasons").await else { return };
+    for (mode, reason) in [
+        ("shared-memory", "writable shared memory"),
+        ("hidden-memory", "shared memory that can be made writable"),
+        ("thread", "1 threads are running besides the main one"),
+        ("child", "a child process is running"),
+        ("orphan", "a child process is running"),
+        ("socket", "a TCP socket is open (fd 4): close it in beforeSnapshot"),
+        ("file", "/log, for writing, is open (fd 4): close it in beforeSnapshot"),
+        ("pipe", "a pipe is open (fd 4)"),
+        ("timer", "POSIX timers are set (1)"),
+        ("dumpable", "the process is dumpable"),
+    ] {
+        let reasons = Zygote::reasons(&host, mode).await;
+        assert!(reasons.contains(reason) && reasons.lines().count() == 1, "{mode}: {reasons}");
+    }
+    host.launcher.shutdown().await;
+}
+
+#[tokio::test]
+async fn what_the_runtime_needs_is_no_reason() {
+    let Some(host) = host("expected").await else { return };
+    let named = |name: &str| SealSpec {
+        extra_threads: 1,
+        thread_names: vec![name.to_owned()],
+        ..SealSpec::default()
+    };
+    let zygote = Zygote::start(&host, &spec("thread")).await;
+    assert!(zygote.sandbox.seal(&named("other")).await.is_err());
+    assert_eq!(zygote.sandbox.seal(&named("helper")).await.unwrap().threads, 2);
+    assert!(zygote.spawn().await.is_ok());
+    let zygote = Zygote::start(&host, &spec("socket")).await;
+    let socket = SealSpec { descriptors: vec![4], ..SealSpec::default() };
+    zygote.sandbox.seal(&socket).await.unwrap();
+    assert!(zygote.spawn().await.is_ok());
+    host.launcher.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_changed_zygote_is_noticed() {
+    let Some(host) = host("changed").await else { return };
+    for (mode, reason) in [
+        ("late-shared-memory", "it has writable shared memory"),
+        ("late-hidden-memory", "shared memory that can be made writable"),
+        ("late-thread", "threads have changed"),
+        ("late-orphan", "not the zygote's child is left"),
+        ("late-socket", "no longer belongs to a fork under way: socket:["),
+        ("late-file", "(/log)"),
+        ("keep-link", "its zygote has a copy of its descriptor"),
+        ("shared-pipe", "its zygote has a copy of its descriptor"),
+    ] {
+        let zygote = Zygote::sealed(&host, mode).await;
+        let mut result = zygote.spawn().await;
+        // What may be a fork under way is only known not to be one when it does not go away.
+        for _ in 0..40 {
+            if result.is_err() {
+                break;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+            result = zygote.spawn().await;
+        }
+        let what = refusal(result.map(|clone: Clone| clone.pid));
+        assert!(what.contains(reason), "{mode}: {what}");
+    }
+    host.launcher.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_child_that_nobody_asked_for_is_noticed() {
+    let Some(host) = host("child").await else { return };
+    let zygote = Zygote::sealed(&host, "late-child").await;
+    let what = refusal(zygote.spawn().await.map(|clone| clone.pid));
+    // It was forked when the zygote held the first clone's link.
+    assert!(
+        what.contains("another process of the zygote has a copy") || what.contains("besides those asked for"),
+        "{what}"
+    );
+    host.launcher.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_clone_that_is_no_plain_fork_is_refused() {
+    let Some(host) = host("noplain").await else { return };
+    for (mode, reason) in [
+        ("stepchild", "is not a child of the zygote"),
+        ("two-threads", "it has 2 threads"),
+        ("stay-in-tmp", "working directory is in the /tmp of another process"),
+        ("keep-tmp", "it has the /tmp of another process"),
+        ("extra-socket", "it has a socket besides its link"),
+        ("open-file", "it has a file for writing"),
+        ("no-tmp", "descriptor 200 is not the tmpfs of its cell"),
+    ] {
+        let zygote = Zygote::sealed(&host, mode).await;
+        let cell = zygote.sandbox.cell(&cell_spec()).await.unwrap();
+        let (pid, _link) = zygote.fork(&cell).await;
+        let what = refusal(cell.admit(pid).await);
+        assert!(what.contains(reason), "{mode}: {what}");
+        eventually("the refused process is killed", || !alive(pid));
+        assert!(zygote.sandbox.exited().is_none());
+    }
+    host.launcher.shutdown().await;
+}
+
+#[tokio::test]
+async fn other_processes_are_refused_and_left_alone() {
+    let Some(host) = host("others").await else { return };
+    let zygote = Zygote::sealed(&host, "honest").await;
+    let clone = zygote.spawn().await.unwrap();
+    let other = Zygote::sealed(&host, "honest").await;
+    let elsewhere = other.spawn().await.unwrap();
+    let mut child = std::process::Command::new("/bin/sleep").arg("600").spawn().unwrap();
+    let launcher = host.launcher.pid().await.unwrap();
+    for pid in [child.id(), std::process::id(), launcher, 1, elsewhere.pid] {
+        let cell = zygote.sandbox.cell(&cell_spec()).await.unwrap();
+        let what = refusal(cell.admit(pid).await);
+        assert!(what.contains("is not a child of the zygote"), "{what}");
+        assert!(alive(pid), "{pid}");
+    }
+    // The zygote itself, and pid 1 of its sandbox.
+    for pid in members(&groups("flint-others-")) {
+        if pid != clone.pid && pid != elsewhere.pid {
+            let cell = zygote.sandbox.cell(&cell_spec()).await.unwrap();
+            refusal(cell.admit(pid).await);
+            assert!(alive(pid), "{pid}");
+        }
+    }
+    let cell = zygote.sandbox.cell(&cell_spec()).await.unwrap();
+    assert!(matches!(cell.admit(4_000_000).await, Err(Error::Ended { .. })));
+    assert_eq!(clone.ask("run echo fine").await, "fine");
+    // A clone that lives elsewhere already is not let in twice.
+    let cell = zygote.sandbox.cell(&cell_spec()).await.unwrap();
+    let what = refusal(cell.admit(clone.pid).await);
+    assert!(what.contains("the /tmp of another process"), "{what}");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    host.launcher.shutdown().await;
+}
+
+#[tokio::test]
+async fn only_sealed_zygotes_have_clones() {
+    let Some(host) = host("unsealed").await else { return };
+    let zygote = Zygote::start(&host, &spec("honest")).await;
+    let cell = zygote.sandbox.cell(&cell_spec()).await.unwrap();
+    let (pid, _link) = zygote.fork(&cell).await;
+    let what = refusal(cell.admit(pid).await);
+    assert!(what.contains("never sealed"), "{what}");
+    let (plain, _reader) = host.start(&common::shell("sleep 600")).await.unwrap();
+    assert!(matches!(plain.cell(&cell_spec()).await, Err(Error::InvalidSpec { .. })));
+    assert!(matches!(plain.seal(&SealSpec::default()).await, Err(Error::InvalidSpec { .. })));
+    host.launcher.shutdown().await;
+}
+
+/// Without a Landlock domain, what is left of the wall is that nobody can be inspected.
+#[tokio::test]
+async fn a_clone_without_its_domain_still_cannot_look_into_others() {
+    let Some(host) = host("unlocked").await else { return };
+    let zygote = Zygote::sealed(&host, "unlocked").await;
+    let (one, other) = (zygote.spawn().await.unwrap(), zygote.spawn().await.unwrap());
+    let victim = one.ask("pid").await;
+    for process in [victim.as_str(), "2"] {
+        assert_ne!(other.ask(&format!("ptrace {process}")).await, "OK");
+        for file in ["mem", "fd/3", "cwd/x", "environ"] {
+            assert_ne!(other.ask(&format!("read /proc/{process}/{file}")).await, "OK");
+        }
+    }
+    host.launcher.shutdown().await;
+}
