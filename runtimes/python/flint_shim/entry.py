@@ -7,7 +7,7 @@ class Entry:
     """The function behind one signature, `call(params, context)`."""
 
     def __init__(self, function):
-        self._function = function
+        self.function = function
         self._arguments = _count_arguments(function)
         self.loop = None
         code = getattr(function, "__code__", None)
@@ -16,11 +16,11 @@ class Entry:
 
     def call(self, params, context):
         if self._arguments == 1:
-            result = self._function(params)
+            result = self.function(params)
         elif self._arguments == 2:
-            result = self._function(params, context)
+            result = self.function(params, context)
         else:
-            result = self._function()
+            result = self.function()
         if hasattr(result, "__await__"):
             result = self.finish(result)
         return result

@@ -89,6 +89,22 @@ class Life(ForkTestCase):
         self.assertEqual(clone.invoke().json(), {"api": None, "seen": None})
 
 
+class Memory(ForkTestCase):
+    SOURCE = "kept = [str(i) for i in range(500_000)]\ndef main(params): return {}"
+
+    def test_huge_pages(self):
+        if not os.path.exists("/sys/kernel/mm/transparent_hugepage"):
+            return  # this kernel has none
+        self.assertGreater(self.frozen(self.SOURCE).report["hugePageBytes"], 8 << 20)
+
+    def test_huge_pages_only_when_asked_for(self):
+        self.assertEqual(self.frozen(self.SOURCE, options={"hugePages": False}).report["hugePageBytes"], 0)
+
+    def test_memory_that_was_never_written_stays_unused(self):
+        report = self.frozen("import mmap\nkept = mmap.mmap(-1, 1 << 30, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)\ndef main(params): return {}").report
+        self.assertLess(report["rssBytes"], 200 << 20)
+
+
 class Output(ForkTestCase):
     def test_goes_to_the_clone_that_wrote_it(self):
         zygote = self.frozen("import sys\nprint('loading', end='')\ndef main(params):\n    print('in', params, end='')\n    print('err', file=sys.stderr)\n    return {}",

@@ -1,12 +1,9 @@
 """What must differ from clone to clone, and what a function may do around the snapshot."""
 
-import os
-import subprocess
-import sys
 import unittest
-from pathlib import Path
 
 from forking import ForkTestCase
+from packages import packages_with
 
 CLONES = 500
 
@@ -140,19 +137,6 @@ class Hooks(ForkTestCase):
         clone = self.clone(self.frozen("import time\ndef main(params): return {'time': time.time()}"))
         before = time.time()
         self.assertTrue(before <= clone.invoke().json()["time"] <= time.time())
-
-
-def packages_with(test, name):
-    """A directory with this package for this interpreter, kept from run to run."""
-    version = f"{sys.version_info[0]}.{sys.version_info[1]}"
-    packages = Path.home() / ".cache/flint-test-venv" / f"{name}-{version}"
-    if not (packages / name).is_dir():
-        done = subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--only-binary", ":all:",
-                               "--target", str(packages), name], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        if done.returncode:
-            print(f"{name} could not be installed for Python {version}, so its part is not tested:\n{done.stdout}", file=sys.stderr)
-            test.skipTest(f"{name} could not be installed")
-    return str(packages)
 
 
 if __name__ == "__main__":

@@ -52,6 +52,6 @@ def others(entry):
         return []
     import gc
 
-    found = [loop for loop in gc.get_objects() if isinstance(loop, asyncio.AbstractEventLoop) and loop is not entry.loop]
+    found = [loop for loop in gc.get_objects() if issubclass(type(loop), asyncio.AbstractEventLoop) and loop is not entry.loop]
     open_ones = sum(not loop.is_closed() for loop in found)
     return [f"{open_ones} event loops of your own are open: close them in flint.before_snapshot"] if open_ones else []

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import sys
+import types
 
 MOST = 200
 """How many functions a report names."""
@@ -42,28 +43,34 @@ class Reached:
                 del calls[code]
 
     def is_users(self, code):
-        path = code.co_filename
-        return path.startswith(self._directory) and not any(name in path for name in _PACKAGES) and not code.co_name.startswith("<")
+        return self.is_users_file(code.co_filename) and not code.co_name.startswith("<")
+
+    def is_users_file(self, path):
+        return path.startswith(self._directory) and not any(name in path for name in _PACKAGES)
 
     def codes(self):
         return list(self._calls)
 
+    def modules(self):
+        """The user's modules."""
+        return [module for module in list(sys.modules.values())
+                if type(module) is types.ModuleType and self.is_users_file(getattr(module, "__file__", None) or "")]
+
     def report(self):
         """The functions, those left to the interpreter first."""
-        compiled = {dispatcher.py_func.__code__: dispatcher for dispatcher in _dispatchers() if self.is_users(dispatcher.py_func.__code__)}
+        compiled = dict.fromkeys(self._compiled())
         found = [self._describe(code, "numba" if code in compiled else "python") for code in {**self._calls, **compiled}]
         return sorted(found, key=lambda function: (function["tier"] == "numba", -function["calls"]))
+
+    def _compiled(self):
+        """The code of functions that numba has compiled, whoever has asked for it."""
+        dispatcher = sys.modules.get("numba.core.dispatcher")
+        if dispatcher is not None:
+            for module in self.modules():
+                for value in list(vars(module).values()):
+                    if issubclass(type(value), dispatcher.Dispatcher) and value.signatures and self.is_users(value.py_func.__code__):
+                        yield value.py_func.__code__
 
     def _describe(self, code, tier):
         return {"name": getattr(code, "co_qualname", code.co_name), "file": code.co_filename[len(self._directory):],
                 "line": code.co_firstlineno, "tier": tier, "calls": self._calls.get(code, 0)}
-
-
-def _dispatchers():
-    """Functions that numba has compiled for at least one signature."""
-    dispatcher = sys.modules.get("numba.core.dispatcher")
-    if dispatcher is None:
-        return []
-    import gc
-
-    return [found for found in gc.get_objects() if isinstance(found, dispatcher.Dispatcher) and found.signatures]

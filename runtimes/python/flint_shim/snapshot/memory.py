@@ -10,29 +10,16 @@ _HUGE = 2 << 20
 def use_huge_pages():
     """Moves heap and arenas into huge pages where the kernel can; returns how many bytes are in huge pages."""
     native.trim()
-    try:
-        pages = posix.open("/proc/self/pagemap", posix.O_RDONLY | posix.O_CLOEXEC)
-    except OSError:
-        return 0
-    try:
-        for start, end in list(_private_memory()):
-            _collapse(pages, start, end)
-    finally:
-        posix.close(pages)
+    for start, end in list(_private_memory()):
+        for address in range(-(-start // _HUGE) * _HUGE, end - _HUGE + 1, _HUGE):
+            if _is_used(address) and not native.advise(address, _HUGE, native.MADV_COLLAPSE):
+                native.advise(address, _HUGE, native.MADV_HUGEPAGE)
     return _in_huge_pages()
 
 
-def _collapse(pages, start, end):
-    for address in range(-(-start // _HUGE) * _HUGE, end - _HUGE + 1, _HUGE):
-        if _is_used(pages, address) and not native.advise(address, _HUGE, native.MADV_COLLAPSE):
-            native.advise(address, _HUGE, native.MADV_HUGEPAGE)
-
-
-def _is_used(pages, address):
+def _is_used(address):
     """Whether at least half of a huge page is in memory: one of an array that was never written would only cost memory."""
-    small = posix.sysconf("SC_PAGE_SIZE")
-    entries = memoryview(posix.pread(pages, _HUGE // small * 8, address // small * 8)).cast("Q")
-    return sum(entry >> 63 for entry in entries) * 2 >= len(entries)
+    return native.resident_pages(address, _HUGE) * posix.sysconf("SC_PAGE_SIZE") * 2 >= _HUGE
 
 
 def resident():

@@ -11,6 +11,7 @@ _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 4, 38
 _LANDLOCK_VERSION, _SCOPE_ABSTRACT_SOCKETS, _SCOPE_SIGNALS = 1, 1, 2
 _SCOPES_SINCE = 6
 MADV_HUGEPAGE, MADV_COLLAPSE = 14, 25
+_PAGE = posix.sysconf("SC_PAGE_SIZE")
 
 
 class _RulesetAttributes(ctypes.Structure):
@@ -74,6 +75,14 @@ def close_all_but(kept):
 def advise(address, length, advice):
     """madvise; whether it worked."""
     return _libc.madvise(address, length, advice) == 0
+
+
+def resident_pages(address, length):
+    """How many pages of a mapping are in memory."""
+    states = (ctypes.c_ubyte * (length // _PAGE))()
+    if _libc.mincore(ctypes.c_void_p(address), ctypes.c_size_t(length), states) != 0:
+        return 0
+    return sum(state & 1 for state in states)
 
 
 def trim():

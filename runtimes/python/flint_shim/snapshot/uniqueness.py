@@ -72,7 +72,7 @@ class Uniqueness:
 
         shared = getattr(getattr(numpy_random.mtrand, "_rand", None), "_bit_generator", None)
         for found in gc.get_objects():
-            if isinstance(found, numpy_random.BitGenerator) and found is not shared:
+            if issubclass(type(found), numpy_random.BitGenerator) and found is not shared:
                 sequence = getattr(found, "seed_seq", None) or getattr(found, "_seed_seq", None)
                 entropy = getattr(sequence, "entropy", None)
                 if isinstance(entropy, int) and entropy in self._drawn and not _is_behind_random_state(found, numpy_random, gc):
@@ -114,7 +114,7 @@ def _seed_bit_generator(generator, words):
 
 def _is_behind_random_state(generator, numpy_random, gc):
     """`RandomState(42)` makes a bit generator from the system's entropy first: the seed of its own does not show there."""
-    return any(isinstance(holder, numpy_random.RandomState) for holder in gc.get_referrers(generator))
+    return any(issubclass(type(holder), numpy_random.RandomState) for holder in gc.get_referrers(generator))
 
 
 def _renew_uuid(uuid):

@@ -4,7 +4,7 @@ import os
 import sys
 import time
 
-from . import functions
+from . import functions, jit
 from .output import silenced
 from .refusal import Refused
 
@@ -13,32 +13,38 @@ _ROUNDS = 64 if sys.version_info >= (3, 11) else 1_100
 
 
 def run(instance, requests, options):
-    """Replays; returns the report of it. `instance.rehearse` runs one request without answering it."""
-    notes = []
+    """Replays, and compiles what it is asked to; returns the report of it. `instance.rehearse` runs one request without answering it."""
     begin = time.monotonic()
     deadline = begin + options.get("budgetMs", 10_000) / 1000
-    calls = 0
     reached = functions.Reached(_directory_of(instance.init["code"]))
-    if requests and options.get("annotate", True):
-        limit = min(options.get("calls", 2_000), _ROUNDS * len(requests))
-        try:
-            with silenced():
+    notes, calls = [], 0
+    try:
+        with silenced():
+            if requests and (options.get("annotate", True) or options.get("jit")):
                 with reached.watched():
-                    for head, body in requests:
-                        instance.rehearse(head, body)
-                        calls += 1
-                while calls < limit and time.monotonic() < deadline:
-                    head, body = requests[calls % len(requests)]
-                    instance.rehearse(head, body)
-                    calls += 1
-        except SystemExit as error:
-            raise Refused(f"the function exits in its warm-up ({error.code})") from None
-        if calls < limit:
-            notes.append(f"the warm-up's budget was spent after {calls} of {limit} calls")
-        notes.extend(reached.notes)
+                    for request in requests:
+                        instance.rehearse(*request)
+                calls = len(requests)
+            if options.get("jit") == "numba":
+                notes += jit.compile_functions(instance, requests, reached, deadline)
+            if options.get("annotate", True):
+                calls += _repeat(instance, requests, min(options.get("calls", 2_000), _ROUNDS * len(requests)) - calls, deadline, notes)
+    except SystemExit as error:
+        raise Refused(f"the function exits in its warm-up ({error.code})") from None
     found = reached.report()
     return {"warmupCalls": calls, "warmupMs": round((time.monotonic() - begin) * 1000, 3), "functions": found[:functions.MOST],
-            "optimised": sum(function["tier"] == "numba" for function in found), "reached": len(found), "notes": notes}
+            "optimised": sum(function["tier"] == "numba" for function in found), "reached": len(found),
+            "notes": notes + reached.notes}
+
+
+def _repeat(instance, requests, wanted, deadline, notes):
+    """How many calls it was."""
+    for done in range(wanted):
+        if time.monotonic() >= deadline:
+            notes.append(f"the warm-up's budget was spent, {wanted - done} calls before its end")
+            return done
+        instance.rehearse(*requests[done % len(requests)])
+    return max(wanted, 0)
 
 
 def _directory_of(code):

@@ -38,6 +38,7 @@ class Zygote:
         """Before user code is loaded, when the function's variables are set."""
         for name in ONE_THREAD:
             os.environ.setdefault(name, "1")
+        os.environ.setdefault("NUMBA_CACHE_DIR", "/tmp/numba")  # beside the code nothing can be written
 
     def keep(self, head, body):
         """A warm-up request, for the freeze to replay."""

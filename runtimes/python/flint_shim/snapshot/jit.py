@@ -1,0 +1,167 @@
+"""`--jit numba`: the user's functions that numba compiles to machine code take the place of the originals, when nothing changes by it.
+
+One function after the other, callees first: compile, run all warm-up events, compare. It stays only when every outcome is the same as
+before, types and every bit of a float included. Argument types that the warm-up did not bring go to the original for ever after, so a
+call can neither fail for want of a type nor wait for the compiler. What no comparison finds: numba's integers have 64 bits, and wrap.
+"""
+
+import time
+import types
+
+from .outcome import canonical, difference
+from .refusal import Refused
+
+_NOT_INSTALLED = "numba is not in the function's environment: add it to its virtualenv"
+_GENERATOR_OR_COROUTINE = 0x20 | 0x80 | 0x200
+_CONSTANTS = (int, float, complex, bool, str, bytes, type(None), types.ModuleType, type, types.BuiltinFunctionType)
+
+
+def load_numba():
+    try:
+        import numba
+    except ModuleNotFoundError as error:
+        if error.name != "numba":
+            raise Refused(f"numba cannot be imported: {error}") from None
+        raise Refused(_NOT_INSTALLED) from None
+    except Exception as error:
+        raise Refused(f"numba cannot be imported: {type(error).__name__}: {error}") from None
+    return numba
+
+
+def compile_functions(instance, requests, reached, deadline):
+    """Puts machine code in the place of what can be compiled; returns what became of each function, in words."""
+    numba = load_numba()
+    if not requests:
+        return ["numba: there is no warm-up event to compare the results of, nothing was compiled"]
+    baseline = [_outcome(instance, request) for request in requests]
+    for first, request in zip(baseline, requests):
+        again = _outcome(instance, request)
+        if first != again:
+            return [f"numba: nothing was compiled, because the function's result differs from call to call ({difference(first, again)})"]
+    trial = _Trial(numba, instance, requests, baseline)
+    notes = []
+    modules = reached.modules()
+    for function in _callees_first(_candidates(modules, reached, instance.entry.function)):
+        name = f"numba: {function.__qualname__}"
+        reason = _reads_what_may_change(function, modules)
+        if reason is None and time.monotonic() > deadline:
+            reason = "the budget was spent"
+        if reason is None:
+            reason = trial.replace(function, modules)
+        notes.append(f"{name}: compiled" if reason is None else f"{name}: left as it is, {reason}")
+    return notes
+
+
+class _Trial:
+    def __init__(self, numba, instance, requests, baseline):
+        self._numba, self._instance, self._requests, self._baseline = numba, instance, requests, baseline
+
+    def replace(self, function, modules):
+        """Replaces the function if that changes nothing; else says why not."""
+        failures = []
+        try:
+            compiled = self._numba.njit(cache=True, boundscheck=True)(function)
+        except Exception as error:
+            return f"numba refuses it ({_first_line(error)})"
+        compile_for_args = compiled._compile_for_args
+
+        def compile_or_fall_back(*args, **kwargs):
+            try:
+                return compile_for_args(*args, **kwargs)
+            except Exception as error:
+                failures.append(error)
+                return function
+
+        compiled._compile_for_args = compile_or_fall_back
+        places = [(module, name) for module in modules for name, value in list(vars(module).items()) if value is function]
+        for module, name in places:
+            setattr(module, name, compiled)
+        reason = self._compare()
+        if reason is None and not compiled.nopython_signatures:
+            reason = f"numba cannot compile it ({_first_line(failures[0])})" if failures else "the warm-up did not call it by its name"
+        if reason is None:
+            compiled._compile_for_args = lambda *args, **kwargs: function
+            return None
+        for module, name in places:
+            setattr(module, name, function)
+        return reason
+
+    def _compare(self):
+        for expected, request in zip(self._baseline, self._requests):
+            found = _outcome(self._instance, request)
+            if found != expected:
+                return f"the result would change ({difference(expected, found)})"
+        return None
+
+
+def _outcome(instance, request):
+    return canonical(instance.rehearse(*request))
+
+
+def _candidates(modules, reached, entry):
+    """Functions at the top of the user's modules that the warm-up has called; the handler itself takes no types that numba knows."""
+    codes, found = set(reached.codes()), {}
+    for module in modules:
+        for value in list(vars(module).values()):
+            if (type(value) is types.FunctionType and value is not entry and value.__code__ in codes
+                    and not value.__code__.co_flags & _GENERATOR_OR_COROUTINE and not value.__closure__):
+                found[value] = None
+    return list(found)
+
+
+def _callees_first(functions):
+    """In an order in which what a function calls is before it, as far as there is one."""
+    ordered, visited = [], set()
+
+    def visit(function):
+        if function in visited:
+            return
+        visited.add(function)
+        for name in function.__code__.co_names:
+            callee = function.__globals__.get(name)
+            if type(callee) is types.FunctionType and callee in wanted:
+                visit(callee)
+        ordered.append(function)
+
+    wanted = set(functions)
+    for function in functions:
+        visit(function)
+    return ordered
+
+
+def _reads_what_may_change(function, modules):
+    """numba takes the value that a global has now for good: why that would be wrong for this function, or None."""
+    for name in function.__code__.co_names:
+        if name not in function.__globals__:
+            continue
+        value = function.__globals__[name]
+        if isinstance(value, tuple):
+            constant = all(isinstance(item, _CONSTANTS) for item in value)
+        else:
+            constant = isinstance(value, _CONSTANTS) or callable(value)
+        if not constant:
+            return f"it reads the global '{name}', whose content may change"
+        if any(_assigns(module, name) for module in modules if vars(module) is function.__globals__):
+            return f"it reads the global '{name}', to which a function assigns"
+    return None
+
+
+def _assigns(module, name):
+    """Whether a function of the module has `global name` and assigns to it."""
+    pending = [value.__code__ for value in vars(module).values() if type(value) is types.FunctionType]
+    pending += [member.__code__ for value in vars(module).values() if isinstance(value, type)
+                for member in vars(value).values() if type(member) is types.FunctionType]
+    import dis
+
+    while pending:
+        code = pending.pop()
+        if name in code.co_names and any(step.opname in ("STORE_GLOBAL", "DELETE_GLOBAL") and step.argval == name
+                                         for step in dis.get_instructions(code)):
+            return True
+        pending += [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
+    return False
+
+
+def _first_line(error):
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {' '.join(lines[:2])}"[:300]

@@ -1,0 +1,47 @@
+"""Outcomes of calls in a form that keeps and compares everything a caller could notice, types and the bits of floats included."""
+
+import struct
+
+from ..response import Response
+
+
+def canonical(value):
+    """Nested tuples that are equal when the values are the same. Taken at once: the function may change the value later."""
+    kind = type(value)
+    name = f"{kind.__module__}.{kind.__qualname__}"
+    if kind is float:
+        return name, struct.pack("d", value), repr(value)
+    if kind is complex:
+        return name, struct.pack("2d", value.real, value.imag), repr(value)
+    if isinstance(value, dict):
+        return (name, *((canonical(key), canonical(item)) for key, item in value.items()))
+    if isinstance(value, (list, tuple)):
+        return (name, *map(canonical, value))
+    if isinstance(value, (set, frozenset)):
+        return (name, *sorted(map(canonical, value), key=repr))
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return name, bytes(value)
+    if isinstance(value, Response):
+        return name, canonical(value.body), canonical(value.status), canonical(value.headers), canonical(value.content_type)
+    if isinstance(value, BaseException):
+        return name, str(value)
+    if hasattr(value, "tobytes") and hasattr(value, "dtype"):  # numpy's arrays and scalars
+        return name, str(value.dtype), str(getattr(value, "shape", ())), value.tobytes(), repr(value)
+    return name, repr(value)
+
+
+def difference(first, second):
+    """Where two canonical forms begin to differ, in words."""
+    while isinstance(first, tuple) and isinstance(second, tuple) and first[:1] == second[:1] and len(first) == len(second):
+        if not any(isinstance(item, tuple) for item in first):
+            break
+        first, second = next(pair for pair in zip(first, second) if pair[0] != pair[1])
+    return f"{_show(first)} became {_show(second)}"
+
+
+def _show(form):
+    text = form
+    if isinstance(form, tuple):
+        name = str(form[0]).replace("builtins.", "")
+        text = f"{name} {form[-1]}" if len(form) > 1 and not isinstance(form[-1], tuple) else name
+    return str(text)[:100]
