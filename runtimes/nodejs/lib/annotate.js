@@ -8,6 +8,7 @@ const { Driver, describe } = require('./annotate/driver');
 const { openNatives } = require('./annotate/natives');
 const { Observer } = require('./annotate/observer');
 const { report } = require('./annotate/report');
+const { Threshold, setThreshold } = require('./annotate/threshold');
 const { Targets } = require('./annotate/targets');
 const { Trace } = require('./annotate/trace');
 
@@ -17,9 +18,6 @@ const PROBING = 64; // calls of each request, so that what little of it is left 
 const ENOUGH_WAITING = 512; // calls, for V8 to optimise by itself
 const PATIENCE = 0.03; // of the time allowed
 const LOOKING_MS = 150;
-// V8 optimises what has run a weight of this much a few times over. Lower means sooner, on less knowledge.
-const BUDGET = { eager: 1024, probing: 128, usual: Number(process.versions.v8.split('.')[0]) < 11 ? 135168 : 67584 };
-
 /**
  * Replays the `count` kept requests in turn with `replay(i)` until all functions under `root` that they reach are optimised,
  * at most `calls` times and for `budgetMs` milliseconds (exceeded by one call at most). Never rejects.
@@ -65,11 +63,11 @@ class Annotation {
     }
     this.trace = Trace.open();
     try {
-      setBudget(BUDGET.eager);
+      setThreshold(Threshold.EAGER);
       await this.discover();
       await this.warmUp();
     } finally {
-      setBudget(BUDGET.usual);
+      setThreshold(Threshold.USUAL);
       if (this.trace !== null) this.trace.close();
     }
   }
@@ -97,10 +95,10 @@ class Annotation {
       this.collect();
       this.targets.collected();
     }
-    setBudget(BUDGET.probing);
+    setThreshold(Threshold.PROBING);
     if (this.trace !== null) this.trace.withReasons(true);
     await this.untilQuiet(1 / 2, PROBING * this.driver.count);
-    setBudget(BUDGET.usual);
+    setThreshold(Threshold.USUAL);
     this.converged = await this.untilQuiet(1, QUIET);
     if (this.trace !== null) this.trace.withReasons(false);
     if (this.hasTime()) this.collect({ type: 'minor' });
@@ -168,10 +166,6 @@ class Annotation {
 function keepWhatIsCompiled() {
   v8.setFlagsFromString('--no-flush-bytecode');
   v8.setFlagsFromString('--retain-maps-for-n-gc=100');
-}
-
-function setBudget(budget) {
-  v8.setFlagsFromString(`--interrupt-budget=${budget}`);
 }
 
 function findCollector() {

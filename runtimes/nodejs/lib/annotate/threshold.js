@@ -1,0 +1,23 @@
+'use strict';
+// How much a function must have run before V8 optimises it.
+
+const v8 = require('v8');
+
+/** USUAL: V8's own. EAGER: soon, but with what a round of requests taught it. PROBING: even what runs little. */
+const Threshold = { USUAL: 0, EAGER: 1, PROBING: 2 };
+
+// Until V8 11 the weight that has been executed between two looks at the function; from 12 on the number of its calls.
+const [major] = process.versions.v8.split('.').map(Number);
+const FLAGS = major < 12
+  ? { 'interrupt-budget': [major < 11 ? 135168 : 67584, 1024, 128] }
+  : {
+    'invocation-count-for-turbofan': [3000, 40, 10],
+    'invocation-count-for-maglev': [400, 20, 5],
+    'minimum-invocations-after-ic-update': [500, 10, 4],
+  };
+
+function setThreshold(threshold) {
+  for (const [flag, values] of Object.entries(FLAGS)) v8.setFlagsFromString(`--${flag}=${values[threshold]}`);
+}
+
+module.exports = { Threshold, setThreshold };
