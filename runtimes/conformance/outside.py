@@ -37,6 +37,12 @@ def shared_files(one, other):
                    if libc.syscall(KCMP, one, other, KCMP_FILE, fd, number) == 0})
 
 
-def shared_writable_mappings(pid):
+def shared_writable_mappings(one, other):
+    """What both can write to: (device, inode) of the mappings."""
+    return _writable_shared(one) & _writable_shared(other)
+
+
+def _writable_shared(pid):
     with open(f"/proc/{pid}/maps") as maps:
-        return [line.rstrip() for line in maps if line.split()[1][1] == "w" and line.split()[1][3] == "s"]
+        fields = [line.split() for line in maps]
+    return {(field[3], field[4]) for field in fields if field[1][1] == "w" and field[1][3] == "s"}

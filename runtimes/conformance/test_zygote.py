@@ -226,7 +226,7 @@ class ZygoteContract:
         self.assertEqual(os.stat(f"/proc/{clone.pid}").st_uid, os.geteuid() if outside.sees_everything() else 0)
         if outside.sees_everything():
             self.assertEqual(set(outside.shared_files(clone.pid, self.zygote.process.pid)) - SHARES_WITH_ZYGOTE, set())
-            self.assertEqual(outside.shared_writable_mappings(clone.pid), [])
+            self.assertEqual(outside.shared_writable_mappings(clone.pid, self.zygote.process.pid), set())
             other = self.clone()
             self.assertEqual(set(outside.shared_files(clone.pid, other.pid)) - SHARES_WITH_ZYGOTE, set())
         else:

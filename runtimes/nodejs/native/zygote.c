@@ -40,7 +40,7 @@ enum { SCOPE_ABSTRACT_UNIX_SOCKET = 1, SCOPE_SIGNAL = 2 };
 
 /* ------------------------------------------------------------------ memory */
 
-struct mapping { uintptr_t start, end; bool writable, private_anonymous, kernel; };
+struct mapping { uintptr_t start, end; bool writable, shared, private_anonymous, kernel; };
 
 /* Reads all mappings first and calls `visit` after: to change a mapping while its list is being read would skip some. */
 static int each_mapping(void (*visit)(const struct mapping *, void *), void *data) {
@@ -77,6 +77,7 @@ static int each_mapping(void (*visit)(const struct mapping *, void *), void *dat
           .start = start,
           .end = end,
           .writable = access[1] == 'w',
+          .shared = access[3] == 's',
           .private_anonymous = access[3] == 'p' && inode == 0 && (*path == '\0' || *path == '['),
           .kernel = strncmp(path, "[v", 2) == 0,
       };
@@ -89,9 +90,11 @@ static int each_mapping(void (*visit)(const struct mapping *, void *), void *dat
   return 0;
 }
 
+/* V8 keeps its heap out of forks, which a clone needs. What is shared (an event loop's io_uring, where the kernel lets a function have
+ * one) stays out instead: it would be a way from one clone to another. */
 static void forkable(const struct mapping *mapping, void *data) {
   (void)data;
-  if (!mapping->kernel) madvise((void *)mapping->start, mapping->end - mapping->start, MADV_DOFORK);
+  if (!mapping->kernel) madvise((void *)mapping->start, mapping->end - mapping->start, mapping->shared ? MADV_DONTFORK : MADV_DOFORK);
 }
 
 /* A huge page holds what 512 page-table entries did, and a fork copies the entries: a zygote of 140 MB forks in 0.15 ms instead of some. */
@@ -369,7 +372,7 @@ static napi_value serve(napi_env env, napi_callback_info info) {
   if (null_fd < 0 || dup3(null_fd, 0, 0) < 0 /* whatever the user made of stdin */) return fail(env, "/dev/null cannot be opened");
   if (note_inherited() != 0) return fail(env, "/proc/self/fd cannot be read");
   fflush(NULL); /* what libc holds back would come out of every clone */
-  /* V8 keeps its heap out of forks. Nothing allocates in this process any more, so once is enough. */
+  /* Nothing allocates in this process any more, so once is enough. */
   if (each_mapping(forkable, NULL) != 0) return fail(env, "/proc/self/maps cannot be read");
   struct sigaction ignore = {.sa_handler = SIG_IGN}, child_signal;
   sigaction(SIGCHLD, &ignore, &child_signal);
