@@ -36,7 +36,8 @@ class Instance:
         """Serves until the link ends; does not return."""
         stdio.prepare()
         try:
-            self.hello(**({} if self.zygote is None else {"snapshot": self.zygote.unavailable or True}))
+            self.link.send_json(HELLO, 0, self.identity() if self.zygote is None else
+                                {**self.identity(), "snapshot": self.zygote.unavailable or True})
             self._load()
             while True:
                 self.serve_one()
@@ -47,8 +48,9 @@ class Instance:
             self._fail_quietly(0, "protocol", str(error))
             self._exit(EXIT_PROTOCOL)
 
-    def hello(self, **more):
-        self.link.send_json(HELLO, 0, {"protocol": 1, "runtime": "python", "version": sys.version.split()[0], **more})
+    @staticmethod
+    def identity():
+        return {"protocol": 1, "runtime": "python", "version": sys.version.split()[0]}
 
     def _load(self):
         kind, _, _, payload = self.link.receive()

@@ -9,9 +9,12 @@ from .refusal import Refused, answer_refusal
 def open_zygote(link):
     """The zygote of this process; one that can only say why it cannot be copied where something is missing."""
     try:
+        from .fork import Fork
+
+        fork = Fork()  # first, to have the handlers of the standard library's modules, too
         from .zygote import Zygote
 
-        return Zygote(link)
+        return Zygote(link, fork)
     except ImportError as error:
         return Unavailable(f"this Python cannot be copied, it has no ctypes: {error}")
     except OSError as error:

@@ -19,10 +19,12 @@ class Fork:
         self._cloning = False
         return pid
 
-    def run_handlers(self):
-        """In a clone: what should have run in the child."""
+    def run_handlers(self, replaced):
+        """In a clone: what should have run in the child, but for what is `replaced`."""
         os.register_at_fork = posix.register_at_fork
         for handler in self._in_child:
+            if replaced(handler):
+                continue
             try:
                 handler()
             except Exception as error:

@@ -1,7 +1,7 @@
 """Programs that a function starts find /tmp: it is a link to a descriptor, which `subprocess` would close."""
 
+import os
 import posix
-import sys
 
 from .descriptors import TMP
 
@@ -17,10 +17,18 @@ def keep_tmp():
         return fork_exec(args, executables, close_fds, passed, *rest)
 
     _posixsubprocess.fork_exec = fork_exec_with_tmp
-    if sys.version_info >= (3, 13):
-        import subprocess
+    if hasattr(posix, "POSIX_SPAWN_CLOSEFROM"):  # 3.13 and later
+        os.posix_spawn = _posix_spawn_with_tmp
 
-        subprocess._USE_POSIX_SPAWN = False  # it closes everything by POSIX_SPAWN_CLOSEFROM
+
+def _posix_spawn_with_tmp(path, argv, env, *, file_actions=(), **options):
+    actions = []
+    for action in file_actions or ():
+        if action[0] == posix.POSIX_SPAWN_CLOSEFROM and action[1] <= TMP:
+            actions += [(posix.POSIX_SPAWN_CLOSE, fd) for fd in range(action[1], TMP)]
+            action = (posix.POSIX_SPAWN_CLOSEFROM, TMP + 1)
+        actions.append(action)
+    return posix.posix_spawn(path, argv, env, file_actions=actions, **options)
 
 
 def _is_open(fd):

@@ -81,7 +81,7 @@ class Uniqueness:
     def restore(self, entropy):
         """In a clone, before user code."""
         for generator in self._randoms:
-            generator.seed(_new_seed(entropy))
+            generator.seed(int.from_bytes(_new_seed(entropy), "little"))
         modules = sys.modules
         if "numpy.random" in modules:
             self._seed_numpy(modules["numpy.random"], entropy)
@@ -93,6 +93,11 @@ class Uniqueness:
             _renew_tempfile(modules["tempfile"])
         if "multiprocessing.process" in modules:
             modules["multiprocessing.process"].current_process().authkey = _urandom(32)
+
+    @staticmethod
+    def replaces(handler):
+        """Whether a handler of fork only does what `restore` has done already."""
+        return getattr(handler, "__self__", None) is random._inst
 
     def _seed_numpy(self, numpy_random, entropy):
         words = memoryview(_new_seed(entropy)).cast("I").tolist()

@@ -2,19 +2,19 @@
 
 import _signal
 import gc
+import json
 import os
 import posix
 
 from .. import hooks, stdio
 from ..environment import ONE_THREAD
 from ..exits import EXIT_FAILED
-from ..frame import ACK, ERROR, ProtocolError, parse_object
+from ..frame import ACK, ERROR, HELLO, ProtocolError, parse_object
 from ..link import PeerGone
 from . import event_loop, memory, native, warmup
 from .checks import obstacles
 from .clones import CloneRequests
 from .descriptors import TMP, Descriptors
-from .fork import Fork
 from .prime import prime
 from .refusal import Refused, answer_refusal
 from .subprocesses import keep_tmp
@@ -24,14 +24,14 @@ from .uniqueness import Uniqueness
 class Zygote:
     unavailable = None
 
-    def __init__(self, link):
+    def __init__(self, link, fork):
         lacking = native.missing()
         if lacking is not None:
             raise Refused(lacking)
         native.hide()
         native.close_all_but((0, 1, 2, link, TMP))  # what a careless parent has left open
         self._requests = []
-        self._fork, self._uniqueness, self._descriptors = Fork(), Uniqueness(), Descriptors(link)
+        self._fork, self._uniqueness, self._descriptors = fork, Uniqueness(), Descriptors(link)
         keep_tmp()
 
     def prepare(self):
@@ -80,6 +80,7 @@ class Zygote:
         report["hugePageBytes"] = memory.use_huge_pages() if options.get("hugePages", True) else 0
         report["rssBytes"] = memory.resident()
         self._descriptors.seal()
+        self._hello = json.dumps({**instance.identity(), "clone": 0}).encode().replace(b"%", b"%%").replace(b'"clone": 0', b'"clone": %d')
         self._handler_of_sigchld = _signal.getsignal(_signal.SIGCHLD)
         _signal.signal(_signal.SIGCHLD, _signal.SIG_IGN)
         return report
@@ -118,7 +119,7 @@ class Zygote:
             self._settle(descriptors)
             if flags & 1:
                 prime(instance)
-            instance.hello(clone=call)
+            instance.link.send(HELLO, 0, self._hello % call)
         except PeerGone:
             posix._exit(0)
         except BaseException as error:
@@ -140,5 +141,5 @@ class Zygote:
             self._uniqueness.restore(bytes.fromhex(parse_object(payload).get("entropy", "")))
         except (TypeError, ValueError):
             raise ProtocolError("json", "the entropy of RESTORE is not hexadecimal") from None
-        self._fork.run_handlers()
+        self._fork.run_handlers(self._uniqueness.replaces)
         event_loop.resume(instance.entry)
