@@ -10,7 +10,7 @@ from pathlib import Path
 
 from harness import CaseFailed, World
 
-FILES = ["functions", "calls", "refusals", "following", "server", "tenants", "data"]
+FILES = ["functions", "snapshots", "calls", "refusals", "following", "server", "tenants", "data"]
 
 
 def main():

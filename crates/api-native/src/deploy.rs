@@ -13,7 +13,8 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use flint_controller::{LimitsWish, PrepareWhen, PutCode, PutFunction};
 use flint_model::{
-    Annotations, CodeFormat, FunctionLimits, FunctionPath, Parameter, Parameters, StrategyRequest,
+    Annotations, CodeFormat, Function, FunctionLimits, FunctionPath, Parameter, Parameters, Start,
+    StrategyRequest,
 };
 use serde::Deserialize;
 
@@ -198,12 +199,26 @@ async fn carry_out(
     progress: &(dyn Fn(&str) + Send + Sync),
 ) -> Result<DeployResult, ApiError> {
     let deployed = native.controller.put_function(&tenant.caller, path, put, progress).await?;
+    let notes = unused_options(native, &deployed.function).await;
     Ok(DeployResult {
+        notes: notes.into_iter().collect(),
         function: FunctionResource::with(&deployed.function, deployed.prepared.as_deref()),
         created: deployed.created,
         steps: deployed.steps,
         prepare_us: u64::try_from(deployed.took.as_micros()).unwrap_or(u64::MAX),
     })
+}
+
+/// Why a function is not warmed up although its user said how.
+async fn unused_options(native: &Native, function: &Function) -> Option<String> {
+    if function.snapshot.is_default() || function.strategy.start == Start::Fork {
+        return None;
+    }
+    let why = match native.controller.why_not_forked(function).await {
+        Some(why) => why,
+        None => format!("that is for start fork; this function's start is {}", function.strategy.start),
+    };
+    Some(format!("its snapshot options change nothing here, it is not warmed up: {why}"))
 }
 
 fn wants_progress(headers: &HeaderMap) -> bool {

@@ -90,6 +90,9 @@ async fn a_deploy_answers_with_what_was_prepared_and_the_function_goes_on_saying
     let function = &result["function"];
     assert_eq!(function["asked"], json!({"start": "spawn"}));
     assert_eq!((&function["snapshot"], &function["strategy"]["reuse"]), (&Value::Null, &json!("warm")));
+    assert_eq!(result["notes"], Value::Null);
+    let (_, result) = api.deploy(json!({"start": "spawn", "snapshot": {"annotate": false}})).await;
+    assert!(result["notes"][0].as_str().unwrap().ends_with("this function's start is spawn"), "{result}");
     api.server.stop().await;
 }
 
@@ -127,6 +130,9 @@ async fn a_host_that_cannot_fork_says_what_it_lacks() {
     assert!(message.ends_with("the kernel has no Landlock"), "{message}");
     let (status, _) = api.deploy(json!({})).await;
     assert_eq!(status, 201);
+    let (_, result) = api.deploy(json!({"snapshot": {"warmup": [{"params": {}}]}})).await;
+    let note = result["notes"][0].as_str().unwrap();
+    assert!(note.contains("not warmed up") && note.ends_with("the kernel has no Landlock"), "{note}");
     let (_, explanation) = api.call("GET", "/v1/explain/f", None).await;
     let text = "start fork would be the default for nodejs:20; here is missing: the kernel has no Landlock";
     assert!(explanation["reasons"].as_array().unwrap().contains(&json!(text)), "{explanation:#}");

@@ -49,8 +49,12 @@ pub struct WarmedFunction {
 }
 
 impl SnapshotReport {
-    /// The functions that were not compiled as far as their runtime can, as far as the report names them.
+    /// The functions that were not compiled as far as their runtime can, as far as the report names them. Where nothing is compiled
+    /// at all, as in Python without a further compiler, none is behind.
     pub fn left_behind(&self) -> &[WarmedFunction] {
+        if self.optimised == 0 && self.functions.iter().all(|function| function.tier == "python") {
+            return &[];
+        }
         let count = usize::try_from(self.reached.saturating_sub(self.optimised)).unwrap_or(usize::MAX);
         &self.functions[..count.min(self.functions.len())]
     }
@@ -76,6 +80,10 @@ mod tests {
         assert_eq!((report.warmup_calls, report.rss_bytes, report.private_bytes), (2000, 60 << 20, None));
         let names: Vec<_> = report.left_behind().iter().map(|function| &*function.name).collect();
         assert_eq!(names, ["slow"]);
+        let python = WarmedFunction { tier: "python".to_owned(), ..WarmedFunction::default() };
+        let plain = SnapshotReport { functions: vec![python], reached: 1, ..report };
+        assert!(plain.left_behind().is_empty());
+        assert_eq!(SnapshotReport { optimised: 1, reached: 2, ..plain }.left_behind().len(), 1);
         let empty: SnapshotReport = serde_json::from_value(json!({"reached": 3})).unwrap();
         assert!(empty.left_behind().is_empty() && !empty.kept);
     }

@@ -97,6 +97,9 @@ pub struct DeployResult {
     pub steps: Vec<String>,
     /// How long that took, in µs.
     pub prepare_us: u64,
+    /// What else its user may want to know: options that change nothing here, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// One line of the answer to a deploy with `Accept: application/x-ndjson`. The last line is a `result` or an `error`.

@@ -3,7 +3,7 @@
 use std::{num::NonZeroU32, path::PathBuf, time::Duration};
 
 use clap::Args;
-use flint_model::{Contract, Isolation, Network, Reuse, Start};
+use flint_model::{Contract, Isolation, Jit, Network, Reuse, Start};
 use serde_json::Value;
 
 use super::values;
@@ -38,12 +38,28 @@ pub(crate) struct FunctionArgs {
     /// Isolation, at least: process, gvisor, microvm, wasm
     #[arg(long)]
     pub(crate) isolation: Option<Isolation>,
-    /// How instances come to be: spawn, fork, restore, instantiate
+    /// How instances come to be: spawn, fork, restore, instantiate [default: fork for Node.js and Python where the host can, else spawn]
     #[arg(long)]
     pub(crate) start: Option<Start>,
-    /// What becomes of an instance after a call: never, warm
+    /// What becomes of an instance after a call: never, warm [default: never for what is forked, else warm]
     #[arg(long)]
     pub(crate) reuse: Option<Reuse>,
+    /// Call it with this before its snapshot is taken: a .json file = arguments, any other = a request body; `none` = with nothing,
+    /// whatever flint.toml says. Repeatable
+    #[arg(long, value_name = "FILE")]
+    pub(crate) warmup: Vec<PathBuf>,
+    /// The same with a JSON array of events: {"params":…}, or {"body":BASE64,"content_type":…}
+    #[arg(long, value_name = "FILE")]
+    pub(crate) warmup_list: Option<PathBuf>,
+    /// Let the warm-up use the function's network
+    #[arg(long)]
+    pub(crate) warmup_network: bool,
+    /// Do not drive what the warm-up reaches to optimised code
+    #[arg(long)]
+    pub(crate) no_annotate: bool,
+    /// Compile what can be, if that changes no result of the warm-up: numba (Python)
+    #[arg(long)]
+    pub(crate) jit: Option<Jit>,
     /// Calls at once in one instance
     #[arg(long, value_name = "N")]
     pub(crate) concurrency: Option<NonZeroU32>,

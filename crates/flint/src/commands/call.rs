@@ -18,6 +18,7 @@ use crate::{
     cli::CallArgs,
     client::{Client, collect, refusal_from, segment},
     failure::Failure,
+    package::media_type,
 };
 
 /// How long a record may take to appear after its call has ended.
@@ -109,36 +110,6 @@ fn query(params: &Map<String, Value>) -> String {
     params.iter().map(pair).collect::<Vec<_>>().join("&")
 }
 
-/// By extension; what is unknown is bytes.
-fn media_type(path: &Path) -> &'static str {
-    let extension = path
-        .extension()
-        .map(|extension| extension.to_string_lossy().to_ascii_lowercase())
-        .unwrap_or_default();
-    match extension.as_str() {
-        "json" => "application/json",
-        "txt" | "log" | "md" => "text/plain; charset=utf-8",
-        "csv" => "text/csv; charset=utf-8",
-        "html" | "htm" => "text/html; charset=utf-8",
-        "xml" => "application/xml",
-        "yaml" | "yml" => "application/yaml",
-        "ndjson" | "jsonl" => "application/x-ndjson",
-        "jpg" | "jpeg" => "image/jpeg",
-        "png" => "image/png",
-        "gif" => "image/gif",
-        "webp" => "image/webp",
-        "svg" => "image/svg+xml",
-        "pdf" => "application/pdf",
-        "zip" => "application/zip",
-        "gz" | "tgz" => "application/gzip",
-        "wav" => "audio/wav",
-        "mp3" => "audio/mpeg",
-        "mp4" => "video/mp4",
-        "wasm" => "application/wasm",
-        _ => "application/octet-stream",
-    }
-}
-
 /// What came of a call, when an instance was asked at all.
 pub(crate) struct Called {
     pub(crate) activation: String,
@@ -217,11 +188,5 @@ mod tests {
             request.uri(),
             "/v1/functions/images%2Fresize/invoke?async=true&max=128&name=a%20b%26c&on=true"
         );
-    }
-
-    #[test]
-    fn extensions_give_media_types() {
-        assert_eq!(media_type(Path::new("A.JPG")), "image/jpeg");
-        assert_eq!(media_type(Path::new("data")), "application/octet-stream");
     }
 }

@@ -8,7 +8,7 @@ use crate::{
     cli::{DeployArgs, Global},
     client::{Client, Lines, collect, segment},
     failure::{Exit, Failure},
-    output::{Progress, human_duration, human_size, print_json, print_line},
+    output::{Progress, human_duration, human_size, prepared_lines, print_json, print_line, strategy_words},
     package::{Package, package},
 };
 
@@ -74,17 +74,21 @@ fn summary(result: &DeployResult) -> String {
     let function = &result.function;
     let verb = if result.created { "created" } else { "updated" };
     let mut text = format!(
-        "{verb} {} {} ({}, {} contract, {}/{}/{})",
+        "{verb} {} {} ({}, {} contract, {})",
         function.name,
         function.version,
         function.kind,
         function.contract,
-        function.strategy.isolation,
-        function.strategy.start,
-        function.strategy.reuse,
+        strategy_words(function.prepared.as_ref().map_or(&function.strategy, |prepared| &prepared.strategy)),
     );
     if !result.steps.is_empty() && result.prepare_us > 0 {
         text.push_str(&format!("\n  {} in {}", result.steps.join(", "), human_duration(result.prepare_us)));
+    }
+    for line in function.prepared.iter().flat_map(prepared_lines) {
+        text.push_str(&format!("\n  {line}"));
+    }
+    for note in &result.notes {
+        text.push_str(&format!("\n  note: {note}"));
     }
     text
 }

@@ -7,7 +7,9 @@ use crate::{
     cli::{ExplainArgs, Global},
     client::{Client, segment},
     failure::{Exit, Failure},
-    output::{clock, draw_timeline, human_duration, human_size, print_json, print_line, table},
+    output::{
+        clock, draw_timeline, human_duration, human_size, prepared_lines, print_json, print_line, table,
+    },
 };
 
 pub(crate) async fn run(global: &Global, args: &ExplainArgs) -> anyhow::Result<Exit> {
@@ -107,6 +109,9 @@ fn function(explanation: &FunctionExplanation) -> String {
         (!lines.is_empty()).then(|| format!("{title}\n{}", lines.join("\n")))
     };
     parts.extend(list("because", &explanation.reasons));
+    if let Some(prepared) = &function.prepared {
+        parts.extend(list("prepared", &prepared_lines(prepared)));
+    }
     if !explanation.considered.is_empty() {
         let rows = explanation.considered.iter().map(|verdict| {
             let mark = if verdict.picked { "→" } else { " " };

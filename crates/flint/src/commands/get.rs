@@ -1,6 +1,6 @@
 //! `flint get`.
 
-use flint_api_native::resource::FunctionResource;
+use flint_api_native::resource::{AskedResource, FunctionResource, SnapshotResource};
 use http::Method;
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use crate::{
     cli::{GetArgs, Global},
     client::{Client, collect, segment},
     failure::{Exit, Failure},
-    output::{clock, human_duration, human_size, print_json, print_line},
+    output::{clock, human_duration, human_size, prepared_lines, print_json, print_line, strategy_words},
 };
 
 pub(crate) async fn run(global: &Global, args: &GetArgs) -> anyhow::Result<Exit> {
@@ -29,6 +29,33 @@ pub(crate) async fn run(global: &Global, args: &GetArgs) -> anyhow::Result<Exit>
     Ok(Exit::Ok)
 }
 
+/// Which parts of a strategy are the user's word.
+fn asked_words(asked: &AskedResource) -> String {
+    let said = [
+        asked.contract.map(|contract| format!("contract {contract}")),
+        asked.isolation.map(|isolation| format!("isolation {isolation}")),
+        asked.start.map(|start| format!("start {start}")),
+        asked.reuse.map(|reuse| format!("reuse {reuse}")),
+    ];
+    let said: Vec<_> = said.into_iter().flatten().collect();
+    match said.is_empty() {
+        true => "chosen by Flint".to_owned(),
+        false => format!("asked for: {}", said.join(", ")),
+    }
+}
+
+fn warmup_words(options: &SnapshotResource) -> String {
+    let mut words = vec![match options.warmup_events {
+        0 => "no events".to_owned(),
+        1 => format!("1 event, {}", human_size(options.warmup_bytes)),
+        count => format!("{count} events, {}", human_size(options.warmup_bytes)),
+    }];
+    words.extend(options.warmup_network.then(|| "with the network".to_owned()));
+    words.extend((!options.annotate).then(|| "not annotated".to_owned()));
+    words.extend(options.jit.map(|jit| format!("jit {jit}")));
+    words.join(", ")
+}
+
 fn describe(function: &FunctionResource) -> String {
     let FunctionResource { strategy, limits, .. } = function;
     let instances =
@@ -45,8 +72,12 @@ fn describe(function: &FunctionResource) -> String {
         (
             "strategy",
             format!(
-                "{}, start {}, reuse {}, {} at once",
-                strategy.isolation, strategy.start, strategy.reuse, strategy.concurrency
+                "{}, start {}, reuse {}, {} at once; {}",
+                strategy.isolation,
+                strategy.start,
+                strategy.reuse,
+                strategy.concurrency,
+                asked_words(&function.asked)
             ),
         ),
         ("network", function.network.to_string()),
@@ -72,6 +103,15 @@ fn describe(function: &FunctionResource) -> String {
             ),
         ),
     ];
+    if let Some(options) = &function.snapshot {
+        rows.push(("warm-up", warmup_words(options)));
+    }
+    if let Some(prepared) = &function.prepared {
+        if prepared.strategy != function.strategy {
+            rows.push(("runs as", strategy_words(&prepared.strategy)));
+        }
+        rows.extend(prepared_lines(prepared).into_iter().map(|line| ("prepared", line)));
+    }
     for parameter in &function.parameters {
         let label = if parameter.init { "init param" } else { "param" };
         rows.push((label, format!("{} = {}", parameter.key, parameter.value)));

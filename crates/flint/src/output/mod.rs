@@ -1,5 +1,6 @@
 //! What people see: tables, times, sizes, progress. With `--json` programs get the resources as they are.
 
+mod prepared;
 mod progress;
 mod table;
 mod time;
@@ -7,6 +8,7 @@ mod timeline;
 
 use serde::Serialize;
 
+pub(crate) use prepared::{prepared_lines, strategy_words};
 pub(crate) use progress::Progress;
 pub(crate) use table::table;
 pub(crate) use time::{ago, clock, human_duration, human_size};

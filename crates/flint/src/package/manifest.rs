@@ -1,8 +1,13 @@
 //! `flint.toml` or `flint.json`: what a directory says about the function in it.
 
-use std::{collections::BTreeMap, fs, io, num::NonZeroU32, path::Path};
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    num::NonZeroU32,
+    path::{Path, PathBuf},
+};
 
-use flint_model::{Contract, Isolation, Network, Reuse, Start};
+use flint_model::{Contract, Isolation, Jit, Network, Reuse, Start};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -21,10 +26,23 @@ pub(crate) struct Manifest {
     reuse: Option<Reuse>,
     concurrency: Option<NonZeroU32>,
     network: Option<Network>,
+    snapshot: Snapshot,
     limits: Limits,
     params: BTreeMap<String, Value>,
     init_params: BTreeMap<String, Value>,
     annotations: BTreeMap<String, Value>,
+}
+
+/// How it is warmed up and frozen.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Snapshot {
+    /// Files with events, relative to the directory.
+    warmup: Vec<PathBuf>,
+    warmup_list: Option<PathBuf>,
+    warmup_network: bool,
+    annotate: Option<bool>,
+    jit: Option<Jit>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -68,17 +86,24 @@ impl Manifest {
             Failure::usage(format!("{}: {}", directory.join(name).display(), why.trim()))
                 .hint("docs/cli.md lists what a manifest may say")
         };
-        match (read("flint.toml")?, read("flint.json")?) {
+        let mut manifest = match (read("flint.toml")?, read("flint.json")?) {
             (Some(_), Some(_)) => {
-                Err(Failure::usage(format!("{} has both a flint.toml and a flint.json", directory.display()))
-                    .hint("keep one of them"))
+                return Err(Failure::usage(format!(
+                    "{} has both a flint.toml and a flint.json",
+                    directory.display()
+                ))
+                .hint("keep one of them"));
             }
-            (Some(text), None) => Self::from_toml(&text).map_err(|why| wrong("flint.toml", why)),
+            (Some(text), None) => Self::from_toml(&text).map_err(|why| wrong("flint.toml", why))?,
             (None, Some(text)) => {
-                serde_json::from_str(&text).map_err(|error| wrong("flint.json", error.to_string()))
+                serde_json::from_str::<Self>(&text).map_err(|error| wrong("flint.json", error.to_string()))?
             }
-            (None, None) => Ok(Self::default()),
+            (None, None) => Self::default(),
+        };
+        for file in manifest.snapshot.warmup.iter_mut().chain(&mut manifest.snapshot.warmup_list) {
+            *file = directory.join(&*file);
         }
+        Ok(manifest)
     }
 
     fn from_toml(text: &str) -> Result<Self, String> {
@@ -93,6 +118,11 @@ impl Manifest {
             ours.into_iter().collect()
         };
         let Limits { memory, timeout, logs, cpu } = self.limits;
+        // Events on the command line stand in place of the manifest's, whichever way they are given.
+        let (warmup, warmup_list) = match args.warmup.is_empty() && args.warmup_list.is_none() {
+            true => (self.snapshot.warmup, self.snapshot.warmup_list),
+            false => (args.warmup, args.warmup_list),
+        };
         Ok(FunctionArgs {
             name: args.name.or(self.name),
             kind: args.kind.or(self.kind),
@@ -105,6 +135,11 @@ impl Manifest {
             isolation: args.isolation.or(self.isolation),
             start: args.start.or(self.start),
             reuse: args.reuse.or(self.reuse),
+            warmup,
+            warmup_list,
+            warmup_network: args.warmup_network || self.snapshot.warmup_network,
+            no_annotate: args.no_annotate || self.snapshot.annotate == Some(false),
+            jit: args.jit.or(self.snapshot.jit),
             concurrency: args.concurrency.or(self.concurrency),
             network: args.network.or(self.network),
             params: merged(self.params, args.params),
@@ -154,6 +189,21 @@ mod tests {
             (Some(512), Some(Duration::from_secs(90)), Some(500))
         );
         assert_eq!(done.params, [("by".into(), json!("file")), ("max".into(), json!(64))]);
+    }
+
+    #[test]
+    fn events_are_found_beside_the_manifest_and_give_way_to_the_command_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let text = "[snapshot]\nwarmup = ['event.json']\nannotate = false\njit = 'numba'\n";
+        fs::write(dir.path().join("flint.toml"), text).unwrap();
+        let complete = |args| Manifest::in_directory(dir.path()).unwrap().complete(args).unwrap();
+        let done = complete(FunctionArgs::default());
+        assert_eq!(done.warmup, [dir.path().join("event.json")]);
+        assert_eq!((done.no_annotate, done.jit, done.warmup_network), (true, Some(Jit::Numba), false));
+        let done = complete(FunctionArgs { warmup: vec!["none".into()], ..Default::default() });
+        assert_eq!(done.warmup, [PathBuf::from("none")]);
+        let done = complete(FunctionArgs { warmup_list: Some("all.json".into()), ..Default::default() });
+        assert!(done.warmup.is_empty() && done.warmup_list == Some("all.json".into()));
     }
 
     #[test]

@@ -4,6 +4,9 @@ mod archive;
 mod contents;
 mod kind;
 mod manifest;
+mod media;
 mod request;
+mod warmup;
 
+pub(crate) use media::media_type;
 pub(crate) use request::{Package, package};

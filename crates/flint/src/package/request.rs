@@ -3,7 +3,9 @@
 use std::{fs, path::Path};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use flint_api_native::resource::{CodeUpload, DeployRequest, LimitsPatch, ParameterResource};
+use flint_api_native::resource::{
+    CodeUpload, DeployRequest, LimitsPatch, ParameterResource, SnapshotRequest,
+};
 use flint_model::CodeFormat;
 use serde_json::Value;
 
@@ -12,6 +14,7 @@ use super::{
     contents::{self, cannot_read, is_executable},
     kind::{self, Guess},
     manifest::Manifest,
+    warmup,
 };
 use crate::{cli::FunctionArgs, failure::Failure};
 
@@ -90,6 +93,12 @@ fn request(kind: String, guess: Guess, code: Vec<u8>, args: FunctionArgs) -> Res
         isolation: args.isolation,
         start: args.start,
         reuse: args.reuse,
+        snapshot: SnapshotRequest {
+            warmup: warmup::events(&args.warmup, args.warmup_list.as_deref())?,
+            warmup_network: args.warmup_network,
+            annotate: args.no_annotate.then_some(false),
+            jit: args.jit,
+        },
         network: args.network,
         limits: LimitsPatch {
             timeout_ms: args.timeout.map(|timeout| timeout.as_millis() as u64),
