@@ -1,7 +1,7 @@
 //! The socket to one launcher process: requests out, events in, each to the task that waits for it.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::{Child, Command, Stdio};
@@ -46,6 +46,8 @@ struct Pending {
     starts: HashMap<u64, Start>,
     exits: HashMap<u64, watch::Sender<Option<Exit>>>,
     asks: HashMap<u64, oneshot::Sender<Answer>>,
+    /// Requests that found no room in the socket.
+    unsaid: VecDeque<Vec<u8>>,
 }
 
 /// What the launcher answers to an [`Ask`].
@@ -183,9 +185,22 @@ impl Connection {
         }
     }
 
-    /// Sends a request without waiting for anything. Lost when the launcher is far behind, so only for what it would also find out by itself later.
+    /// Sends a request without waiting for anything; when the launcher is behind, with its next event.
     pub(crate) fn say(&self, request: &Request<'_>) {
-        let _ = wire::send(self.socket.as_fd(), request, &[]);
+        if let Ok(bytes) = serde_json::to_vec(request) {
+            self.pending().unsaid.push_back(bytes);
+            self.say_unsaid();
+        }
+    }
+
+    fn say_unsaid(&self) {
+        let mut pending = self.pending();
+        while let Some(bytes) = pending.unsaid.front() {
+            match wire::send_bytes(self.socket.as_fd(), bytes, &[]) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                _ => pending.unsaid.pop_front(),
+            };
+        }
     }
 
     /// Tells the launcher, without waiting, that it is over.
@@ -229,6 +244,7 @@ impl Connection {
     }
 
     fn on_event(self: &Arc<Self>, event: Event, fds: Vec<OwnedFd>) {
+        self.say_unsaid();
         match event {
             Event::Up | Event::Down { .. } => {}
             Event::Started { sid, setup_us } => {
@@ -272,7 +288,7 @@ impl Connection {
     /// Nobody is left without an answer.
     fn on_end(&self) {
         self.gone.store(true, Ordering::Release);
-        let Pending { starts, exits, asks } = std::mem::take(&mut *self.pending());
+        let Pending { starts, exits, asks, unsaid: _ } = std::mem::take(&mut *self.pending());
         for (_, start) in starts {
             let _ = start.reply.send(Err(Error::LauncherGone));
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 
-use crate::cgroup::{Controller, Layout, Tree, remove_tree};
+use crate::cgroup::{Controller, Layout, Tree, moves, remove_tree};
 use crate::inspect::pidfd;
 use crate::launcher::is_root;
 use crate::sys::{self, Forked};
@@ -48,6 +48,7 @@ pub fn probe() -> Vec<Probe> {
     let groups =
         probes.iter().any(|probe| probe.name == "cgroup-freezer" && probe.state == ProbeState::Available);
     probes.extend([seccomp(), landlock(), egress(rootless), call_wall(groups), exit_status()]);
+    probes.extend(cgroup_moves(rootless));
     probes
 }
 
@@ -228,6 +229,24 @@ fn call_wall(groups: bool) -> Probe {
         version => {
             found(NAME, format!("a /tmp, a cgroup and a Landlock domain (ABI {version}) for each clone"))
         }
+    }
+}
+
+/// Fork start: whether a clone is in its cgroup at once.
+fn cgroup_moves(rootless: bool) -> Option<Probe> {
+    const NAME: &str = "fork-cgroup-moves";
+    match moves::are_cheap()? {
+        true => Some(found(NAME, "cgroup2 is mounted with favordynmods")),
+        false if !rootless => {
+            let detail = "will be mounted with favordynmods at the first function with start fork (a setting of the whole host)";
+            Some(found(NAME, detail))
+        }
+        false => Some(lacking(
+            NAME,
+            ProbeState::Limited,
+            "a clone waits some 10 ms for its cgroup after a pause",
+            "as root: mount -o remount,favordynmods /sys/fs/cgroup (Linux 6.0 or later)",
+        )),
     }
 }
 

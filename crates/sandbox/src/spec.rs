@@ -27,6 +27,10 @@ pub struct LauncherConfig {
     pub spare_networks: usize,
     /// Most ended sandboxes whose cgroups and network namespace are kept for the same [`SandboxSpec::recycle_key`].
     pub recycle_limit: usize,
+    /// Whether the first sandbox with [`SandboxSpec::zygote`] sets the option `favordynmods` of cgroup v2 on this host (as root; on by default). Without it, every
+    /// [`crate::Cell::admit`] that follows on a pause takes some 10 ms, and so long does the launcher do nothing else. It makes forks of the whole host a little
+    /// dearer, and from Linux 6.18 on it cannot be taken back before the next boot.
+    pub favor_cgroup_moves: bool,
     /// First host uid (and gid) of the range that payloads run as, one for each live sandbox. Must not collide with accounts of the host. Ignored
     /// when not running as root.
     pub uid_base: u32,
@@ -43,6 +47,7 @@ impl LauncherConfig {
             exe: None,
             spare_networks: 8,
             recycle_limit: 256,
+            favor_cgroup_moves: true,
             uid_base: 1_600_000,
         }
     }

@@ -4,6 +4,7 @@
 
 mod detect;
 mod leaf;
+pub(crate) mod moves;
 mod tree;
 
 pub(crate) use detect::{Controller, Layout, Version};

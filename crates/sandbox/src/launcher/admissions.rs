@@ -45,7 +45,7 @@ impl Launcher {
         let Some(Cell { stage: Stage::Waiting { since, .. }, .. }) = self.cells.get(&sid) else { return };
         let waited = since.elapsed();
         match self.look(sid) {
-            Ok(pipes) => self.let_in(sid, pipes),
+            Ok(streams) => self.let_in(sid, streams),
             Err(Finding::Passing(_)) if waited < PATIENCE => self.waiting.push(sid),
             Err(Finding::Passing(what) | Finding::Tampered(what)) => {
                 self.refuse(sid, Fault::Tampered { what })
@@ -63,7 +63,7 @@ impl Launcher {
         let siblings = || self.cells.values().filter(|other| other.zygote == cell.zygote);
         let taken: HashSet<String> = siblings()
             .filter_map(|other| match &other.stage {
-                Stage::Running { pipes, .. } => Some(pipes),
+                Stage::Running { streams, .. } => Some(streams),
                 _ => None,
             })
             .flatten()
@@ -76,19 +76,17 @@ impl Launcher {
             taken: &taken,
             members: &group.members()?,
             init: live.pid,
-            cells: siblings()
-                .filter(|other| matches!(other.stage, Stage::Empty | Stage::Waiting { .. }))
-                .count(),
+            cells: siblings().filter(|other| other.expects_a_process()).count() - 1,
         };
         let zygote = live.zygote.as_mut().ok_or(Finding::Ended)?;
-        let pipes = zygote.check(&candidate)?;
+        let streams = zygote.check(&candidate)?;
         cell.leaf.take_in(*pid)?;
         zygote.check_again(candidate.process, &group.members()?)?;
         // All that was read was of one and the same process.
-        if pidfd::is_alive(pidfd.as_fd()) { Ok(pipes) } else { Err(Finding::Ended) }
+        if pidfd::is_alive(pidfd.as_fd()) { Ok(streams) } else { Err(Finding::Ended) }
     }
 
-    fn let_in(&mut self, sid: u64, pipes: Vec<String>) {
+    fn let_in(&mut self, sid: u64, streams: Vec<String>) {
         let Some(cell) = self.cells.get_mut(&sid) else { return };
         let Stage::Waiting { pidfd, since, .. } = std::mem::replace(&mut cell.stage, Stage::Empty) else {
             return;
@@ -102,7 +100,7 @@ impl Launcher {
         let setup_us = since.elapsed().as_micros() as u64;
         let started = Event::Started { sid, setup_us };
         let _ = crate::wire::send(self.server.as_fd(), &started, &[pidfd.as_fd()]);
-        cell.stage = Stage::Running { pidfd, setup_us, pipes };
+        cell.stage = Stage::Running { pidfd, setup_us, streams };
     }
 
     /// Turns a process away, and ends it if it is one of the sandbox's: the server may have been told any process id.

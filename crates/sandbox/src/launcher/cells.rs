@@ -30,11 +30,11 @@ pub(super) enum Stage {
         pidfd: OwnedFd,
         since: Instant,
     },
-    /// It is in. `pipes`: those it has.
+    /// It is in. `streams`: the streams and sockets it has.
     Running {
         pidfd: OwnedFd,
         setup_us: u64,
-        pipes: Vec<String>,
+        streams: Vec<String>,
     },
     /// Its main process has ended.
     Ending {
@@ -42,6 +42,13 @@ pub(super) enum Stage {
         setup_us: u64,
         since: Instant,
     },
+}
+
+impl Cell {
+    /// Whether a process is on its way here.
+    pub(super) fn expects_a_process(&self) -> bool {
+        matches!(self.stage, Stage::Empty | Stage::Waiting { .. })
+    }
 }
 
 impl Launcher {

@@ -8,7 +8,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::{Launcher, Live, OOM, PIDFD, REPORTS, Slot};
-use crate::cgroup::Controller;
+use crate::cgroup::{Controller, moves};
 use crate::error::Fault;
 use crate::inside::{Job, init};
 use crate::inspect::Zygote;
@@ -46,6 +46,11 @@ impl Launcher {
         io: [Option<OwnedFd>; 4],
     ) -> Result<(), Fault> {
         let mounts = self.open_mounts(spec)?;
+        if spec.zygote && self.config.favor_cgroup_moves {
+            // Once. That it failed is seen in `flint doctor`; moves are slow then.
+            self.config.favor_cgroup_moves = false;
+            let _ = moves::make_cheap();
+        }
         let tmp = if spec.zygote { Some(own_tmp(spec.tmp_bytes)?) } else { None };
         let zygote = tmp.as_ref().map(|(_, device)| Zygote::new(*device));
         let tmp = tmp.as_ref().map(|(tmp, _)| tmp.as_fd());
