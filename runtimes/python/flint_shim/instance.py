@@ -7,7 +7,7 @@ from . import hooks, stdio
 from .context import Context
 from .entry import Entry
 from .environment import CallEnvironment, set_initial
-from .exits import EXIT_FAILED, EXIT_PROTOCOL
+from .exits import EXIT_FAILED, EXIT_PROTOCOL, run_exit_handlers
 from .frame import (ACK, BODY, END, ERROR, FIN, FREEZE, HEADER, HELLO, INIT, INVOKE, MAX_PAYLOAD, READY, RESTORE,
                     RESULT, U32, ProtocolError, parse_object, split_head)
 from .link import Link, PeerGone
@@ -22,12 +22,14 @@ _MAX_MESSAGE = 64 * 1024
 class Instance:
     """Waits for INIT (HELLO sent), loads, and then serves one call after the other.
 
-    With a `zygote` it may be frozen, and goes on in each of the copies that are made of it then.
+    With a `zygote` it may be frozen, and goes on in each of the copies that are made of it then. Text in its place says why it cannot be.
     """
 
     def __init__(self, fd, zygote=None):
         self.link = Link(fd)
-        self.zygote = zygote
+        self.zygote = None if isinstance(zygote, str) else zygote
+        self._snapshot = {} if zygote is None else {"snapshot": zygote if self.zygote is None else True}
+        self._is_clone = False
         self.init = None
         self.entry = None
         self.environment = CallEnvironment()
@@ -36,8 +38,7 @@ class Instance:
         """Serves until the link ends; does not return."""
         stdio.prepare()
         try:
-            self.link.send_json(HELLO, 0, self.identity() if self.zygote is None else
-                                {**self.identity(), "snapshot": self.zygote.unavailable or True})
+            self.link.send_json(HELLO, 0, {**self.identity(), **self._snapshot})
             self._load()
             while True:
                 self.serve_one()
@@ -62,7 +63,7 @@ class Instance:
             self.zygote.prepare()
         try:
             self.entry = Entry(load(self.init.get("code"), self.init.get("main") or "main"))
-            if self.zygote is None or self.zygote.unavailable:
+            if self.zygote is None:
                 hooks.run_after_restore(self.entry.finish)  # no copies will be made, this process is the one
         except BaseException as error:
             stdio.print_error(error)
@@ -100,7 +101,7 @@ class Instance:
         kind, _, call, payload = self.link.receive()
         if kind != RESTORE or call != 0:
             raise ProtocolError("order", f"a frame of kind {kind} came before RESTORE")
-        zygote, self.zygote = self.zygote, None
+        zygote, self.zygote, self._is_clone = self.zygote, None, True
         zygote.restore(self, payload)
         try:
             hooks.run_after_restore(self.entry.finish)
@@ -172,6 +173,8 @@ class Instance:
         """SystemExit and its like end the process, after the call is answered."""
         if not isinstance(error, SystemExit):
             stdio.print_error(error)
+        elif self._is_clone:
+            run_exit_handlers()
         status = error.code if isinstance(error, SystemExit) else None
         self._fail(call, f"The action exited ({type(error).__name__}{'' if status is None else f': {status}'}).")
         self._exit(status if isinstance(status, int) else 0 if status is None else EXIT_FAILED)

@@ -1,7 +1,8 @@
+import json
 import os
 import unittest
 
-from forking import ForkTestCase, shares_descriptor, with_head
+from forking import ENTROPY, Clone, ForkTestCase, shares_descriptor, with_head
 
 COUNT = """
     import os
@@ -54,7 +55,7 @@ class Life(ForkTestCase):
     def test_invoke_may_follow_restore_at_once(self):
         clone = self.clone(self.frozen(COUNT), restore=False)
         call = clone.begin({})
-        clone.send("RESTORE", payload=b'{"entropy":"00","time":1,"instance":"i"}')
+        clone.send("RESTORE", payload=json.dumps({"entropy": ENTROPY, "time": 1, "instance": "i"}).encode())
         clone.send("INVOKE", call, with_head(clone.head, b"{}"), fin=True)
         clone.expect("ACK")
         self.assertIn("calls", clone.answer(call).json())
@@ -68,6 +69,20 @@ class Life(ForkTestCase):
         clone = self.clone(self.frozen("import sys\ndef main(params):\n    if params: sys.exit(3)\n    return {}"))
         self.assertEqual(clone.invoke({"a": 1}).error["message"], "The action exited (SystemExit: 3).")
         clone.wait()
+
+    def test_exit_handlers_run_when_the_function_ends_a_clone(self):
+        clone = self.clone(self.frozen("import atexit, sys\natexit.register(print, 'bye')\ndef main(params):\n    if params: sys.exit()\n    return {}"))
+        clone.invoke({"a": 1})
+        clone.wait()
+        self.assertEqual(clone.stdout, "bye\n")
+
+    def test_a_clone_that_cannot_be_made(self):
+        zygote = self.frozen("import os, resource\nos.dup2(0, 200)\ndef main(params): return {}\nresource.setrlimit(resource.RLIMIT_NOFILE, (20, 20))")
+        clone = Clone(zygote, 1)
+        self.addCleanup(clone.close)
+        error = clone.expect("ERROR")
+        self.assertEqual((error.call, error.json()["kind"]), (0, "snapshot"))
+        self.assertIsNone(clone.receive())
 
     def test_a_plain_instance_refuses_freeze(self):
         peer = self.started(COUNT)
@@ -95,7 +110,7 @@ class Memory(ForkTestCase):
     def test_huge_pages(self):
         if not os.path.exists("/sys/kernel/mm/transparent_hugepage"):
             return  # this kernel has none
-        self.assertGreater(self.frozen(self.SOURCE).report["hugePageBytes"], 8 << 20)
+        self.assertGreater(self.frozen(self.SOURCE).report["hugePageBytes"], 0)
 
     def test_huge_pages_only_when_asked_for(self):
         self.assertEqual(self.frozen(self.SOURCE, options={"hugePages": False}).report["hugePageBytes"], 0)
@@ -183,6 +198,14 @@ class Walls(ForkTestCase):
     def test_children_of_a_clone_can_be_waited_for(self):
         zygote = self.frozen("import subprocess\ndef main(params):\n    return {'status': subprocess.run(['sh', '-c', 'exit 7']).returncode}")
         self.assertEqual(self.clone(zygote).invoke().json(), {"status": 7})
+
+    def test_the_directory_of_a_function_that_works_in_tmp(self):
+        # The zygote's /tmp is made to be the file system that all files of this test are on.
+        source = "import os\nhere = os.open('.', os.O_RDONLY)\nos.dup2(here, 200)\nos.close(here)\n"
+        clone = self.clone(self.frozen(source + "def main(params): return {'cwd': os.getcwd()}"))
+        self.assertEqual(clone.invoke().json(), {"cwd": clone.tmp.name})
+        message = self.refused(source + "kept = open(__file__)\ndef main(params): return {}")
+        self.assertIn("function.py, which no clone has in its /tmp", message)
 
     def test_programs_find_tmp(self):
         zygote = self.frozen("import subprocess\ndef main(params):\n"

@@ -7,6 +7,7 @@ from ..frame import CLONE, HEADER, ProtocolError
 from ..link import PeerGone
 
 _DESCRIPTORS = struct.Struct("4i")
+_PRIME = 1
 _LENGTH = HEADER.size + 1
 _SPACE = _socket.CMSG_SPACE(_DESCRIPTORS.size)
 
@@ -36,6 +37,8 @@ class CloneRequests:
                 raise ProtocolError("order", f"a frame of kind {kind} with {length} bytes came to a frozen process")
         if not descriptors:
             raise ProtocolError("order", "CLONE came without descriptors")
+        if data[-1] > _PRIME:
+            raise ProtocolError("reserved", "a reserved bit of CLONE's flags is set")
         return call, data[-1], descriptors
 
     def forget(self):

@@ -20,6 +20,9 @@ class Descriptors:
         self._standing = (0, 1, 2, link, TMP)
         self._reopened = []
         self._kept = sorted(self._standing)
+        self._starts_in_tmp = False
+        self.placed = False
+        """In a clone: whether the link is the clone's own."""
 
     def obstacles(self):
         """What is open that a clone can neither share nor open again, in words. Remembers what it can."""
@@ -47,12 +50,14 @@ class Descriptors:
             if _device_of(fd) is None:
                 _dup2(null, fd)
         posix.close(null)
+        self._starts_in_tmp = posix.stat(".").st_dev == _device_of(TMP)
         self._kept = sorted(self._standing + tuple(fd for fd, _, _ in self._reopened))
 
     def place(self, received):
         """In a clone: link, stdout, stderr and tmp go where they belong, files that are only read are opened anew, the rest is closed."""
         link, out, err, tmp = received
         _dup2(link, self._link, inheritable=False)
+        self.placed = True
         _dup2(out, 1)
         _dup2(err, 2)
         _dup2(tmp, TMP)
@@ -61,6 +66,8 @@ class Descriptors:
             if not flags & posix.O_DIRECTORY and stat.S_ISREG(posix.fstat(fd).st_mode):
                 posix.lseek(anew, posix.lseek(fd, 0, _SEEK_CUR), _SEEK_SET)
             _dup2(anew, fd, inheritable=inheritable)
+        if self._starts_in_tmp:
+            posix.chdir(f"/proc/self/fd/{TMP}")
         native.close_all_but(self._kept)
 
 

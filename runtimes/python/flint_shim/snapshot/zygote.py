@@ -8,7 +8,7 @@ import posix
 
 from .. import hooks, stdio
 from ..environment import ONE_THREAD
-from ..exits import EXIT_FAILED
+from ..exits import EXIT_CLONE
 from ..frame import ACK, ERROR, HELLO, ProtocolError, parse_object
 from ..link import PeerGone
 from . import event_loop, memory, native, warmup
@@ -22,8 +22,6 @@ from .uniqueness import Uniqueness
 
 
 class Zygote:
-    unavailable = None
-
     def __init__(self, link, fork):
         lacking = native.missing()
         if lacking is not None:
@@ -119,13 +117,16 @@ class Zygote:
             self._settle(descriptors)
             if flags & 1:
                 prime(instance)
+                self._uniqueness.restore(bytes(32))  # its pages, too; RESTORE does it again
             instance.link.send(HELLO, 0, self._hello % call)
         except PeerGone:
             posix._exit(0)
         except BaseException as error:
             stdio.print_error(error)
             stdio.flush()
-            posix._exit(EXIT_FAILED)
+            if self._descriptors.placed:
+                instance.link.send_json(ERROR, 0, {"kind": "snapshot", "message": f"the copy could not be made: {error}"})
+            posix._exit(EXIT_CLONE)
 
     def _settle(self, descriptors):
         self._descriptors.place(descriptors)
@@ -137,9 +138,9 @@ class Zygote:
 
     def restore(self, instance, payload):
         """In a clone: makes it unlike its siblings. The hooks of user code come after it."""
-        try:
-            self._uniqueness.restore(bytes.fromhex(parse_object(payload).get("entropy", "")))
-        except (TypeError, ValueError):
-            raise ProtocolError("json", "the entropy of RESTORE is not hexadecimal") from None
+        entropy = parse_object(payload).get("entropy")
+        if not isinstance(entropy, str) or len(entropy) != 64 or set(entropy) - set("0123456789abcdefABCDEF"):
+            raise ProtocolError("json", "the entropy of RESTORE is not 64 hexadecimal digits")
+        self._uniqueness.restore(bytes.fromhex(entropy))
         self._fork.run_handlers(self._uniqueness.replaces)
         event_loop.resume(instance.entry)
