@@ -25,6 +25,8 @@ pub(crate) struct Leaf {
     entrances: Vec<OwnedFd>,
     /// The v2 directory, for CLONE_INTO_CGROUP.
     clone_into: Option<OwnedFd>,
+    /// `cgroup.events` of v2.
+    events: Option<OwnedFd>,
     /// `cgroup.procs` of v2.
     unified_entrance: Option<OwnedFd>,
     /// v1: becomes readable when the memory limit is hit.
@@ -51,6 +53,7 @@ impl Leaf {
             unified,
             entrances: Vec::new(),
             clone_into: None,
+            events: None,
             unified_entrance: None,
             oom_event: None,
             peak: None,
@@ -70,9 +73,10 @@ impl Leaf {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
                 _ => {}
             }
-            let procs = fs::OpenOptions::new().write(true).open(directory.join("cgroup.procs"))?;
+            let procs = fs::OpenOptions::new().read(true).write(true).open(directory.join("cgroup.procs"))?;
             if Some(&directory) == self.unified.as_ref() {
                 self.clone_into = Some(fs::File::open(&directory)?.into());
+                self.events = Some(fs::File::open(directory.join("cgroup.events"))?.into());
                 self.unified_entrance = Some(procs.into());
             } else {
                 self.entrances.push(procs.into());
@@ -263,16 +267,29 @@ impl Leaf {
 
     /// Process ids of its members. Threads' processes, not zombies.
     pub(crate) fn members(&self) -> io::Result<Vec<u32>> {
-        match self.directories().first() {
-            Some(directory) => super::processes(directory),
-            None => Ok(Vec::new()),
+        let Some(procs) = self.unified_entrance.iter().chain(&self.entrances).next() else {
+            return Ok(Vec::new());
+        };
+        let mut text = Vec::with_capacity(256);
+        let mut bytes = [0u8; 4096];
+        loop {
+            match rustix::io::pread(procs, &mut bytes, text.len() as u64)? {
+                0 => break,
+                length => text.extend(&bytes[..length]),
+            }
         }
+        let text = String::from_utf8_lossy(&text);
+        Ok(text.lines().filter_map(|line| line.parse().ok()).collect())
     }
 
     /// Whether nothing lives in it.
     pub(crate) fn is_vacant(&self) -> bool {
         match &self.unified {
-            Some(path) => field(path, "cgroup.events", "populated").is_ok_and(|populated| populated == 0),
+            Some(_) => self.events.as_ref().is_some_and(|events| {
+                let mut bytes = [0u8; 128];
+                let length = rustix::io::pread(events, &mut bytes, 0).unwrap_or(0);
+                bytes[..length].starts_with(b"populated 0")
+            }),
             None => self.members().is_ok_and(|members| members.is_empty()),
         }
     }

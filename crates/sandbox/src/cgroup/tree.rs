@@ -154,7 +154,7 @@ fn unified_group(
     Ok(directory)
 }
 
-pub(super) fn processes(directory: &Path) -> io::Result<Vec<u32>> {
+fn processes(directory: &Path) -> io::Result<Vec<u32>> {
     let text = fs::read_to_string(directory.join("cgroup.procs"))?;
     Ok(text.lines().filter_map(|line| line.parse().ok()).collect())
 }

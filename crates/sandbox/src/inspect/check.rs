@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::io;
 use std::time::{Duration, Instant};
 
-use super::descriptors::{Descriptor, Kind, is_stateless_device};
+use super::descriptors::{Descriptor, Kind};
 use super::mappings::{Wanted, objection};
 use super::{Baseline, Process, Zygote, kcmp};
 use crate::TMP_FD;
@@ -57,7 +57,7 @@ impl Zygote {
         let zygote_tmp = self.tmp_device;
         let Some(baseline) = &mut self.sealed else { return tampered("its zygote was never sealed") };
         let process = candidate.process;
-        check_kinship(process, baseline.main)?;
+        check_kinship(process, baseline)?;
         let foreign = |device: u64| {
             device == zygote_tmp || (device != candidate.tmp_device && (candidate.tmp_devices)(device))
         };
@@ -79,11 +79,12 @@ impl Zygote {
     }
 
     /// What may have changed until the process was in its cell: it may have forked or started a thread. `members`: of the zygote's group, read after the move.
-    pub(crate) fn check_again(&self, process: Process, members: &[u32]) -> Result<(), Finding> {
+    pub(crate) fn check_again(&self, process: Process, init: u32, members: &[u32]) -> Result<(), Finding> {
         if process.stat()?.threads != 1 {
             return tampered("it has started a thread before it was admitted");
         }
-        for member in members {
+        let main = self.main().ok_or(Finding::Ended)?;
+        for member in members.iter().filter(|pid| **pid != init && **pid != main.0) {
             if Process(*member).stat().is_ok_and(|stat| stat.parent == process.0) {
                 return tampered("it has forked before it was admitted");
             }
@@ -92,21 +93,21 @@ impl Zygote {
     }
 }
 
-fn check_kinship(process: Process, main: Process) -> Result<(), Finding> {
-    if process == main {
+fn check_kinship(process: Process, zygote: &Baseline) -> Result<(), Finding> {
+    if process == zygote.main {
         return tampered("it is the zygote itself");
     }
     let stat = process.stat()?;
-    if stat.parent != main.0 {
+    if stat.parent != zygote.main.0 {
         return tampered(format!("process {} is not a child of the zygote", process.0));
     }
-    if process.pid_namespace()? != main.pid_namespace()? {
+    if process.pid_namespace()? != zygote.pid_namespace {
         return tampered("it is in another pid namespace than its zygote");
     }
     if stat.threads != 1 {
         return tampered(format!("it has {} threads; a fork has one", stat.threads));
     }
-    if process.is_dumpable()? {
+    if process.is_dumpable_of(zygote.owner)? {
         return tampered("it is dumpable, so that others could inspect it");
     }
     Ok(())
@@ -123,7 +124,14 @@ fn check_descriptors(
     let mut tmp = false;
     for descriptor in own {
         let what = || descriptor.describe();
-        match descriptor.kind() {
+        if descriptor.number == TMP_FD && descriptor.device == candidate.tmp_device {
+            tmp = true;
+            continue;
+        }
+        if foreign(descriptor.device) {
+            return tampered(format!("it has the /tmp of another process: {}", what()));
+        }
+        match descriptor.kind {
             Kind::Socket if descriptor.number > 3 => {
                 return tampered(format!("it has a socket besides its link: {}", what()));
             }
@@ -135,15 +143,10 @@ fn check_descriptors(
                     streams.push(descriptor.target.clone());
                 }
             }
-            Kind::Anonymous if descriptor.is_event() => {}
+            Kind::Event | Kind::Device => {}
             Kind::Anonymous | Kind::Memory => return tampered(format!("it has {}", what())),
             Kind::Path => {
-                let file = process.file_at(descriptor.number)?;
-                if descriptor.number == TMP_FD && file.st_dev == candidate.tmp_device {
-                    tmp = true;
-                } else if foreign(file.st_dev) {
-                    return tampered(format!("it has the /tmp of another process: {}", what()));
-                } else if !is_stateless_device(&file) && process.is_writable(descriptor.number)? {
+                if process.is_writable(descriptor.number)? {
                     return tampered(format!("it has a file for writing: {}", what()));
                 }
             }
@@ -158,13 +161,13 @@ fn check_descriptors(
 impl Baseline {
     /// Whether the zygote is what it was, and neither it nor another process forked from it holds what belongs to the candidate.
     fn check_zygote(&mut self, candidate: &Candidate<'_>, own: &[Descriptor]) -> Result<(), Finding> {
-        if self.main.threads()? != self.threads {
+        if self.task_list.numbers()? != self.threads {
             return tampered("the zygote's threads have changed since it was sealed");
         }
-        if self.main.is_dumpable()? {
+        if self.main.is_dumpable_of(self.owner)? {
             return tampered("the zygote has become dumpable");
         }
-        let theirs = self.main.descriptors()?;
+        let theirs = self.descriptor_list.descriptors()?;
         shared_with(candidate.process, own, self.main, &theirs, "its zygote")?;
         let now = Instant::now();
         let mut seen = Vec::new();
@@ -181,8 +184,8 @@ impl Baseline {
                         descriptor.describe()
                     ));
                 }
-                None if descriptor.kind() == Kind::Path => seen.push(descriptor.describe()),
-                None if matches!(descriptor.kind(), Kind::Pipe | Kind::Socket) => {
+                None if descriptor.kind == Kind::Path => seen.push(descriptor.describe()),
+                None if matches!(descriptor.kind, Kind::Pipe | Kind::Socket) => {
                     seen.push(descriptor.target.clone())
                 }
                 None => {
@@ -250,12 +253,10 @@ fn shared_with(
 ) -> Result<(), Finding> {
     for mine in own {
         for their in theirs.iter().filter(|their| their.target == mine.target) {
-            let same = match mine.kind() {
+            let same = match mine.kind {
                 // The target tells them apart, and the two ends of one pipe belong together.
                 Kind::Pipe | Kind::Socket => true,
-                Kind::Path if process.file_at(mine.number).is_ok_and(|file| is_stateless_device(&file)) => {
-                    false
-                }
+                Kind::Device => false,
                 // A kernel that cannot compare leaves it at that the kinds are harmless ones.
                 _ => kcmp::same_file(process.0, mine.number, other.0, their.number).unwrap_or(false),
             };

@@ -1,9 +1,14 @@
 //! The open descriptors of a process.
 
+use std::ffi::CStr;
 use std::io;
 use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::fs::{CWD, FileType, Mode, OFlags, RawDir, openat, readlinkat};
+use rustix::fs::{
+    AtFlags, CWD, FileType, Mode, OFlags, RawDir, SeekFrom, Stat, major, minor, openat, readlinkat, seek,
+    statat,
+};
 
 use super::Process;
 
@@ -11,48 +16,61 @@ use super::Process;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Descriptor {
     pub(super) number: i32,
-    /// What `/proc/PID/fd/NUMBER` leads to.
+    pub(super) kind: Kind,
+    /// The file system it is in.
+    pub(super) device: u64,
+    /// What it leads to, as `/proc/PID/fd/NUMBER` says.
     pub(super) target: String,
 }
 
-/// Its kind, by its target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Target and inode number identify it on this host.
+    /// The target identifies it on this host.
     Pipe,
     /// Likewise.
     Socket,
-    /// An object without a name: all of a kind have the same target.
+    /// What event loops are made of. It has no name: all of a sort have the same target.
+    Event,
+    /// Something else without a name.
     Anonymous,
     /// Memory with a descriptor.
     Memory,
+    /// `/dev/null` or another device without state.
+    Device,
     /// Something with a path.
     Path,
 }
 
-/// Harmless kinds of [`Kind::Anonymous`]: what event loops are made of.
 const EVENTS: [&str; 3] = ["anon_inode:[eventpoll]", "anon_inode:[eventfd]", "anon_inode:[signalfd]"];
 /// Minor numbers of major 1: null, zero, full, random, urandom.
 const DEVICES: [u32; 5] = [3, 5, 7, 8, 9];
 
 impl Descriptor {
-    pub(super) fn kind(&self) -> Kind {
-        let target = self.target.as_str();
-        if target.starts_with("pipe:") {
-            Kind::Pipe
-        } else if target.starts_with("socket:") {
-            Kind::Socket
-        } else if target.starts_with("/memfd:") {
-            Kind::Memory
-        } else if target.starts_with('/') {
-            Kind::Path
-        } else {
-            Kind::Anonymous
-        }
-    }
-
-    pub(super) fn is_event(&self) -> bool {
-        EVENTS.contains(&self.target.as_str())
+    /// Looks at the one called `name` in a process's directory of them. Only where the file itself does not tell enough, its name is asked for too.
+    fn look(directory: BorrowedFd<'_>, name: &CStr) -> io::Result<Option<Self>> {
+        let Some(number) = name.to_str().ok().and_then(|name| name.parse().ok()) else { return Ok(None) };
+        let file = match statat(directory, name, AtFlags::empty()) {
+            Ok(file) => file,
+            // Closed meanwhile.
+            Err(rustix::io::Errno::NOENT) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let (kind, target) = match FileType::from_raw_mode(file.st_mode) {
+            FileType::Socket => (Kind::Socket, format!("socket:[{}]", file.st_ino)),
+            FileType::Fifo => (Kind::Pipe, format!("pipe:[{}]", file.st_ino)),
+            FileType::CharacterDevice if is_stateless(&file) => {
+                (Kind::Device, format!("device 1:{}", minor(file.st_rdev)))
+            }
+            _ => match readlinkat(directory, name, Vec::with_capacity(64)) {
+                Ok(target) => {
+                    let target = target.to_string_lossy().into_owned();
+                    (kind_of(&target), target)
+                }
+                Err(rustix::io::Errno::NOENT) => return Ok(None),
+                Err(error) => return Err(error.into()),
+            },
+        };
+        Ok(Some(Self { number, kind, device: file.st_dev, target }))
     }
 
     /// What it is, for people.
@@ -61,38 +79,77 @@ impl Descriptor {
     }
 }
 
-impl Process {
-    /// All open descriptors, by number.
-    pub(super) fn descriptors(self) -> io::Result<Vec<Descriptor>> {
+fn kind_of(target: &str) -> Kind {
+    if EVENTS.contains(&target) {
+        Kind::Event
+    } else if target.starts_with("/memfd:") {
+        Kind::Memory
+    } else if target.starts_with('/') {
+        Kind::Path
+    } else {
+        Kind::Anonymous
+    }
+}
+
+fn is_stateless(file: &Stat) -> bool {
+    major(file.st_rdev) == 1 && DEVICES.contains(&minor(file.st_rdev))
+}
+
+/// A directory of `/proc/PID`, held open to be read again and again.
+#[derive(Debug)]
+pub(super) struct Listing(OwnedFd);
+
+impl Listing {
+    pub(super) fn open(process: Process, below: &str) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let directory = openat(CWD, self.path("fd"), flags, Mode::empty())?;
-        let mut buffer = [MaybeUninit::uninit(); 4096];
-        let mut entries = RawDir::new(&directory, &mut buffer);
+        Ok(Self(openat(CWD, process.path(below), flags, Mode::empty())?))
+    }
+
+    /// All descriptors by number, when it is the `fd` directory.
+    pub(super) fn descriptors(&self) -> io::Result<Vec<Descriptor>> {
         let mut all = Vec::with_capacity(32);
-        let mut space = Vec::with_capacity(256);
-        while let Some(entry) = entries.next() {
-            let entry = entry?;
-            let Some(number) = entry.file_name().to_str().ok().and_then(|name| name.parse().ok()) else {
-                continue;
-            };
-            match readlinkat(&directory, entry.file_name(), space) {
-                Ok(target) => {
-                    all.push(Descriptor { number, target: target.to_string_lossy().into_owned() });
-                    space = target.into_bytes();
-                    space.clear();
-                }
-                // Closed meanwhile.
-                Err(rustix::io::Errno::NOENT) => space = Vec::with_capacity(256),
-                Err(error) => return Err(error.into()),
-            }
-        }
+        self.each(|name| {
+            all.extend(Descriptor::look(self.0.as_fd(), name)?);
+            Ok(())
+        })?;
         all.sort_unstable_by_key(|descriptor: &Descriptor| descriptor.number);
         Ok(all)
     }
 
-    /// The file behind a descriptor.
-    pub(super) fn file_at(self, number: i32) -> io::Result<rustix::fs::Stat> {
-        Ok(rustix::fs::stat(self.path(&format!("fd/{number}")))?)
+    /// All numbers in it, sorted: thread ids in `task`.
+    pub(super) fn numbers(&self) -> io::Result<Vec<u32>> {
+        let mut all = Vec::with_capacity(8);
+        self.each(|name| {
+            all.extend(name.to_str().ok().and_then(|name| name.parse::<u32>().ok()));
+            Ok(())
+        })?;
+        all.sort_unstable();
+        Ok(all)
+    }
+
+    fn each(&self, mut visit: impl FnMut(&CStr) -> io::Result<()>) -> io::Result<()> {
+        seek(&self.0, SeekFrom::Start(0))?;
+        let mut buffer = [MaybeUninit::uninit(); 8192];
+        let mut entries = RawDir::new(&self.0, &mut buffer);
+        let mut bytes = 0;
+        while let Some(entry) = entries.next() {
+            let entry = entry?;
+            // An upper bound of its length in the buffer.
+            bytes += 32 + entry.file_name().to_bytes().len();
+            visit(entry.file_name())?;
+            // The kernel fills the buffer as long as there are entries: from a part-filled one it need not be asked again.
+            if entries.is_buffer_empty() && bytes < 4096 {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Process {
+    /// All open descriptors, by number.
+    pub(super) fn descriptors(self) -> io::Result<Vec<Descriptor>> {
+        Listing::open(self, "fd")?.descriptors()
     }
 
     /// Whether a descriptor was opened for writing too.
@@ -102,10 +159,4 @@ impl Process {
         let flags = flags.and_then(|text| i32::from_str_radix(text.trim(), 8).ok());
         Ok(flags.is_none_or(|flags| flags & libc::O_ACCMODE != libc::O_RDONLY))
     }
-}
-
-/// Whether it is `/dev/null` or another device that has no state.
-pub(super) fn is_stateless_device(file: &rustix::fs::Stat) -> bool {
-    let (major, minor) = (rustix::fs::major(file.st_rdev), rustix::fs::minor(file.st_rdev));
-    FileType::from_raw_mode(file.st_mode).is_char_device() && major == 1 && DEVICES.contains(&minor)
 }

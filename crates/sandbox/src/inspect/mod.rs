@@ -30,7 +30,12 @@ pub(crate) struct Zygote {
 #[derive(Debug)]
 struct Baseline {
     main: Process,
+    pid_namespace: u64,
+    /// Its user on the host.
+    owner: u32,
+    task_list: descriptors::Listing,
     threads: Vec<u32>,
+    descriptor_list: descriptors::Listing,
     descriptors: Vec<descriptors::Descriptor>,
     /// Descriptors and processes that came later, and since when. An honest zygote has some, for the moment of a fork.
     passing: HashMap<String, Instant>,

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::descriptors::{Descriptor, Kind, is_stateless_device};
+use super::descriptors::{Descriptor, Kind, Listing};
 use super::mappings::{Wanted, objection};
 use super::{Baseline, Process, Zygote, sockets};
 use crate::TMP_FD;
@@ -16,13 +16,16 @@ impl Zygote {
         let main = Process(init).main_child(members).ok_or(Fault::Ended)?;
         let look = |error| Fault::step("look at the main process", &error);
         let mut reasons = Vec::new();
-        let threads = main.threads().map_err(look)?;
+        let owner = main.owner().map_err(look)?;
+        let task_list = Listing::open(main, "task").map_err(look)?;
+        let threads = task_list.numbers().map_err(look)?;
         reasons.extend(extra_threads(main, &threads, expect));
         reasons.extend(members.iter().filter(|pid| **pid != init && **pid != main.0).map(|pid| {
             let name = Process(*pid).name();
             format!("a child process is running (process {pid}, {name}): end it, and wait for its end, in beforeSnapshot")
         }));
-        let descriptors = main.descriptors().map_err(look)?;
+        let descriptor_list = Listing::open(main, "fd").map_err(look)?;
+        let descriptors = descriptor_list.descriptors().map_err(look)?;
         for descriptor in &descriptors {
             if !expect.descriptors.contains(&descriptor.number) {
                 reasons.extend(objection_to(main, descriptor, &descriptors));
@@ -40,7 +43,7 @@ impl Zygote {
                 "POSIX timers are set ({timers}), which no copy would have: delete them in beforeSnapshot"
             ));
         }
-        if main.is_dumpable().map_err(look)? {
+        if main.is_dumpable_of(owner).map_err(look)? {
             reasons.push("the process is dumpable, so that its copies could be inspected: the runtime must call prctl(PR_SET_DUMPABLE, 0)".into());
         }
         if !reasons.is_empty() {
@@ -59,7 +62,16 @@ impl Zygote {
         native_code.dedup();
         let sealed =
             Sealed { threads: threads.len() as u32, descriptors: descriptors.len() as u32, native_code };
-        self.sealed = Some(Baseline { main, threads, descriptors, passing: HashMap::new() });
+        self.sealed = Some(Baseline {
+            main,
+            pid_namespace: main.pid_namespace().map_err(look)?,
+            owner,
+            task_list,
+            threads,
+            descriptor_list,
+            descriptors,
+            passing: HashMap::new(),
+        });
         Ok(sealed)
     }
 }
@@ -93,22 +105,20 @@ fn objection_to(main: Process, descriptor: &Descriptor, all: &[Descriptor]) -> O
         return None;
     }
     let close = |what: String| Some(format!("{what} is open (fd {number}): close it in beforeSnapshot"));
-    match descriptor.kind() {
+    match descriptor.kind {
+        Kind::Event | Kind::Device => None,
         Kind::Socket => close(sockets::describe(main, &descriptor.target)),
         Kind::Pipe => {
             // With both ends here it is how an event loop wakes itself.
             let ends = all.iter().filter(|other| other.target == descriptor.target).count();
             if ends >= 2 { None } else { close("a pipe".into()) }
         }
-        Kind::Anonymous if descriptor.is_event() => None,
         Kind::Anonymous => close(descriptor.target.clone()),
         Kind::Memory => close(format!("shared memory ({})", descriptor.target)),
-        Kind::Path => match (main.file_at(number), main.is_writable(number)) {
-            (Ok(file), _) if is_stateless_device(&file) => None,
-            (Ok(_), Ok(false)) => None,
-            (Ok(_), _) => close(format!("{}, for writing,", descriptor.target)),
-            // Closed meanwhile.
-            (Err(_), _) => None,
+        Kind::Path => match main.is_writable(number) {
+            Ok(true) => close(format!("{}, for writing,", descriptor.target)),
+            // An error: closed meanwhile.
+            Ok(false) | Err(_) => None,
         },
     }
 }

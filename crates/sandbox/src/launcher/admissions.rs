@@ -81,7 +81,7 @@ impl Launcher {
         let zygote = live.zygote.as_mut().ok_or(Finding::Ended)?;
         let streams = zygote.check(&candidate)?;
         cell.leaf.take_in(*pid)?;
-        zygote.check_again(candidate.process, &group.members()?)?;
+        zygote.check_again(candidate.process, live.pid, &group.members()?)?;
         // All that was read was of one and the same process.
         if pidfd::is_alive(pidfd.as_fd()) { Ok(streams) } else { Err(Finding::Ended) }
     }
