@@ -1,5 +1,7 @@
 """`--jit numba`. With the real numba under Python 3.11; what needs none of it, under all."""
 
+import os
+import shutil
 import sys
 import unittest
 
@@ -118,6 +120,13 @@ class Numba(ForkTestCase):
         tiers = {function["name"]: function["tier"] for function in zygote.report["functions"]}
         self.assertEqual(tiers, {"main": "python", "double": "numba"})
         self.assertEqual(self.clone(zygote).invoke().json(), {"double": 4})
+
+    def test_functions_that_compile_in_a_clone_find_their_cache(self):
+        cache = self.directory({"x": ""})
+        source = "import numba\n@numba.njit(cache=True)\ndef double(x): return x + x\ndef main(params): return {'double': double(params['x'])}"
+        zygote = self.frozen(source, ({"x": 1},), env={"PYTHONPATH": packages_with(self, "numba")}, init_env={"NUMBA_CACHE_DIR": os.path.join(cache, "numba")})
+        shutil.rmtree(os.path.join(cache, "numba"))  # as in the /tmp of a clone
+        self.assertEqual(self.clone(zygote).invoke({"x": 1.5}).json(), {"double": 3.0})
 
     def test_random_numbers_of_compiled_functions_differ(self):
         source = ("import numba, numpy, random\n@numba.njit\ndef draw(): return random.random(), numpy.random.random()\n"

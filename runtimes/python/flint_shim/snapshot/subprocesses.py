@@ -2,6 +2,7 @@
 
 import os
 import posix
+import sys
 
 from .descriptors import TMP
 
@@ -17,6 +18,8 @@ def keep_tmp():
         return fork_exec(args, executables, close_fds, passed, *rest)
 
     _posixsubprocess.fork_exec = fork_exec_with_tmp
+    if hasattr(sys.modules.get("subprocess"), "_fork_exec"):  # imported before, by a .pth file
+        sys.modules["subprocess"]._fork_exec = fork_exec_with_tmp
     if hasattr(posix, "POSIX_SPAWN_CLOSEFROM"):  # 3.13 and later
         os.posix_spawn = _posix_spawn_with_tmp
 
