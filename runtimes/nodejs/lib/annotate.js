@@ -96,11 +96,9 @@ class Annotation {
       this.targets.collected();
     }
     setThreshold(Threshold.PROBING);
-    if (this.trace !== null) this.trace.withReasons(true);
     await this.untilQuiet(1 / 2, PROBING * this.driver.count);
     setThreshold(Threshold.USUAL);
     this.converged = await this.untilQuiet(1, QUIET);
-    if (this.trace !== null) this.trace.withReasons(false);
     if (this.hasTime()) this.collect({ type: 'minor' });
   }
 

@@ -46,7 +46,7 @@ class Driver {
     try {
       const result = await Promise.race([this.replay(index), this.stuck]);
       if (result && result.stuck === true) this.failure = `warm-up request ${index} did not end within ${2 * this.budgetMs} ms`;
-      else if (result && result.ok === false) this.failure = `warm-up request ${index} failed: ${describe(result.message)}`;
+      else if (result && result.ok === false) this.failure = `warm-up request ${index} failed${result.message === undefined ? '' : `: ${describe(result.message)}`}`;
     } catch (error) {
       this.failure = `warm-up request ${index} failed: ${describe(error)}`;
     }

@@ -5,7 +5,7 @@ const v8 = require('v8');
 
 const SYNTAX = '--allow-natives-syntax';
 // What asks for optimised code at once, without waiting for the next call; the name depends on V8's version.
-const COMPILE = ['%OptimizeTurbofanEager(f)', '%CompileOptimized(f)', '%CompileOptimized_NotConcurrent(f)'];
+const COMPILE = ['%OptimizeTurbofanEager(f)', '%CompileOptimized(f)', '%CompileTurbofan_Synchronous(f)'];
 
 /**
  * Makes the natives and learns what the bits of a status mean, by bringing functions of its own into each state:

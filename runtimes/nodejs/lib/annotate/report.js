@@ -1,7 +1,7 @@
 'use strict';
 // What the annotation came to, for the ACK of FREEZE.
 
-const { LOOPING } = require('./targets');
+const { isLooping } = require('./targets');
 
 const MOST = 200;
 const ORDER = ['interpreted', 'sparkplug', 'maglev', 'turbofan'];
@@ -13,7 +13,9 @@ function report({ driver, natives, targets, converged, notes }) {
   const known = natives === null || targets === null ? [] : targets.all.map((target) => ({ target, tier: tier(target, natives, converged) }));
   known.sort((a, b) => ORDER.indexOf(a.tier) - ORDER.indexOf(b.tier) || b.target.calls - a.target.calls);
   if (known.length > 0) explain(known, converged, driver, all);
-  if (targets !== null) explainCold(targets, all);
+  if (targets !== null && targets.notReached > 0) {
+    all.push(`functions of the code that the warm-up did not reach, compiled when they are first called: ${targets.notReached}`);
+  }
   if (known.length > MOST) all.push(`${known.length} functions were reached; the report names ${MOST}`);
   return {
     warmupCalls: driver.calls,
@@ -38,8 +40,9 @@ function tier(target, natives, converged) {
     const tiers = target.objects.map((f) => natives.tier(f));
     return tiers.reduce((best, one) => (ORDER.indexOf(one) > ORDER.indexOf(best) ? one : best));
   }
+  if (isLooping(target)) return 'interpreted';
   if (target.compiled !== null) return target.compiled;
-  return converged && target.thrownAway < LOOPING ? 'turbofan' : 'interpreted';
+  return converged ? 'turbofan' : 'interpreted';
 }
 
 function explain(known, converged, driver, notes) {
@@ -48,21 +51,15 @@ function explain(known, converged, driver, notes) {
     const more = list.length > MOST_NAMED ? ` and ${list.length - MOST_NAMED} more` : '';
     notes.push(`${what}: ${list.slice(0, MOST_NAMED).map(({ target }) => label(target)).join(', ')}${more}`);
   };
-  const isLooping = ({ target }) => target.thrownAway >= LOOPING;
   named('left behind', known.filter(({ target, tier }) => tier !== 'turbofan' && target.verdict !== null), (target) => `${target.label}: ${target.verdict}`);
-  named('optimised and thrown away again and again, so that calls differ in speed', known.filter(isLooping), (target) => `${target.label}: ${target.reason}`);
+  named('optimised and thrown away again and again, so that calls differ in speed', known.filter(({ target }) => isLooping(target)), (target) => target.label);
   if (converged) {
-    const contained = known.filter((one) => one.target.objects.length === 0 && one.target.compiled === null && !isLooping(one));
+    const contained = known.filter((one) => one.target.objects.length === 0 && one.target.compiled === null);
     named('not compiled by itself, because its callers contain it', contained, (target) => target.label);
   } else if (driver.failure === null) {
     const bound = driver.calls >= driver.limit ? `${driver.limit} calls` : `${driver.budgetMs} ms`;
     notes.push(`the bound of ${bound} came before V8 was done: a first call may still compile`);
   }
-}
-
-function explainCold({ notReached, uncalled }, notes) {
-  const cold = notReached + uncalled;
-  if (cold > 0) notes.push(`${cold} functions of the code were not reached by the warm-up; V8 compiles them when they are first called`);
 }
 
 module.exports = { report };

@@ -22,8 +22,7 @@ class Target {
     this.objects = [];
     this.attempts = 0;
     this.compiled = null; // the tier that V8's record tells
-    this.thrownAway = 0;
-    this.reason = '';
+    this.recompiled = 0;
     this.verdict = null; // why it was given up
   }
 
@@ -37,7 +36,8 @@ class Target {
 }
 
 class Script {
-  constructor(root, file) {
+  constructor(root, file, id) {
+    this.id = id;
     this.path = file;
     this.file = path.relative(root, file);
     this.lineStarts = null;
@@ -79,51 +79,51 @@ function userFile(url, root) {
 }
 
 class Targets {
-  constructor(all, notReached) {
+  constructor(all, cold) {
     this.all = all;
-    this.notReached = notReached;
-    this.uncalled = 0;
+    this.cold = cold; // functions that V8 counted no call of
+    this.notReached = cold.length;
   }
 
-  /** From the inspector's counts. Functions of size 0 and the scripts' own top levels are not calls. */
+  /** From the inspector's counts; the scripts' own top levels do not count. */
   static from(coverage, root) {
     const all = [];
-    let notReached = 0;
+    const cold = [];
     for (const { scriptId, url, functions } of coverage) {
       const file = userFile(url, root);
       if (file === null) continue;
-      const script = new Script(root, file);
+      const script = new Script(root, file, Number(scriptId));
       for (const entry of functions) {
-        const [{ startOffset, endOffset, count }] = entry.ranges;
-        if (count === 0) notReached += 1;
-        else if (startOffset > 0 || entry.functionName !== '') all.push(Object.assign(new Target(script, entry), { scriptId: Number(scriptId), length: endOffset - startOffset }));
+        const [{ startOffset, count }] = entry.ranges;
+        if (startOffset === 0 && entry.functionName === '') continue;
+        (count > 0 ? all : cold).push(new Target(script, entry));
       }
     }
-    return new Targets(all, notReached);
+    return new Targets(all, cold);
   }
 
   /** Gives each target the live function objects made of it. */
   attach(functions, natives) {
-    const byScript = new Map();
-    for (const target of this.all) {
-      if (!byScript.has(target.scriptId)) byScript.set(target.scriptId, []);
-      byScript.get(target.scriptId).push(target);
-    }
+    const reached = byScript(this.all);
+    const cold = byScript(this.cold);
     for (const f of functions) {
-      let candidates;
+      let id;
       try {
-        candidates = byScript.get(natives.scriptId(f));
+        id = natives.scriptId(f);
       } catch {
         continue; // a bound or native function
       }
-      // What initialises the fields of a class is no function that V8 lets us compile; it is seen from V8's record alone.
-      if (candidates === undefined || INITIALISER.test(Object.getOwnPropertyDescriptor(f, 'name')?.value)) continue;
-      if (natives.isUncalled(f)) {
-        this.uncalled += 1;
+      if (!reached.has(id)) continue;
+      const position = natives.position(f);
+      const target = owner(reached.get(id), position, f);
+      if (target === undefined) {
+        // A class without a constructor of its own is in no list of V8's; at 0 is what Node wraps a module in.
+        if (position > 0 && !isClass(f) && owner(cold.get(id) || [], position, f) === undefined) this.notReached += 1;
         continue;
       }
-      const target = owner(candidates, natives.position(f), f);
-      if (target !== undefined && target.objects.length < MOST_OBJECTS) target.objects.push(f);
+      // What initialises the fields of a class is no function that V8 lets us compile; it is known from V8's record alone.
+      if (natives.isUncalled(f) || INITIALISER.test(target.name)) continue;
+      if (target.objects.length < MOST_OBJECTS) target.objects.push(f);
     }
   }
 
@@ -142,7 +142,7 @@ class Targets {
     for (const target of left) {
       if (driver.spareMs <= 0) return changed;
       if (target.attempts >= ATTEMPTS) {
-        target.verdict = `V8 threw its optimised code away each time${target.reason === '' ? '' : ` (${target.reason})`}`;
+        target.verdict = 'V8 threw its optimised code away each time';
         continue;
       }
       target.attempts += 1;
@@ -154,17 +154,15 @@ class Targets {
   }
 
   /** Notes what V8's record says; returns whether anything of it may still change. */
-  book(events) {
-    for (const { name, tier } of events.compiled) for (const target of this.named(name)) target.compiled = tier;
-    for (const { name, reason } of events.thrownAway) {
+  book({ compiled, replaced }) {
+    for (const { name, tier } of compiled) {
       for (const target of this.named(name)) {
-        target.compiled = null;
-        target.thrownAway += 1;
-        target.reason = reason;
+        if (target.compiled === null || (target.compiled === 'maglev' && tier === 'turbofan')) target.compiled = tier;
+        else if (name !== '') target.recompiled += 1; // one without a name may be another one
       }
     }
-    const looping = ({ name }) => this.named(name).some((target) => target.thrownAway >= LOOPING);
-    return !(events.compiled.every(looping) && events.thrownAway.every(looping));
+    const isSettled = ({ name }) => this.named(name).some(isLooping);
+    return !(compiled.every(isSettled) && replaced.every(isSettled));
   }
 
   /** After a full collection: the code of functions that nobody holds is gone. */
@@ -177,21 +175,39 @@ class Targets {
   }
 }
 
+/** Functions of which no object is held, and whose code V8 makes again and again. */
+function isLooping({ objects, recompiled }) {
+  return objects.length === 0 && recompiled >= LOOPING;
+}
+
 function isDone(target, natives) {
   return target.objects.some((f) => natives.isOptimised(f));
+}
+
+function byScript(targets) {
+  const groups = new Map();
+  for (const target of targets) {
+    const { id } = target.script;
+    if (!groups.has(id)) groups.set(id, []);
+    groups.get(id).push(target);
+  }
+  return groups;
+}
+
+function isClass(f) {
+  return sourceText(f).startsWith('class');
 }
 
 /** The target that a function object was made of, by its place and its length in the source. */
 function owner(candidates, position, f) {
   const around = candidates.filter((target) => target.start <= position && position < target.end);
-  const text = sourceText(f);
-  if (!text.startsWith('class')) return innermost(around.filter((target) => target.length === text.length));
+  if (!isClass(f)) return innermost(around.filter((target) => target.end - target.start === sourceText(f).length));
   // A class is printed as a whole; its constructor, where one is written, has its own place.
   return innermost(around.filter((target) => position - target.start === 'constructor'.length));
 }
 
 function innermost(targets) {
-  return targets.reduce((best, target) => (best === undefined || target.length < best.length ? target : best), undefined);
+  return targets.reduce((best, target) => (best === undefined || target.start > best.start ? target : best), undefined);
 }
 
-module.exports = { Targets, LOOPING };
+module.exports = { Targets, isLooping };

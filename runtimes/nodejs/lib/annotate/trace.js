@@ -1,5 +1,7 @@
 'use strict';
-// V8's own record of what it compiles and throws away, written to a file while somebody looks.
+// V8's own record of what it optimises, written to a file while somebody looks.
+//
+// Not of what it throws away (--trace-deopt): parts of that V8 prints to stdout, whatever it is told.
 
 const fs = require('fs');
 const os = require('os');
@@ -9,18 +11,18 @@ const v8 = require('v8');
 // V8 takes the file's name once in a process.
 let file = null;
 
-/** What V8 did since the last look. */
+/** What V8 compiled since the last look. */
 class Events {
   constructor(text) {
+    this.text = text;
     this.compiled = [];
-    this.thrownAway = [];
+    this.replaced = []; // compiled for a loop that was running, while the function itself was not optimised
     for (const line of text.split('\n')) {
-      let match;
-      if ((match = /^\[compiling method .*?<JSFunction (?:(.*?) )?\(sfi.*\(target (\w+)\)( OSR)?/.exec(line)) !== null) {
-        const [, name = '', tier, osr] = match;
-        this.compiled.push({ name, tier: tier.startsWith('MAGLEV') ? 'maglev' : 'turbofan', osr: osr !== undefined, line });
-      } else if ((match = /^\[bailout \(kind: [^,]*, reason: ([^)]*)\).*?<JSFunction (?:(.*?) )?\(sfi/.exec(line)) !== null) {
-        this.thrownAway.push({ name: match[2] || '', reason: match[1], line });
+      const match = /^\[compiling method .*?<JSFunction (?:(.*?) )?\(sfi.*\(target (\w+)\)/.exec(line);
+      if (match !== null) {
+        const [, name = '', tier] = match;
+        if (!line.includes(' OSR')) this.compiled.push({ name, tier: tier.startsWith('MAGLEV') ? 'maglev' : 'turbofan', line });
+        else this.replaced.push({ name, line });
       }
     }
   }
@@ -43,11 +45,6 @@ class Trace {
     v8.setFlagsFromString(`--redirect-code-traces-to=${file}`);
     v8.setFlagsFromString('--trace-opt');
     return new Trace();
-  }
-
-  /** Also records why code is thrown away. Not always on: V8 prints parts of it to stdout when it is a hidden class that changed. */
-  withReasons(on) {
-    v8.setFlagsFromString(on ? '--trace-deopt' : '--no-trace-deopt');
   }
 
   /** Does what V8 would print to stdout while it is watched. */
@@ -74,7 +71,6 @@ class Trace {
   /** The redirection stays set: V8 keeps the name and would otherwise write nowhere. */
   close() {
     v8.setFlagsFromString('--no-trace-opt');
-    this.withReasons(false);
     fs.rmSync(path.dirname(file), { recursive: true, force: true });
   }
 }

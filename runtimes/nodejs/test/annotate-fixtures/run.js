@@ -4,6 +4,7 @@
 
 const fs = require('fs');
 const path = require('path');
+const v8 = require('v8');
 const { pathToFileURL } = require('url');
 const { annotate } = require('../../lib/annotate');
 const { Trace } = require('../../lib/annotate/trace');
@@ -34,31 +35,32 @@ async function run(file, { requests, calls = 2000, budgetMs = 10000, after = 100
   };
   const report = await annotate({ replay, count: requests.length, calls, budgetMs, root: path.dirname(file) });
   const tookMs = performance.now() - began;
+  fs.writeSync(1, 'annotated\n');
   const state = { tasks: tasks() - tasksBefore, hasNatives: hasNatives() };
   const trace = Trace.open();
   let later = null;
   if (trace !== null) {
-    trace.withReasons(true);
-    later = requests.length > 0 && after > 0 && await callAgain(main, requests, after, trace);
+    later = requests.length > 0 && after > 0 && await callAgain(main, requests, after, trace, report);
     trace.close();
   }
   return { report, tookMs, longestMs, ...state, later };
 }
 
-/** The first call of each request and the following ones apart: what V8 compiled and threw away in them. */
-async function callAgain(main, requests, after, trace) {
-  const results = [];
-  for (const request of requests) results.push(await main(request).catch((error) => ({ error: error.message })));
+/** What V8 compiled and threw away of the function in the first call of each request, and in the following ones. */
+async function callAgain(main, requests, after, trace, { functions }) {
+  v8.setFlagsFromString('--trace-deopt');
+  const short = (name) => name.replace(/^.*[. ]/, '');
+  const names = new Set(functions.map(({ name }) => short(name === '(anonymous)' ? '' : name)));
+  const ofUser = ({ name }) => names.has(short(name)); // the rest is Node's and this file's own
+  const thrownAway = (text) => Array.from(text.matchAll(/^\[bailout .*?<JSFunction (?:(.*?) )?\(sfi.*/gm), ([line, name = '']) => ({ line, name }));
+  const summary = (events) => [...events.compiled, ...events.replaced, ...thrownAway(events.text)].filter(ofUser).map(({ line }) => line);
+  for (const request of requests) await main(request).catch(() => {});
   const first = summary(trace.read());
   for (let i = 0; i < after; i++) for (const request of requests) await main(request).catch(() => {});
-  return { results, first, following: summary(trace.read()) };
-}
-
-function summary({ compiled, thrownAway }) {
-  return { compiled: compiled.map(({ line }) => line), thrownAway: thrownAway.map(({ line }) => line) };
+  return { first, following: summary(trace.read()) };
 }
 
 run(process.argv[2], JSON.parse(process.argv[3])).then((outcome) => {
-  fs.writeSync(1, JSON.stringify(outcome));
+  fs.writeSync(1, `\n${JSON.stringify(outcome)}`); // behind what V8 may have printed since
   process.exit(0);
 });
