@@ -1,8 +1,12 @@
 """What another process can see of a zygote and its clones. As the same user a process that is not dumpable shows little; as root, everything."""
 
 import ctypes
+import errno
+import fcntl
 import os
 import platform
+import struct
+import time
 
 KCMP = {"x86_64": 312, "aarch64": 272}[platform.machine()]
 KCMP_FILE = 0
@@ -46,3 +50,27 @@ def _writable_shared(pid):
     with open(f"/proc/{pid}/maps") as maps:
         fields = [line.split() for line in maps]
     return {(field[3], field[4]) for field in fields if field[1][1] == "w" and field[1][3] == "s"}
+
+
+PIDFD_GET_INFO = 0xC040FF0B  # _IOWR(0xFF, 11, 64 bytes), since Linux 6.13
+PIDFD_INFO_EXIT = 1 << 3  # since Linux 6.15
+
+
+def wait_status(pidfd):
+    """How a process that is not our child has ended, as wait(2) tells it; None where the kernel does not say."""
+    info = bytearray(64)
+    struct.pack_into("Q", info, 0, PIDFD_INFO_EXIT)
+    for _ in range(500):
+        try:
+            fcntl.ioctl(pidfd, PIDFD_GET_INFO, info)
+        except OSError as error:
+            if error.errno in (errno.ENOTTY, errno.EINVAL):
+                return None
+            if error.errno != errno.ESRCH:
+                raise
+        else:
+            if struct.unpack_from("Q", info)[0] & PIDFD_INFO_EXIT:
+                return struct.unpack_from("i", info, 60)[0]
+        time.sleep(0.01)
+        struct.pack_into("Q", info, 0, PIDFD_INFO_EXIT)
+    return None

@@ -53,6 +53,10 @@ def main():
         results.append(run(f"java {version}", [str(RUNTIMES / "java/test.sh")], RUNTIMES / "java", plain_counts, {"JAVA_HOME": home}))
     contract = [sys.executable, str(RUNTIMES / "conformance/test_contract.py")]
     results.append(run("contract, all of them", contract, RUNTIMES, unittest_counts))
+    zygotes = [sys.executable, str(RUNTIMES / "conformance/test_zygote.py")]
+    results.append(run("zygotes, all that can be forked", zygotes, RUNTIMES, unittest_counts))
+    clones = [sys.executable, str(RUNTIMES / "nodejs/test/test_clones.py")]
+    results.append(run("clones of nodejs", clones, RUNTIMES, unittest_counts))
     passed, failed = map(sum, zip(*results))
     print(f"{passed} passed, {failed} failed")
     return 1 if failed else 0

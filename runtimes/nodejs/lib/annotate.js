@@ -17,7 +17,8 @@ const QUIET = 16;
 const PROBING = 64; // calls of each request, so that what little of it is left in a call gets warm
 const ENOUGH_WAITING = 512; // calls, for V8 to optimise by itself
 const PATIENCE = 0.03; // of the time allowed
-const LOOKING_MS = 150;
+const LOOKING_MS = 150; // what a look at all functions, or a collection, may take
+
 /**
  * Replays the `count` kept requests in turn with `replay(i)` until all functions under `root` that they reach are optimised,
  * at most `calls` times and for `budgetMs` milliseconds (exceeded by one call at most). Never rejects.
@@ -54,33 +55,34 @@ class Annotation {
   async all() {
     keepWhatIsCompiled();
     if (this.collect === undefined) this.collect = findCollector();
-    try {
-      this.natives = openNatives();
-    } catch (error) {
-      this.notes.push(`functions cannot be looked at (${describe(error)}): warmed up by calls alone`);
-      await this.driver.run(this.driver.limit);
-      return;
-    }
     this.trace = Trace.open();
     try {
       setThreshold(Threshold.EAGER);
-      await this.discover();
-      await this.warmUp();
+      if (await this.discover()) await this.warmUp();
+      else await this.driver.run(this.driver.limit);
     } finally {
       setThreshold(Threshold.USUAL);
       if (this.trace !== null) this.trace.close();
     }
   }
 
-  /** One round of the requests with V8 counting the calls, then a look at all function objects. */
+  /** One round of the requests with V8 counting the calls, then a look at all function objects. False where this V8 does not allow it. */
   async discover() {
-    const observer = new Observer();
+    let observer;
+    try {
+      this.natives = openNatives();
+      observer = new Observer();
+    } catch (error) {
+      this.notes.push(`functions cannot be looked at (${describe(error)}): warmed up by calls alone`);
+      return false;
+    }
     try {
       observer.startCounting();
       await this.driver.run(this.driver.count);
       this.targets = Targets.from(observer.takeCounts(), this.root);
       if (this.driver.spareMs < LOOKING_MS) this.notes.push('no time was left to look at the functions: give the warm-up a larger budget');
       else this.targets.attach(observer.liveFunctions(), this.natives);
+      return true;
     } finally {
       observer.close();
     }
@@ -107,7 +109,7 @@ class Annotation {
   }
 
   /**
-   * Replays until V8 neither compiles nor throws away anything and nothing is left. False when a bound comes first,
+   * Replays until V8 compiles nothing any more and nothing is left. False when a bound comes first,
    * or `share` of the calls or of the time there still are.
    */
   async untilQuiet(share, calls) {

@@ -92,7 +92,7 @@ class Instance {
     this.entry = entry;
     this.file = file;
     // Without clones this is where a function's connections and the like are opened.
-    const late = this.zygote === null ? flint.runAfter() : undefined;
+    const late = this.zygote === null ? flint.runAfter() : this.zygote.loaded();
     if (late === undefined) this.onReady();
     else late.then(() => this.onReady(), (error) => this.onLoadFailed(error));
   }

@@ -3,6 +3,9 @@
 
 const fs = require('fs');
 
+// The event loop keeps it open once fs.watch was used and makes it anew in a clone; a watcher that still runs is a handle.
+const INOTIFY = 'anon_inode:inotify';
+
 /** What is there before user code is loaded. The thread pool has been started by then, so its threads are known. */
 class Baseline {
   constructor() {
@@ -31,7 +34,9 @@ class Baseline {
 
   descriptorsInTheWay() {
     const extra = [];
-    for (const [fd, target] of descriptors()) if (this.descriptors.get(fd) !== target) extra.push(`${fd} (${target})`);
+    for (const [fd, target] of descriptors()) {
+      if (this.descriptors.get(fd) !== target && target !== INOTIFY) extra.push(`${fd} (${target})`);
+    }
     return extra.length === 0 ? [] : [`open file descriptors ${extra.slice(0, 5).join(', ')}: close them in flint.beforeSnapshot`];
   }
 }

@@ -55,6 +55,10 @@ class Zygote {
     this.baseline = new Baseline();
   }
 
+  loaded() {
+    unique.loaded();
+  }
+
   /** Keeps a warm-up request until the freeze. */
   keep(head, body) {
     this.requests.push({ head, body });
@@ -75,7 +79,9 @@ class Zygote {
     await this.settle();
     await instance.link.detach();
     // A full collection drops optimised code that nothing but a past call held on to: it is for the annotator to do it in time.
-    collect(collected ? { type: 'minor' } : undefined);
+    if (collected) collect({ type: 'minor' });
+    else collect();
+    report.notes.push(...unique.notes());
     report.hugePageBytes = options.hugePages === false ? 0 : this.native.hugePages();
     report.rssBytes = process.memoryUsage.rss();
     await this.serve(instance, report, becomeClone);

@@ -67,6 +67,16 @@ test('where V8\'s record cannot be had, the functions\' status alone is followed
   assert.deepStrictEqual(report.functions.filter(({ tier }) => tier !== 'turbofan'), [], report.notes.join('\n'));
 });
 
+test('without an inspector the calls alone are made', async (t) => {
+  const root = fs.realpathSync(fs.mkdtempSync(path.join(os.tmpdir(), 'flint-annotate-')));
+  t.after(() => fs.rmSync(root, { recursive: true }));
+  const preload = path.join(root, 'preload.js');
+  fs.writeFileSync(preload, 'require("inspector").Session = class { constructor() { throw new Error("no inspector"); } };');
+  const { report } = await annotated('events.js', { requests: [{ kind: 'sum', value: 1 }], calls: 30 }, [...ZYGOTE, '--require', preload]);
+  assert.deepStrictEqual([report.warmupCalls, report.reached], [30, 0]);
+  assert.deepStrictEqual(report.notes, ['functions cannot be looked at (no inspector): warmed up by calls alone']);
+});
+
 test('with V8 compiling in the background', async () => {
   assertReady(await annotated('events.js', { requests: ready['events of several types'][1] }, []));
 });

@@ -28,8 +28,9 @@ class Driver {
     return this.budgetMs + this.longestMs - this.elapsedMs;
   }
 
+  /** The first call is made whatever the time. */
   get exhausted() {
-    return this.failure !== null || this.calls >= this.limit || this.elapsedMs >= this.budgetMs;
+    return this.failure !== null || this.calls >= this.limit || (this.calls > 0 && this.elapsedMs >= this.budgetMs);
   }
 
   /** Up to `calls` calls; returns how many were made. */

@@ -1,0 +1,117 @@
+'use strict';
+// Random bytes that are drawn ahead: Node.js's own caches behind randomUUID and randomInt, and the pools of libraries (uuid, nanoid).
+// OpenSSL itself notices a fork.
+
+const crypto = require('crypto');
+
+const { randomFillSync } = crypto;
+const MAX_RANGE = 2 ** 48 - 1;
+// uuid draws 256 bytes, nanoid 128 ids at once; keys, salts and nonces are shorter.
+const POOL_AT_LEAST = 128;
+const POOL_AT_MOST = 64 * 1024;
+
+/** In a zygote nothing may fill Node's caches: the clones would all serve themselves from the same. */
+let inZygote = true;
+/** The buffers that a zygote has filled: how often, and weakly which. */
+const fills = new WeakMap();
+let filled = [];
+let filledAtLoad = [];
+
+function replace(owner, name, wrap) {
+  const descriptor = owner && Object.getOwnPropertyDescriptor(owner, name);
+  if (descriptor === undefined || typeof descriptor.value !== 'function') return;
+  Object.defineProperty(owner, name, { ...descriptor, value: wrap(descriptor.value) });
+}
+
+function install() {
+  replace(crypto, 'randomUUID', uncachedUuid);
+  replace(crypto, 'randomInt', uncachedInt);
+  replace(crypto, 'randomFillSync', watched);
+  const web = crypto.webcrypto && Object.getPrototypeOf(crypto.webcrypto);
+  replace(web, 'getRandomValues', watched); // behind crypto.getRandomValues, too
+  const { randomUUID } = crypto;
+  replace(web, 'randomUUID', (original) => function () {
+    return inZygote && this === crypto.webcrypto ? randomUUID() : original.call(this);
+  });
+}
+
+function uncachedUuid(original) {
+  return function randomUUID(options) {
+    if (!inZygote) return original.call(this, options);
+    if (options === undefined) return original.call(this, { disableEntropyCache: true });
+    if (options === null || typeof options !== 'object' || options.disableEntropyCache) return original.call(this, options);
+    return original.call(this, { ...options, disableEntropyCache: true });
+  };
+}
+
+function uncachedInt(original) {
+  return function randomInt(min, max, callback) {
+    if (!inZygote) return original.call(this, min, max, callback);
+    const short = max === undefined || typeof max === 'function';
+    const [low, high, done] = short ? [0, min, max] : [min, max, callback];
+    const good = Number.isSafeInteger(low) && Number.isSafeInteger(high) && high > low && high - low <= MAX_RANGE && (done === undefined || typeof done === 'function');
+    if (!good) return original.call(this, min, max, callback); // which says what is wrong
+    const value = low + below(high - low);
+    if (done === undefined) return value;
+    process.nextTick(done, undefined, value);
+    return undefined;
+  };
+}
+
+/** Whole numbers below `range`, evenly, from fresh bytes. */
+function below(range) {
+  const drawn = Buffer.allocUnsafe(6);
+  const limit = 2 ** 48 - (2 ** 48 % range);
+  for (;;) {
+    randomFillSync(drawn);
+    const value = drawn.readUIntBE(0, 6);
+    if (value < limit) return value % range;
+  }
+}
+
+function watched(original) {
+  return { [original.name](buffer, ...rest) {
+    const result = original.call(this, buffer, ...rest);
+    if (inZygote && ArrayBuffer.isView(buffer) && rest.length === 0) watch(buffer);
+    return result;
+  } }[original.name];
+}
+
+function watch(buffer) {
+  const times = fills.get(buffer) || 0;
+  fills.set(buffer, times + 1);
+  if (times > 0) return;
+  filled.push(new WeakRef(buffer));
+  if (filled.length % 1024 === 0) filled = filled.filter((held) => held.deref() !== undefined);
+}
+
+/** A pool is filled again and again, or is at least larger than what anybody draws for its own sake. */
+function isPool(buffer) {
+  return fills.get(buffer) > 1 || (buffer.byteLength >= POOL_AT_LEAST && buffer.byteLength <= POOL_AT_MOST);
+}
+
+function held(buffers) {
+  return buffers.map((weak) => weak.deref()).filter((buffer) => buffer !== undefined);
+}
+
+function renew() {
+  inZygote = false;
+  for (const buffer of held(filled)) if (isPool(buffer)) randomFillSync(buffer);
+}
+
+function unrenew() {
+  inZygote = true;
+}
+
+/** The function is loaded: what it has drawn by now it may keep for good. */
+function loaded() {
+  filledAtLoad = filled.slice();
+}
+
+function notes() {
+  const kept = held(filledAtLoad).filter((buffer) => !isPool(buffer)).length;
+  if (kept === 0) return [];
+  return [`${kept === 1 ? 'One buffer' : `${kept} buffers`} of random bytes drawn while the function was loaded ${kept === 1 ? 'is' : 'are'} the same in every clone: draw them in flint.afterRestore.`];
+}
+
+module.exports = { install, loaded, renew, unrenew, notes };

@@ -1,0 +1,59 @@
+'use strict';
+// Everything that two clones could have in common, taken through references from before the freeze and through new ones.
+
+const crypto = require('crypto');
+const vm = require('vm');
+const { promisify } = require('util');
+const { randomBytes, randomInt, randomUUID } = crypto;
+const { random } = Math;
+const now = performance.now.bind(performance);
+
+// As the packages uuid and nanoid draw their random bytes.
+const pool = new Uint8Array(256);
+let at = pool.length;
+const idPool = Buffer.allocUnsafe(128 * 21);
+let idAt = 0;
+
+function uuid() {
+  if (at > pool.length - 16) {
+    crypto.randomFillSync(pool);
+    at = 0;
+  }
+  return Buffer.from(pool.slice(at, at += 16)).toString('hex');
+}
+
+function nanoid() {
+  if (idAt === 0 || idAt + 21 > idPool.length) {
+    crypto.webcrypto.getRandomValues(idPool);
+    idAt = 0;
+  }
+  return idPool.subarray(idAt, idAt += 21).toString('hex');
+}
+
+const context = vm.createContext({});
+
+exports.main = async () => ({
+  random: Math.random(),
+  randomCaptured: random(),
+  randomInContext: vm.runInContext('Math.random()', context),
+  randomInNewContext: vm.runInNewContext('Math.random()'),
+  randomInScript: new vm.Script('Math.random()').runInNewContext(),
+  randomUUID: crypto.randomUUID(),
+  randomUUIDCaptured: randomUUID(),
+  randomUUIDOfWeb: globalThis.crypto ? globalThis.crypto.randomUUID() : crypto.webcrypto.randomUUID(),
+  randomUUIDUncached: crypto.randomUUID({ disableEntropyCache: true }),
+  randomInt: crypto.randomInt(2 ** 47),
+  randomIntCaptured: randomInt(1, 2 ** 47),
+  randomIntLater: await promisify(randomInt)(2 ** 47),
+  randomBytes: randomBytes(16).toString('hex'),
+  randomBytesLater: (await promisify(randomBytes)(16)).toString('hex'),
+  getRandomValues: Buffer.from(crypto.webcrypto.getRandomValues(new Uint8Array(16))).toString('hex'),
+  key: crypto.generateKeySync('aes', { length: 128 }).export().toString('hex'),
+  uuid: uuid(),
+  nanoid: nanoid(),
+  pid: process.pid,
+  timeOrigin: performance.timeOrigin,
+  alsoNow: performance.timeOrigin + now() - Date.now(),
+  uptime: process.uptime(),
+  now: performance.now(),
+});

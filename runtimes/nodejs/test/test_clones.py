@@ -1,0 +1,299 @@
+"""What is particular to clones of Node.js; what all languages have in common is in ../../conformance/test_zygote.py."""
+
+import collections
+import os
+import signal
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+RUNTIMES = Path(__file__).resolve().parents[2]
+FUNCTIONS = Path(__file__).resolve().parent / "functions"
+sys.path.insert(0, str(RUNTIMES / "conformance"))
+
+import outside  # noqa: E402
+import shims  # noqa: E402
+from peer import with_head  # noqa: E402
+from zygote import Zygote  # noqa: E402
+
+CLONES = 500
+
+
+class Clones:
+    shim = None
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.zygotes = []
+        self.clones = []
+        self.addCleanup(self._end)
+
+    def _end(self):
+        for clone in self.clones:
+            clone.end()
+        for zygote in self.zygotes:
+            zygote.close()
+
+    def zygote(self, code, name="index.js", argv=None):
+        """`code`: a file of functions/, or the text of one."""
+        path = code if isinstance(code, Path) else Path(self.folder.name) / name
+        if path is not code:
+            path.write_text(code)
+        zygote = Zygote(argv or self.shim.zygote)
+        self.zygotes.append(zygote)
+        self.hello = zygote.start(path)
+        return zygote
+
+    def frozen(self, *args, **kwargs):
+        zygote = self.zygote(*args, **kwargs)
+        zygote.freeze()
+        return zygote
+
+    def clone(self, zygote, **kwargs):
+        clone = zygote.clone(**kwargs)
+        self.clones.append(clone)
+        return clone
+
+    # --- the asynchronous battery
+
+    def battery(self, warm):
+        zygote = self.zygote(FUNCTIONS / "battery.js")
+        cases = zygote.invoke({"cases": True}).json()["cases"]
+        self.assertGreaterEqual(len(cases), 24)
+        if warm:
+            for case in cases:
+                self.assertEqual(zygote.warm_up({"case": case}).json(), {"ok": True}, case)
+        zygote.freeze(calls=len(cases))
+        for number, case in enumerate(cases):
+            with self.subTest(case):
+                clone = self.clone(zygote, prime=number % 2 == 0)
+                self.assertEqual(clone.invoke({"case": case}).json(), {"ok": True})
+
+    def test_battery(self):
+        self.battery(warm=False)
+
+    def test_battery_after_everything_in_it_was_used_before_the_freeze(self):
+        self.battery(warm=True)
+
+    def test_the_whole_battery_in_one_clone(self):
+        zygote = self.frozen(FUNCTIONS / "battery.js")
+        clone = self.clone(zygote)
+        for case in clone.invoke({"cases": True}).json()["cases"]:
+            self.assertEqual(clone.invoke({"case": case}).json(), {"ok": True}, case)
+
+    # --- uniqueness
+
+    def values(self, warm_ups):
+        zygote = self.zygote(FUNCTIONS / "values.js")
+        for _ in range(warm_ups):
+            zygote.warm_up().json()
+        zygote.freeze(calls=warm_ups)
+        seen = collections.defaultdict(set)
+        for number in range(CLONES):
+            clone = zygote.clone(prime=number % 2 == 0)
+            values = clone.invoke().json()
+            clone.end()
+            for name, value in values.items():
+                seen[name].add(value)
+            self.assertEqual(values["pid"], clone.pid)
+            self.assertGreater(values["uptime"], 0)
+            self.assertLess(abs(values["alsoNow"]), 1000, "timeOrigin + now() is not the time of day")
+        for name in ("alsoNow", "uptime", "now"):
+            del seen[name]
+        self.assertEqual({name: len(values) for name, values in seen.items()}, {name: CLONES for name in seen})
+
+    def test_500_clones_have_500_values_of_each(self):
+        self.values(warm_ups=3)
+
+    def test_500_clones_of_a_zygote_that_was_not_warmed_up(self):
+        self.values(warm_ups=0)
+
+    def test_entropy_decides_math_random(self):
+        zygote = self.frozen("exports.main = () => ({ values: Array.from({ length: 5 }, Math.random) });")
+        drawn = []
+        for entropy in (b"\1" * 32, b"\1" * 32, b"\1" * 31 + b"\2", b"\0" * 32):
+            clone = self.clone(zygote, restore=False)
+            clone.restore(entropy)
+            drawn.append(tuple(clone.invoke().json()["values"]))
+        self.assertEqual(drawn[0], drawn[1])
+        self.assertEqual(len(set(drawn)), 3)
+        self.assertTrue(all(0 <= value < 1 for values in drawn for value in values))
+
+    def test_random_functions_check_their_arguments_as_ever(self):
+        code = """const crypto = require('crypto');
+        const tries = [() => crypto.randomInt(), () => crypto.randomInt(5, 5), () => crypto.randomInt(1.5), () => crypto.randomInt(0, 2 ** 48),
+          () => crypto.randomInt(1, 2, 3), () => crypto.randomUUID(5), () => crypto.randomUUID({ disableEntropyCache: 1 }), () => crypto.randomFillSync([])];
+        exports.main = () => ({ codes: tries.map((attempt) => { try { return attempt(); } catch (error) { return error.code; } }),
+          fine: [crypto.randomInt(1), crypto.randomInt(3, 4), crypto.randomInt(-4, -3), crypto.randomUUID({}).length] });"""
+        zygote = self.zygote(code)
+        before = zygote.invoke().json()
+        zygote.freeze()
+        self.assertEqual(self.clone(zygote).invoke().json(), before)
+        self.assertEqual(before["fine"], [0, 3, -4, 36])
+        self.assertNotIn(None, before["codes"])
+
+    def test_secrets_drawn_at_load_are_noted(self):
+        zygote = self.zygote("const key = require('crypto').randomFillSync(Buffer.alloc(32)); exports.main = () => ({ key: key.toString('hex') });")
+        self.assertIn("flint.afterRestore", zygote.freeze()["notes"][0])
+
+    # --- how a clone ends
+
+    def ended(self, do):
+        """The clone that was told to end, and how it did, as the kernel tells it: a wait status."""
+        zygote = self.frozen(FUNCTIONS / "ends.js")
+        clone = self.clone(zygote)
+        pidfd = os.pidfd_open(clone.pid)
+        try:
+            call = clone.begin({})
+            clone.send("INVOKE", call, with_head(clone.head, b'{"do":"%s"}' % do.encode()), fin=True)
+            frame = clone.receive()
+            clone.ended()
+            return clone, frame, outside.wait_status(pidfd)
+        finally:
+            os.close(pidfd)
+
+    def test_process_exit(self):
+        clone, frame, status = self.ended("exit")
+        self.assertIsNone(frame)
+        self.assertIn(status, (None, 7 << 8))
+        self.assertEqual((clone.stdout, clone.stderr), ("exit 7\n", ""))
+
+    def test_natural_end(self):
+        clone, frame, status = self.ended("natural")
+        self.assertIsNone(frame)
+        self.assertIn(status, (None, 7 << 8))
+        self.assertEqual(clone.stdout, "exit 7\n")
+
+    def test_uncaught_exception(self):
+        clone, frame, status = self.ended("throw")
+        self.assertEqual((frame.kind, frame.json()["kind"]), ("ERROR", "developer"))
+        self.assertIn(status, (None, 1 << 8))
+        self.assertIn("Error: thrown", clone.stderr)
+
+    def test_unhandled_rejection(self):
+        clone, frame, status = self.ended("reject")
+        self.assertEqual((frame.kind, frame.json()["kind"]), ("ERROR", "developer"))
+        self.assertIn(status, (None, 1 << 8))
+        self.assertIn("Error: rejected", clone.stderr)
+
+    def test_uncaught_exception_that_nobody_listens_for(self):
+        clone, frame, status = self.ended("unlisten")
+        self.assertIsNone(frame)
+        self.assertIn(status, (None, 1 << 8))
+        self.assertIn("Error: thrown", clone.stderr)
+
+    def test_abort(self):
+        _, frame, status = self.ended("abort")
+        self.assertIsNone(frame)
+        self.assertIn(status if status is None else status & 0x7f, (None, signal.SIGABRT))
+
+    def test_end_of_the_link(self):
+        zygote = self.frozen("exports.main = () => new Promise((resolve) => { setTimeout(resolve, 1e6); });")
+        idle, busy = zygote.clone(), zygote.clone()
+        busy.send("INVOKE", 1, with_head({"activation": "0"}, b"{}"), fin=True)
+        for clone in (idle, busy, zygote.clone(restore=False)):
+            clone.end()
+            self.assertEqual(clone.stderr, "")
+
+    def test_the_inspector_works(self):
+        clone = self.clone(self.frozen(FUNCTIONS / "ends.js"))
+        self.assertEqual(clone.invoke({"do": "session"}).json(), {"value": 2})
+        self.assertRegex(clone.invoke({"do": "inspector"}).json()["url"], "^ws://127.0.0.1:")
+
+    # --- what cannot be frozen
+
+    def refused(self, setup, words):
+        zygote = self.zygote(f"{setup}; exports.main = () => ({{ fine: true }});")
+        message = zygote.refusal()
+        for word in words:
+            self.assertIn(word, message)
+        self.zygotes.remove(zygote)
+        self.assertEqual(zygote.close(), 0)
+
+    def test_timer(self):
+        self.refused("setInterval(() => {}, 1000)", ["1 running timer", "unref()"])
+
+    def test_server(self):
+        self.refused("require('net').createServer().listen(0, '127.0.0.1')", ["Server", "flint.beforeSnapshot"])
+
+    def test_worker(self):
+        self.refused("new (require('worker_threads').Worker)('setInterval(() => {}, 1000)', { eval: true })", ["extra thread"])
+
+    def test_child(self):
+        self.refused("require('child_process').spawn('sleep', ['60'])", ["ChildProcess"])
+
+    def test_open_file(self):
+        self.refused("require('fs').openSync(__filename)", ["index.js)", "flint.beforeSnapshot"])
+
+    def test_request_under_way(self):
+        self.refused("require('fs').promises.open('/proc/self/status').then((file) => { globalThis.file = file; })", ["/status"])
+
+    def test_hooks_can_clear_the_way(self):
+        # Before 22.15 an ES module has the hooks from the global only.
+        source = "'flint'" if tuple(map(int, self.shim.version.split(".")[:2])) >= (22, 15) else "'data:text/javascript,export const { beforeSnapshot, afterRestore } = flint'"
+        zygote = self.zygote(f"import {{ beforeSnapshot, afterRestore }} from {source};" + """
+            import { createServer } from 'net';
+            let server, timer;
+            const open = () => new Promise((resolve) => { timer = setInterval(() => {}, 1000); server = createServer().listen(0, '127.0.0.1', resolve); });
+            await open();
+            beforeSnapshot(() => new Promise((resolve) => { clearInterval(timer); server.close(resolve); }));
+            afterRestore(open);
+            export const main = () => ({ port: server.address().port });""", "index.mjs")
+        zygote.freeze()
+        self.assertNotEqual(self.clone(zygote).invoke().json(), self.clone(zygote).invoke().json())
+
+    def test_what_does_no_harm_is_no_obstacle(self):
+        zygote = self.zygote("""setInterval(() => {}, 1000).unref(); process.on('SIGUSR2', () => {});
+            require('http').globalAgent.keepAlive = true; require('fs').readFileSync(__filename);
+            exports.main = async () => { await require('fs').promises.stat('/'); return { listeners: process.listenerCount('SIGUSR2') }; };""")
+        zygote.warm_up().json()
+        zygote.freeze()
+        self.assertEqual(self.clone(zygote).invoke().json(), {"listeners": 1})
+
+    # --- around it
+
+    def test_hooks_run_once_where_no_clones_are_made(self):
+        code = "const flint = require('flint'); let ran = 0; flint.afterRestore(async () => { ran += 1; }); exports.main = () => ({ ran });"
+        zygote = self.zygote(code, argv=[self.shim.argv[0], str(RUNTIMES / "nodejs/shim.js")])
+        self.assertRegex(self.hello["snapshot"], "helper was not built")
+        self.assertEqual([zygote.invoke().json()["ran"] for _ in range(2)], [1, 1])
+
+    def test_warm_up_requests_are_replayed_in_turn(self):
+        zygote = self.zygote("const seen = []; exports.main = ({ name }) => { seen.push(name); return { seen: seen.slice(-4) }; };")
+        zygote.warm_up({"name": "a"})
+        zygote.warm_up({"name": "b"})
+        self.assertEqual(zygote.freeze(calls=5)["warmupCalls"], 5)
+        self.assertEqual(self.clone(zygote).invoke({"name": "c"}).json(), {"seen": ["a", "b", "a", "c"]})
+
+    def test_warm_up_requests_of_every_kind(self):
+        zygote = self.zygote("""exports.main = (params) => {
+            if (params.fail) throw new Error('asked to');
+            if (params.stream) return (async function* () { for (let i = 0; i < 40; i++) yield Buffer.alloc(65536, i); })();
+            return params.body === undefined ? params : { length: params.body.length };
+        };""")
+        zygote.warm_up({"fail": True})
+        self.assertEqual(len(zygote.warm_up({"stream": True}).body), 40 * 65536)
+        zygote.invoke(body=b"x" * 1000, warmup=True, headers=[["content-type", "image/png"]])
+        self.assertEqual(zygote.freeze(calls=12)["warmupCalls"], 12)
+        clone = self.clone(zygote)
+        self.assertEqual(clone.invoke({"a": 1}).json(), {"a": 1})
+        self.assertEqual(len(clone.invoke({"stream": True}).body), 40 * 65536)
+
+
+def load_tests(loader, _, __):
+    scratch = tempfile.TemporaryDirectory()
+    unittest.addModuleCleanup(scratch.cleanup)
+    suite = unittest.TestSuite()
+    for shim in shims.found(Path(scratch.name), ["nodejs"], report=lambda text: print(text, file=sys.stderr)):
+        if shim.zygote is None:
+            continue
+        name = "Clones_" + shim.name.replace(" ", "_").replace(".", "_")
+        suite.addTests(loader.loadTestsFromTestCase(type(name, (Clones, unittest.TestCase), {"shim": shim, "__module__": __name__})))
+    suite._scratch = scratch  # lives as long as the suite
+    return suite
+
+
+if __name__ == "__main__":
+    unittest.main()
