@@ -57,7 +57,7 @@ pub(crate) async fn explain(
         strategy: strategy.into(),
         function: FunctionResource::with(&function, prepared.as_deref()),
         reasons,
-        considered: considered(&function, strategy, &native.config.executors),
+        considered: considered(&native, &function, strategy).await,
         lacking,
     }))
 }
@@ -99,29 +99,34 @@ const WAYS: &[(Isolation, Start, Reuse, &str)] = &[
 ];
 
 /// The ways to run this function, which of them this server has, and which is `own`, the one that it runs in.
-fn considered(function: &Function, own: Strategy, executors: &[Arc<dyn Executor>]) -> Vec<StrategyVerdict> {
-    let verdict = |(isolation, start, reuse, what): &(Isolation, Start, Reuse, &str)| {
+async fn considered(native: &Native, function: &Function, own: Strategy) -> Vec<StrategyVerdict> {
+    let mut verdicts = Vec::with_capacity(WAYS.len());
+    for (isolation, start, reuse, what) in WAYS {
         let strategy =
             Strategy { isolation: *isolation, start: *start, reuse: *reuse, concurrency: own.concurrency };
-        let executor = executors.iter().find(|executor| executor.handles(&strategy, function.contract));
+        let handles = |executor: &&Arc<dyn Executor>| executor.handles(&strategy, function.contract);
+        let executor = native.config.executors.iter().find(handles);
         let picked = strategy == own;
         let why = match (picked, executor) {
             (true, _) => format!("picked: {what}"),
-            (false, Some(_)) => {
-                format!("possible with --isolation {isolation} --start {start} --reuse {reuse}: {what}")
-            }
             (false, None) => {
                 format!("no executor of this server runs it with contract {}: {what}", function.contract)
             }
+            (false, Some(_)) => match native.controller.lacks(&strategy, function).await {
+                Some(missing) => format!("here is missing: {missing}"),
+                None => {
+                    format!("possible with --isolation {isolation} --start {start} --reuse {reuse}: {what}")
+                }
+            },
         };
-        StrategyVerdict {
+        verdicts.push(StrategyVerdict {
             strategy: strategy.to_string(),
             executor: executor.map(|executor| executor.name().to_owned()),
             picked,
             why,
-        }
-    };
-    WAYS.iter().map(verdict).collect()
+        });
+    }
+    verdicts
 }
 
 /// What the parts of a strategy mean for this function, and whose choice they are.

@@ -134,6 +134,9 @@ async fn a_host_that_cannot_fork_says_what_it_lacks() {
     let note = result["notes"][0].as_str().unwrap();
     assert!(note.contains("not warmed up") && note.ends_with("the kernel has no Landlock"), "{note}");
     let (_, explanation) = api.call("GET", "/v1/explain/f", None).await;
+    let ways = explanation["considered"].as_array().unwrap();
+    let forked = ways.iter().find(|way| way["strategy"] == "process/fork/never×1").unwrap();
+    assert_eq!(forked["why"], "here is missing: the kernel has no Landlock");
     let text = "start fork would be the default for nodejs:20; here is missing: the kernel has no Landlock";
     assert!(explanation["reasons"].as_array().unwrap().contains(&json!(text)), "{explanation:#}");
     api.server.stop().await;

@@ -87,14 +87,18 @@ impl Controller {
             return None;
         }
         let forked = Strategy { start: Start::Fork, ..*strategy };
-        let why = match self.lacking(self.capabilities().await, &forked, *contract, kind) {
+        let why = match self.lacks(&forked, function).await {
             Some(missing) => format!("here is missing: {missing}"),
             None => "it was deployed before this host could: deploy it again".to_owned(),
         };
         Some(format!("start fork would be the default for {kind}; {why}"))
     }
 
-    /// What is missing here for running functions of this kind so; `None` = nothing.
+    /// What is missing here for running this function so; `None` = nothing.
+    pub async fn lacks(&self, strategy: &Strategy, function: &Function) -> Option<String> {
+        self.lacking(self.capabilities().await, strategy, function.contract, &function.kind)
+    }
+
     pub(crate) fn lacking(
         &self,
         capabilities: &[Capability],

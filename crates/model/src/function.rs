@@ -5,8 +5,8 @@ use std::{fmt, str::FromStr};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Annotations, ByteSize, Contract, Digest, FunctionLimits, FunctionPath, Parameters, SnapshotOptions,
-    Strategy, StrategyError, StrategyRequest, Timestamp, Version,
+    Annotations, ByteSize, Contract, Digest, FunctionLimits, FunctionPath, Parameters, Reuse,
+    SnapshotOptions, Start, Strategy, StrategyError, StrategyRequest, Timestamp, Version,
 };
 
 /// A deployed function. Never changed in place: each write makes a new revision.
@@ -50,6 +50,14 @@ pub struct Function {
     pub publish: bool,
     /// When this revision was written.
     pub updated: Timestamp,
+}
+
+impl Function {
+    /// How it is run where it was to start from a snapshot and cannot: a fresh process, kept for further calls unless its user
+    /// asked for one a call.
+    pub fn fallback(&self) -> Strategy {
+        Strategy { start: Start::Spawn, reuse: self.asked.reuse.unwrap_or(Reuse::Warm), ..self.strategy }
+    }
 }
 
 /// Where a function's code is and what it looks like.

@@ -94,10 +94,7 @@ fn snapshot(prepared: &mut Prepared) {
         ..SnapshotReport::default()
     });
     if !kept {
-        prepared.strategy.start = Start::Spawn;
-        if function.asked.reuse.is_none() {
-            prepared.strategy.reuse = Reuse::Warm;
-        }
+        prepared.strategy = function.fallback();
         prepared.fallback =
             Some("2 threads were alive at the freeze point: start them in afterRestore".to_owned());
     }
