@@ -55,7 +55,6 @@ class Annotation {
   async all() {
     keepWhatIsCompiled();
     if (this.collect === undefined) this.collect = findCollector();
-    this.trace = Trace.open();
     try {
       setThreshold(Threshold.EAGER);
       if (await this.discover()) await this.warmUp();
@@ -77,6 +76,7 @@ class Annotation {
       return false;
     }
     try {
+      this.trace = Trace.open(); // not before the natives are made, which V8 would print
       observer.startCounting();
       await this.driver.run(this.driver.count);
       this.targets = Targets.from(observer.takeCounts(), this.root);
