@@ -11,7 +11,7 @@ from ..environment import ONE_THREAD
 from ..exits import EXIT_CLONE
 from ..frame import ACK, ERROR, HELLO, ProtocolError, parse_object
 from ..link import PeerGone
-from . import event_loop, memory, native, numba_cache, warmup
+from . import event_loop, memory, native, warmup
 from .checks import obstacles
 from .clones import CloneRequests
 from .descriptors import TMP, Descriptors
@@ -36,7 +36,7 @@ class Zygote:
         """Before user code is loaded, when the function's variables are set."""
         for name in ONE_THREAD:
             os.environ.setdefault(name, "1")
-        os.environ.setdefault("NUMBA_CACHE_DIR", numba_cache.DEFAULT)
+        os.environ.setdefault("NUMBA_CACHE_DIR", "/tmp/numba")  # beside the code, where numba would write, nothing can be written
 
     def keep(self, head, body):
         """A warm-up request, for the freeze to replay."""
@@ -72,7 +72,6 @@ class Zygote:
         if found:
             raise Refused("; ".join(found))
         # No user code from here on.
-        self._numba_folders = numba_cache.folders()
         self._collects = gc.isenabled()
         gc.disable()
         gc.freeze()
@@ -143,6 +142,5 @@ class Zygote:
         if not isinstance(entropy, str) or len(entropy) != 64 or set(entropy) - set("0123456789abcdefABCDEF"):
             raise ProtocolError("json", "the entropy of RESTORE is not 64 hexadecimal digits")
         self._uniqueness.restore(bytes.fromhex(entropy))
-        numba_cache.make(self._numba_folders)
         self._fork.run_handlers(self._uniqueness.replaces)
         event_loop.resume(instance.entry)
