@@ -7,12 +7,12 @@ const MOST = 200;
 const ORDER = ['interpreted', 'sparkplug', 'maglev', 'turbofan'];
 const MOST_NAMED = 10;
 
-function report({ driver, natives, targets, converged, notes }) {
+function report({ driver, natives, trace, targets, converged, notes }) {
   const all = [...notes];
   if (driver.failure !== null) all.push(`warm-up stopped: ${driver.failure}`);
-  const known = natives === null || targets === null ? [] : targets.all.map((target) => ({ target, tier: tier(target, natives, converged) }));
+  const known = natives === null || targets === null ? [] : targets.all.map((target) => ({ target, tier: tier(target, natives, converged && trace !== null) }));
   known.sort((a, b) => ORDER.indexOf(a.tier) - ORDER.indexOf(b.tier) || b.target.calls - a.target.calls);
-  if (known.length > 0) explain(known, converged, driver, all);
+  if (known.length > 0) explain(known, converged, trace !== null, driver, all);
   if (targets !== null && targets.notReached > 0) {
     all.push(`functions of the code that the warm-up did not reach, compiled when they are first called: ${targets.notReached}`);
   }
@@ -35,17 +35,17 @@ function entry({ target, tier }) {
  * A function made anew in each call has no object to ask. V8's record tells what it compiled; when nothing was compiled any more
  * with the bar lowered, the rest of them run inside their callers' optimised code.
  */
-function tier(target, natives, converged) {
+function tier(target, natives, isProved) {
   if (target.objects.length > 0) {
     const tiers = target.objects.map((f) => natives.tier(f));
     return tiers.reduce((best, one) => (ORDER.indexOf(one) > ORDER.indexOf(best) ? one : best));
   }
   if (isLooping(target)) return 'interpreted';
   if (target.compiled !== null) return target.compiled;
-  return converged ? 'turbofan' : 'interpreted';
+  return isProved ? 'turbofan' : 'interpreted';
 }
 
-function explain(known, converged, driver, notes) {
+function explain(known, converged, hasRecord, driver, notes) {
   const named = (what, list, label) => {
     if (list.length === 0) return;
     const more = list.length > MOST_NAMED ? ` and ${list.length - MOST_NAMED} more` : '';
@@ -54,8 +54,9 @@ function explain(known, converged, driver, notes) {
   named('left behind', known.filter(({ target, tier }) => tier !== 'turbofan' && target.verdict !== null), (target) => `${target.label}: ${target.verdict}`);
   named('optimised and thrown away again and again, so that calls differ in speed', known.filter(({ target }) => isLooping(target)), (target) => target.label);
   if (converged) {
-    const contained = known.filter((one) => one.target.objects.length === 0 && one.target.compiled === null);
-    named('not compiled by itself, because its callers contain it', contained, (target) => target.label);
+    const unseen = known.filter(({ target }) => target.objects.length === 0 && target.compiled === null);
+    const what = hasRecord ? 'not compiled by itself, because its callers contain it' : 'not known, for want of V8\'s record';
+    named(what, unseen, (target) => target.label);
   } else if (driver.failure === null) {
     const bound = driver.calls >= driver.limit ? `${driver.limit} calls` : `${driver.budgetMs} ms`;
     notes.push(`the bound of ${bound} came before V8 was done: a first call may still compile`);
