@@ -50,7 +50,16 @@ pub(crate) async fn explain(
         Some(Err(missing)) => lacking.push(format!("the runtime {}: {missing}", function.kind)),
         None => {}
     }
-    let missing = native.config.abilities.iter().filter(|ability| ability.state == AbilityState::Missing);
+    // What is said of one runtime, `start fork nodejs:20`, concerns its functions only.
+    let concerns = |name: &str| match name.strip_prefix("start ").and_then(|rest| rest.split_once(' ')) {
+        Some((_, kind)) => kind == function.kind.as_str(),
+        None => true,
+    };
+    let missing = native
+        .config
+        .abilities
+        .iter()
+        .filter(|ability| ability.state == AbilityState::Missing && concerns(&ability.name));
     lacking
         .extend(missing.map(|ability| format!("{}: {}; {}", ability.name, ability.detail, ability.remedy)));
     Ok(Json(FunctionExplanation {

@@ -8,7 +8,11 @@ mod server;
 use std::sync::Arc;
 
 use axum::{Router, body::Body};
-use flint_api_native::{ActivationFeed, NativeConfig, router};
+use flint_api_native::{
+    ActivationFeed, NativeConfig,
+    resource::{AbilityResource, AbilityState},
+    router,
+};
 use flint_controller::GUEST_KEY;
 use http::{
     Request,
@@ -26,6 +30,11 @@ struct Api {
     _dir: TempDir,
 }
 
+fn missing(name: &str) -> AbilityResource {
+    let (name, detail, remedy) = (name.to_owned(), "not there".to_owned(), "get it".to_owned());
+    AbilityResource { name, state: AbilityState::Missing, detail, remedy }
+}
+
 impl Api {
     /// On a host that lets functions be forked, or lacks something for that.
     async fn on(host: Result<&str, &str>) -> Self {
@@ -35,7 +44,7 @@ impl Api {
             operator: None,
             open_metrics: false,
             feed: ActivationFeed::default(),
-            abilities: Vec::new(),
+            abilities: ["start fork nodejs:20", "start fork java:21", "network egress"].map(missing).into(),
             executors: vec![Arc::clone(&server.executor) as _],
             maintenance: None,
         };
@@ -134,6 +143,8 @@ async fn a_host_that_cannot_fork_says_what_it_lacks() {
     let note = result["notes"][0].as_str().unwrap();
     assert!(note.contains("not warmed up") && note.ends_with("the kernel has no Landlock"), "{note}");
     let (_, explanation) = api.call("GET", "/v1/explain/f", None).await;
+    let lacking = json!(["start fork nodejs:20: not there; get it", "network egress: not there; get it"]);
+    assert_eq!(explanation["lacking"], lacking);
     let ways = explanation["considered"].as_array().unwrap();
     let forked = ways.iter().find(|way| way["strategy"] == "process/fork/never×1").unwrap();
     assert_eq!(forked["why"], "here is missing: the kernel has no Landlock");
