@@ -188,7 +188,7 @@ class Instance:
             if response is None:
                 to_json(result)
             elif is_stream(response.body):
-                return [to_bytes(piece) for piece in self.entry.iterate(response.body)]
+                return [response.head_fields(), [to_bytes(piece) for piece in self.entry.iterate(response.body)]]
             return result
         except Exception as error:
             return error

@@ -63,7 +63,10 @@ class Numba(ForkTestCase):
                            init_env={"NUMBA_CACHE_DIR": self.directory({})})
 
     def notes(self, zygote):
-        return dict(note[len("numba: "):].split(": ", 1) for note in zygote.report["notes"])
+        notes = [note[len("numba: "):] for note in zygote.report["notes"]]
+        if any(note.endswith(": compiled") for note in notes):
+            self.assertIn("64 bits", notes.pop(0))
+        return dict(note.split(": ", 1) for note in notes)
 
     def test_compiles_what_stays_the_same_and_says_what_does_not(self):
         zygote = self.frozen_with_numba(SOURCE, ({"n": 5}, {"n": 12}), files={"helpers.py": HELPERS})
@@ -84,6 +87,27 @@ class Numba(ForkTestCase):
         self.assertEqual(answer.pop("kinds"), ["CPUDispatcher"] * 6 + ["function"] * 4)
         self.assertEqual(answer, {"fact": 3628800, "recursive": 3628800, "outer": 165.5, "counting": 10, "tabled": 11,
                                   "textual": "[10]", "divided": 1.4})
+
+    def test_what_a_comparison_would_not_show(self):
+        source = """
+            import helpers
+            def printing(x):
+                print(x)
+                return x
+            def attributed(x): return x
+            attributed.cache = {}
+            def elsewhere(x): return x + helpers.offset
+            def fixed(x): return x + helpers.limit
+            def decorated(function): return lambda: function()
+            @decorated
+            def change():
+                helpers.offset = 2
+            def main(params): return [printing(1), attributed(1), elsewhere(1), fixed(1)]
+        """
+        zygote = self.frozen_with_numba(source, ({},), files={"helpers.py": "offset = limit = 1"})
+        self.assertEqual(self.notes(zygote), {
+            "printing": "left as it is, it calls print()", "attributed": "left as it is, it has attributes",
+            "elsewhere": "left as it is, it reads the global 'offset', to which a function assigns", "fixed": "compiled"})
 
     def test_types_that_the_warm_up_did_not_bring_go_to_the_original(self):
         source = "def double(x): return x + x\ndef main(params): return {'double': double(params['x'])}"

@@ -8,12 +8,13 @@ call can neither fail for want of a type nor wait for the compiler. What no comp
 import time
 import types
 
+from .constants import Constants
 from .outcome import canonical, difference
 from .refusal import Refused
 
 _NOT_INSTALLED = "numba is not in the function's environment: add it to its virtualenv"
+_WRAPS = "numba: integers in compiled functions have 64 bits and wrap; warm up with the largest values there will be"
 _GENERATOR_OR_COROUTINE = 0x20 | 0x80 | 0x200
-_CONSTANTS = (int, float, complex, bool, str, bytes, type(None), types.ModuleType, type, types.BuiltinFunctionType)
 
 
 def load_numba():
@@ -39,16 +40,20 @@ def compile_functions(instance, requests, reached, deadline):
         if first != again:
             return [f"numba: nothing was compiled, because the function's result differs from call to call ({difference(first, again)})"]
     trial = _Trial(numba, instance, requests, baseline)
-    notes = []
+    notes, compiled = [], False
     modules = reached.modules()
+    constants = Constants(modules)
     for function in _callees_first(_candidates(modules, reached, instance.entry.function)):
         name = f"numba: {function.__qualname__}"
-        reason = _reads_what_may_change(function, modules)
+        reason = _cannot_stay_the_same(function) or constants.doubt(function)
         if reason is None and time.monotonic() > deadline:
             reason = "the budget was spent"
         if reason is None:
             reason = trial.replace(function, modules)
         notes.append(f"{name}: compiled" if reason is None else f"{name}: left as it is, {reason}")
+        compiled = compiled or reason is None
+    if compiled:
+        notes.insert(0, _WRAPS)
     return notes
 
 
@@ -129,37 +134,14 @@ def _callees_first(functions):
     return ordered
 
 
-def _reads_what_may_change(function, modules):
-    """numba takes the value that a global has now for good: why that would be wrong for this function, or None."""
-    for name in function.__code__.co_names:
-        if name not in function.__globals__:
-            continue
-        value = function.__globals__[name]
-        if isinstance(value, tuple):
-            constant = all(isinstance(item, _CONSTANTS) for item in value)
-        else:
-            constant = isinstance(value, _CONSTANTS) or callable(value)
-        if not constant:
-            return f"it reads the global '{name}', whose content may change"
-        if any(_assigns(module, name) for module in modules if vars(module) is function.__globals__):
-            return f"it reads the global '{name}', to which a function assigns"
+def _cannot_stay_the_same(function):
+    """What machine code would do otherwise and no comparison of results shows, or None."""
+    if vars(function):
+        return "it has attributes"
+    for name in ("print", "input"):
+        if name in function.__code__.co_names and name not in function.__globals__:
+            return f"it calls {name}()"
     return None
-
-
-def _assigns(module, name):
-    """Whether a function of the module has `global name` and assigns to it."""
-    pending = [value.__code__ for value in vars(module).values() if type(value) is types.FunctionType]
-    pending += [member.__code__ for value in vars(module).values() if isinstance(value, type)
-                for member in vars(value).values() if type(member) is types.FunctionType]
-    import dis
-
-    while pending:
-        code = pending.pop()
-        if name in code.co_names and any(step.opname in ("STORE_GLOBAL", "DELETE_GLOBAL") and step.argval == name
-                                         for step in dis.get_instructions(code)):
-            return True
-        pending += [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
-    return False
 
 
 def _first_line(error):
