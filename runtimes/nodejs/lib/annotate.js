@@ -15,6 +15,7 @@ const { Trace } = require('./annotate/trace');
 const BATCH = 64;
 const QUIET = 16;
 const PROBING = 64; // calls of each request, so that what little of it is left in a call gets warm
+const COUNTING = 16; // rounds
 const ENOUGH_WAITING = 512; // calls, for V8 to optimise by itself
 const PATIENCE = 0.03; // of the time allowed
 const LOOKING_MS = 150; // what a look at all functions, or a collection, may take
@@ -65,7 +66,7 @@ class Annotation {
     }
   }
 
-  /** One round of the requests with V8 counting the calls, then a look at all function objects. False where this V8 does not allow it. */
+  /** Some rounds of the requests with V8 counting the calls, then a look at all function objects. False where this V8 does not allow it. */
   async discover() {
     let observer;
     try {
@@ -78,7 +79,7 @@ class Annotation {
     try {
       this.trace = Trace.open(); // not before the natives are made, which V8 would print
       observer.startCounting();
-      await this.driver.run(this.driver.count);
+      await this.countingRounds();
       this.targets = Targets.from(observer.takeCounts(), this.root);
       if (this.driver.spareMs < LOOKING_MS) this.notes.push('no time was left to look at the functions: give the warm-up a larger budget');
       else this.targets.attach(observer.liveFunctions(), this.natives);
@@ -86,6 +87,12 @@ class Annotation {
     } finally {
       observer.close();
     }
+  }
+
+  /** V8 counts the calls of a function that is made anew in each call only when it has run for a while, so more than once where that is cheap. */
+  async countingRounds() {
+    const { driver } = this;
+    for (let i = 0; i < COUNTING && (i === 0 || driver.elapsedMs < driver.budgetMs * PATIENCE); i++) await driver.run(driver.count);
   }
 
   async warmUp() {

@@ -81,7 +81,10 @@ test('without an inspector the calls alone are made', async (t) => {
 });
 
 test('with V8 compiling in the background', async () => {
-  assertReady(await annotated('events.js', { requests: ready['events of several types'][1] }, []));
+  const { report, later, ...state } = await annotated('events.js', { requests: ready['events of several types'][1] }, []);
+  assert.deepStrictEqual(report.functions.filter(({ tier }) => tier !== 'turbofan'), [], report.notes.join('\n'));
+  assert.deepStrictEqual(later.first, []);
+  assertGone(state);
 });
 
 test('the report says where a function is, and what was not reached', async () => {
@@ -108,7 +111,7 @@ test('packages of the function are its code', async (t) => {
 });
 
 test('a request that fails ends the warm-up and is told', async () => {
-  const outcome = await annotated('throws.js', { requests: [{ n: 1, most: 5 }] });
+  const outcome = await annotated('throws.js', { requests: [{ n: 1, most: 5 }], before: 0 });
   assert.strictEqual(outcome.report.warmupCalls, 6);
   assert.ok(outcome.report.notes.includes('warm-up stopped: warm-up request 0 failed: no more'), outcome.report.notes.join('\n'));
   assert.deepStrictEqual(names(outcome), ['exports.main', 'work']);
@@ -116,7 +119,7 @@ test('a request that fails ends the warm-up and is told', async () => {
 });
 
 test('a request that fails at once', async () => {
-  const outcome = await annotated('throws.js', { requests: [{ n: 1, most: 0 }] });
+  const outcome = await annotated('throws.js', { requests: [{ n: 1, most: 0 }], before: 0 });
   assert.strictEqual(outcome.report.warmupCalls, 1);
   assert.deepStrictEqual(names(outcome), ['exports.main']);
   assertGone(outcome);
@@ -137,7 +140,7 @@ test('no more calls than allowed', async () => {
 });
 
 test('a call that never ends is left', async () => {
-  const outcome = await annotated('hangs.js', { requests: [{ n: 0 }, { n: 1 }], budgetMs: 200, after: 0, calls: 50 });
+  const outcome = await annotated('hangs.js', { requests: [{ n: 0 }, { n: 1 }], before: 0, budgetMs: 200, after: 0, calls: 50 });
   assert.strictEqual(outcome.report.warmupCalls, 2);
   assert.ok(outcome.report.notes.some((note) => note.includes('request 1 did not end')), outcome.report.notes.join('\n'));
 });

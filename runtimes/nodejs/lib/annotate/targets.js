@@ -156,6 +156,7 @@ class Targets {
   /** Notes what V8's record says; returns whether anything of it may still change. */
   book({ compiled, replaced }) {
     for (const { name, tier } of compiled) {
+      this.promote(name);
       for (const target of this.named(name)) {
         if (target.compiled === null || (target.compiled === 'maglev' && tier === 'turbofan')) target.compiled = tier;
         else if (name !== '') target.recompiled += 1; // one without a name may be another one
@@ -163,6 +164,15 @@ class Targets {
     }
     const isSettled = ({ name }) => this.named(name).some(isLooping);
     return !(compiled.every(isSettled) && replaced.every(isSettled));
+  }
+
+  /** V8 does not always count the calls of a function that is made anew in each call; when it compiles one, it was reached. */
+  promote(name) {
+    const found = this.cold.filter((target) => name !== '' && target.name === name);
+    if (found.length === 0) return;
+    this.all.push(...found);
+    this.cold = this.cold.filter((target) => !found.includes(target));
+    this.notReached -= found.length;
   }
 
   /** After a full collection: the code of functions that nobody holds is gone. */

@@ -1,6 +1,6 @@
 'use strict';
 // Annotates the function given and says, as JSON on stdout, what the annotator reports and what V8 still does in the calls after it.
-// Arguments: the function's file, and the options { requests, calls, budgetMs, after }.
+// Arguments: the function's file, and the options { requests, calls, budgetMs, before, after }.
 
 const fs = require('fs');
 const path = require('path');
@@ -20,8 +20,9 @@ function hasNatives() {
   }
 }
 
-async function run(file, { requests, calls = 2000, budgetMs = 10000, after = 100 }) {
+async function run(file, { requests, calls = 2000, budgetMs = 10000, before = 1, after = 100 }) {
   const { main } = await import(pathToFileURL(file));
+  for (let i = 0; i < before; i++) for (const request of requests) await main(request); // as Flint does: warm-up calls come first
   const tasksBefore = tasks();
   const began = performance.now();
   let longestMs = 0;
