@@ -1,12 +1,14 @@
 //! Embeds the runtime shims, so that the binary alone is enough.
 //!
-//! Java comes as sources: they are compiled by the JDK found on the host where Flint runs, so the build needs none.
+//! Java comes as sources: they are compiled by the JDK found on the host where Flint runs, so the build needs none. The native
+//! helper of Node.js snapshots is compiled here, where there is a C compiler: one helper serves every Node.js.
 
 use std::{
     env,
     fmt::Write,
     fs, io,
     path::{Path, PathBuf},
+    process::Command,
 };
 
 /// Folders of `runtimes/` and the endings of what is needed from them at run time.
@@ -31,8 +33,16 @@ fn main() -> io::Result<()> {
                 .map_err(io::Error::other)?;
         }
     }
-    list.push(']');
     let out = PathBuf::from(env::var("OUT_DIR").map_err(io::Error::other)?);
+    let helper = out.join("zygote.node");
+    let built = Command::new("sh").arg(runtimes.join("nodejs/native/build.sh")).arg(&helper).status();
+    if built.is_ok_and(|status| status.success()) {
+        writeln!(list, "    (\"nodejs/native/zygote.node\", include_bytes!({helper:?})),")
+            .map_err(io::Error::other)?;
+    } else {
+        println!("cargo::warning=no C compiler: Node.js functions will not be started from snapshots");
+    }
+    list.push(']');
     fs::write(out.join("shims.rs"), list)
 }
 

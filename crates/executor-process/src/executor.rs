@@ -38,7 +38,7 @@ impl ProcessExecutor {
     /// Over a house that other executors may share.
     pub fn new(house: Arc<House>) -> Self {
         let nursery = Arc::new(Nursery { house: Arc::clone(&house), zygotes: false });
-        Self { house, stems: Stems::new(), nursery }
+        Self { house, stems: Stems::default(), nursery }
     }
 }
 

@@ -5,6 +5,7 @@ use std::{fs::File, os::fd::OwnedFd, path::Path, sync::Arc, time::Duration};
 use anyhow::Context;
 use flint_api_native::resource::{AbilityResource, AbilityState, DoctorReport, RuntimeResource};
 use flint_executor::Executor;
+use flint_executor_fork::{ForkConfig, ForkExecutor};
 use flint_executor_process::ProcessExecutor;
 use flint_runtimes::{House, HouseConfig};
 use flint_sandbox::{Launcher, LauncherConfig, Probe, ProbeState, SandboxIo, SandboxSpec};
@@ -15,12 +16,13 @@ use crate::config::Config;
 /// How long the trial may take.
 const TRIAL: Duration = Duration::from_secs(10);
 
-/// What the host offers, and beyond that what an executor says. Takes some milliseconds and blocks.
-pub(crate) fn abilities(executor: &dyn Executor) -> Vec<AbilityResource> {
+/// What the host offers, and beyond that what the executors say. Takes some milliseconds and blocks.
+pub(crate) fn abilities(executors: &[Arc<dyn Executor>]) -> Vec<AbilityResource> {
     let mut abilities: Vec<_> = flint_sandbox::probe().into_iter().map(ability_of).collect();
-    for capability in executor.capabilities() {
+    for capability in executors.iter().flat_map(|executor| executor.capabilities()) {
         // Runtimes have a list of their own.
         if capability.name.starts_with("runtime ")
+            || capability.name.starts_with("start fork ")
             || abilities.iter().any(|known| known.name == capability.name)
         {
             continue;
@@ -70,13 +72,19 @@ async fn examine_in(config: &Config, scratch: &Path) -> anyhow::Result<DoctorRep
     let house = HouseConfig::new(scratch.join("prepared"), scratch.join("runtimes"), launcher.clone());
     let report = match House::open(house).await {
         Ok(house) => {
-            let executor = ProcessExecutor::new(Arc::new(house));
-            let (mut abilities, runtimes, executor) = spawn_blocking(move || {
-                let (abilities, runtimes) = (abilities(&executor), runtimes(&executor));
-                (abilities, runtimes, executor)
+            let house = Arc::new(house);
+            let executors: Vec<Arc<dyn Executor>> = vec![
+                Arc::new(ProcessExecutor::new(Arc::clone(&house))),
+                Arc::new(ForkExecutor::new(house, ForkConfig::default())),
+            ];
+            let (mut abilities, runtimes, executors) = spawn_blocking(move || {
+                let (abilities, runtimes) = (abilities(&executors), runtimes(&executors));
+                (abilities, runtimes, executors)
             })
             .await?;
-            executor.shutdown().await;
+            for executor in executors {
+                executor.shutdown().await;
+            }
             let ok = tried.state == AbilityState::Works && runtimes.iter().any(|runtime| runtime.available);
             abilities.push(tried);
             DoctorReport { ok, abilities, runtimes }
@@ -133,8 +141,8 @@ async fn run_true(launcher: &Launcher) -> Result<u64, String> {
     }
 }
 
-fn runtimes(executor: &dyn Executor) -> Vec<RuntimeResource> {
-    let kinds = executor.kinds().into_iter();
+fn runtimes(executors: &[Arc<dyn Executor>]) -> Vec<RuntimeResource> {
+    let kinds = executors.iter().flat_map(|executor| executor.kinds());
     kinds
         .map(|runtime| RuntimeResource {
             kind: runtime.kind.to_string(),

@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use flint_executor::Instance;
-use flint_model::{ByteSize, Function, InstanceId, Reuse};
+use flint_model::{ByteSize, Function, InstanceId, Reuse, Strategy};
 use tokio::sync::Notify;
 
 use crate::{InstanceKey, StartReport, freeze::Freeze};
@@ -18,6 +18,8 @@ pub(crate) struct Entry {
     pub(crate) key: Arc<InstanceKey>,
     pub(crate) function: Arc<Function>,
     pub(crate) instance: Arc<dyn Instance>,
+    /// How it is run: what its function says, unless that fell back.
+    pub(crate) strategy: Strategy,
     /// Calls it serves at once.
     pub(crate) slots: u32,
     /// Whether it has the processor.
@@ -42,13 +44,15 @@ impl Entry {
     pub(crate) fn new(
         key: Arc<InstanceKey>,
         function: Arc<Function>,
+        strategy: Strategy,
         instance: Arc<dyn Instance>,
         report: StartReport,
         id: InstanceId,
     ) -> Self {
         Self {
             id,
-            slots: slots(&function),
+            slots: slots(&function, &strategy),
+            strategy,
             key,
             function,
             instance,
@@ -81,7 +85,7 @@ impl Entry {
 
     /// Whether one call is all that it serves.
     pub(crate) fn is_single_use(&self) -> bool {
-        self.function.strategy.reuse == Reuse::Never
+        self.strategy.reuse == Reuse::Never
     }
 
     /// Notes that it is given a call. `true` when that is not the first one.
@@ -115,10 +119,10 @@ impl Entry {
     }
 }
 
-/// Calls that an instance of `function` serves at once: what its owner asked for, as far as its strategy can.
-pub(crate) fn slots(function: &Function) -> u32 {
-    match function.strategy.reuse {
+/// Calls that an instance of `function` serves at once: what its owner asked for, as far as the strategy can.
+pub(crate) fn slots(function: &Function, strategy: &Strategy) -> u32 {
+    match strategy.reuse {
         Reuse::Never => 1,
-        Reuse::Warm => function.limits.concurrency.min(function.strategy.concurrency).get(),
+        Reuse::Warm => function.limits.concurrency.min(strategy.concurrency).get(),
     }
 }

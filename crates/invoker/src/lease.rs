@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use flint_executor::{Call, CallEnd, Fault, Invoked};
-use flint_model::{InstanceId, LogLine, Timestamp};
+use flint_model::{InstanceId, LogLine, Strategy, Timestamp};
 use tokio::time::{Instant, timeout_at};
 
 use crate::{entry::Entry, shared::Shared};
@@ -52,6 +52,11 @@ impl Lease {
     /// Whether the instance can serve a call, as far as is known.
     pub fn is_usable(&self) -> bool {
         !self.in_call && !self.entry.is_condemned()
+    }
+
+    /// How the instance is run: what its function says, unless that fell back.
+    pub fn strategy(&self) -> Strategy {
+        self.entry.strategy
     }
 
     /// How the instance was started, when nobody has taken that yet.

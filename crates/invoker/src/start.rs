@@ -133,8 +133,14 @@ impl Invoker {
             initialised: started.initialised,
             logs: started.logs,
         };
-        let entry =
-            Arc::new(Entry::new(Arc::clone(&permit.key), function, started.instance, report, permit.id));
+        let entry = Arc::new(Entry::new(
+            Arc::clone(&permit.key),
+            function,
+            prepared.strategy,
+            started.instance,
+            report,
+            permit.id,
+        ));
         permit.used = true;
         self.shared.pool().started(&entry, Instant::now());
         self.shared.tasks.spawn(keeper::keep(Arc::clone(&self.shared), Arc::clone(&entry)));

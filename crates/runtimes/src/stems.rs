@@ -50,7 +50,7 @@ pub trait Grow: Send + Sync + 'static {
 }
 
 /// The stems of one executor.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Stems {
     state: Arc<Shared>,
     keeper: Mutex<Option<JoinHandle<()>>>,
@@ -90,11 +90,6 @@ pub fn fits(function: &Function) -> bool {
 }
 
 impl Stems {
-    /// None yet.
-    pub fn new() -> Self {
-        Self { state: Arc::default(), keeper: Mutex::new(None) }
-    }
-
     /// A live stem, if there is one.
     pub fn take(&self, key: &StemKey) -> Option<Cell> {
         let mut kept = self.state.kept();

@@ -4,7 +4,7 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use flint_executor::Fault;
 use flint_invoker::{InstanceKey, Shortage, StartFor};
-use flint_model::{Function, Reuse};
+use flint_model::{Function, Reuse, Strategy};
 use tokio::{sync::oneshot, time::Instant};
 
 use crate::{
@@ -30,6 +30,8 @@ const STARTS_PER_CLAIM: u32 = 4;
 pub(crate) struct FunctionQueue {
     pub(crate) key: Arc<InstanceKey>,
     pub(crate) function: Arc<Function>,
+    /// How it is run: what it says, until an instance of it has shown otherwise.
+    pub(crate) strategy: Strategy,
     /// By ascending ticket.
     pub(crate) waiting: VecDeque<Waiter>,
     running: Vec<(Ticket, Instant)>,
@@ -89,6 +91,7 @@ impl FunctionQueue {
     pub(crate) fn new(key: Arc<InstanceKey>, function: Arc<Function>, now: Instant) -> Self {
         Self {
             key,
+            strategy: function.strategy,
             function,
             waiting: VecDeque::new(),
             running: Vec::new(),
@@ -111,11 +114,9 @@ impl FunctionQueue {
     }
 
     pub(crate) fn slots(&self) -> usize {
-        match self.function.strategy.reuse {
+        match self.strategy.reuse {
             Reuse::Never => 1,
-            Reuse::Warm => {
-                self.function.limits.concurrency.min(self.function.strategy.concurrency).get() as usize
-            }
+            Reuse::Warm => self.function.limits.concurrency.min(self.strategy.concurrency).get() as usize,
         }
     }
 
@@ -165,7 +166,7 @@ impl FunctionQueue {
             running: self.running.len(),
             starting: self.starting,
             slots: self.slots(),
-            single_use: self.function.strategy.reuse == Reuse::Never,
+            single_use: self.strategy.reuse == Reuse::Never,
             seen: &self.seen,
             cores,
         }

@@ -145,6 +145,7 @@ impl Scheduler {
             Ok(lease) => {
                 if let Some(queue) = board.queues.get_mut(key) {
                     queue.failures.count = 0;
+                    queue.strategy = lease.strategy();
                     // A prewarmed runtime only hides what the start has cost, and its successor will cost.
                     if let Some(report) = lease.report().filter(|report| !report.started.is_zero()) {
                         queue.seen.start.add(report.initialised);

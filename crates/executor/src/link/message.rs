@@ -16,6 +16,9 @@ pub struct Hello {
     pub runtime: String,
     /// The runtime's own version.
     pub version: String,
+    /// From a runtime that is to become a snapshot: `true`, or why it cannot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<serde_json::Value>,
 }
 
 /// INIT: what to load.
@@ -65,6 +68,36 @@ pub struct InvokeHead<'a> {
     /// Where Flint is to be called.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub api_host: Option<&'a str>,
+    /// The shim keeps the request, to repeat it when it is frozen.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub warmup: bool,
+}
+
+/// FREEZE: how far a function is warmed up before it is frozen. Answered by ACK with a [`flint_model::SnapshotReport`].
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Freeze {
+    /// The most calls that the kept requests are repeated in.
+    pub calls: u32,
+    /// How long that may take.
+    pub budget_ms: u64,
+    /// Drive what they reach to optimised code.
+    pub annotate: bool,
+    /// A further compiler.
+    pub jit: Option<flint_model::Jit>,
+    /// Move the heap to huge pages.
+    pub huge_pages: bool,
+}
+
+/// RESTORE: what makes a clone unlike its siblings.
+#[derive(Clone, Debug, Serialize)]
+pub struct Restore<'a> {
+    /// 32 random bytes in hex.
+    pub entropy: &'a str,
+    /// The time, in µs since the epoch.
+    pub time: u64,
+    /// The instance's id.
+    pub instance: &'a str,
 }
 
 /// RESULT's head; an absent one means a JSON result.
@@ -96,6 +129,8 @@ pub enum ErrorKind {
     Protocol,
     /// The caller has gone away.
     Cancelled,
+    /// A snapshot cannot be made, or not be forked.
+    Snapshot,
 }
 
 /// Appends an INVOKE or RESULT frame: `head` as JSON (nothing when `None`), then the first part of the body.

@@ -6,4 +6,6 @@ mod message;
 
 pub use decoder::Decoder;
 pub use frame::{Frame, FrameKind, HEADER_LENGTH, LinkError, MAX_HEAD, MAX_PAYLOAD, WINDOW};
-pub use message::{ErrorKind, Hello, Init, InvokeHead, LinkFailure, ResultHead, encode_headed, split_headed};
+pub use message::{
+    ErrorKind, Freeze, Hello, Init, InvokeHead, LinkFailure, Restore, ResultHead, encode_headed, split_headed,
+};

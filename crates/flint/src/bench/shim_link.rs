@@ -143,6 +143,7 @@ impl Connection for ShimConnection {
             transaction: None,
             api_key: None,
             api_host: None,
+            warmup: false,
         };
         encode_headed(&mut self.out, FrameKind::Invoke, true, 1, Some(&head), self.arguments)
             .map_err(wrong)?;

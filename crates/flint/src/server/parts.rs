@@ -15,6 +15,7 @@ use flint_api_native::{ActivationFeed, Maintenance, NativeConfig};
 use flint_api_openwhisk::FrontConfig;
 use flint_controller::{Controller, ControllerConfig, Stores};
 use flint_executor::Executor;
+use flint_executor_fork::{ForkConfig, ForkExecutor};
 use flint_executor_process::ProcessExecutor;
 use flint_invoker::{Invoker, InvokerConfig};
 use flint_runtimes::{House, HouseConfig, UnpackLimits};
@@ -75,13 +76,16 @@ impl Parts {
     ) -> anyhow::Result<Self> {
         let (guest, url) = (bound.ip().is_loopback(), url_of(bound));
         let house = Arc::new(House::open(house_config(config, &data_dir, &url, launcher.clone())).await?);
-        let executor: Arc<dyn Executor> = Arc::new(ProcessExecutor::new(house));
+        let executors: Vec<Arc<dyn Executor>> = vec![
+            Arc::new(ProcessExecutor::new(Arc::clone(&house))),
+            Arc::new(ForkExecutor::new(house, ForkConfig::default())),
+        ];
         let abilities = {
-            let executor = Arc::clone(&executor);
-            spawn_blocking(move || doctor::abilities(&*executor)).await.context("looking at the host")?
+            let executors = executors.clone();
+            spawn_blocking(move || doctor::abilities(&executors)).await.context("looking at the host")?
         };
         let invoker_config = InvokerConfig { pool: config.pool.clone() };
-        let invoker = Invoker::new(invoker_config, vec![Arc::clone(&executor)], store.blobs());
+        let invoker = Invoker::new(invoker_config, executors.clone(), store.blobs());
         let scheduler = Scheduler::new(SchedulerConfig { queue: config.queue.clone() }, Arc::clone(&invoker));
         let feed = ActivationFeed::default();
         let stores = Stores {
@@ -104,7 +108,7 @@ impl Parts {
                 open_metrics: guest,
                 feed: feed.clone(),
                 abilities,
-                executors: vec![executor],
+                executors,
                 maintenance: Some(Arc::new(Data(Arc::clone(&store)))),
             },
         );

@@ -72,7 +72,8 @@ impl Table {
             initialised: Duration::ZERO,
             logs: Vec::new(),
         };
-        let entry = Entry::new(key, function, Arc::new(NoInstance(id)), report, id);
+        let strategy = function.strategy;
+        let entry = Entry::new(key, function, strategy, Arc::new(NoInstance(id)), report, id);
         self.pool.started(&Arc::new(entry), self.now);
         self.there.push((id, path));
         Ok(id)

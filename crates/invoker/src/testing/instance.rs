@@ -58,7 +58,7 @@ impl SimInstance {
         Arc::new(Self {
             id,
             path,
-            slots: slots(function),
+            slots: slots(function, &function.strategy),
             script,
             seen,
             state: Mutex::default(),

@@ -50,12 +50,18 @@ struct Gathering {
 }
 
 /// Runs a call on an instance that serves no other.
-pub(super) async fn run(channel: OwnedMutexGuard<Channel>, sandbox: Arc<Sandbox>, call: Call) -> Outcome {
+/// `warmup`: the shim is to keep the request.
+pub(super) async fn run(
+    channel: OwnedMutexGuard<Channel>,
+    sandbox: Arc<Sandbox>,
+    call: Call,
+    warmup: bool,
+) -> Outcome {
     let began = Instant::now();
     let (upload, logs) = (Upload::none(), Logs::new(call.max_logs));
     let mut running =
         Running { channel, sandbox, id: 0, upload, logs, began, max_result: call.max_result.as_u64() };
-    if let Err(error) = running.begin(call) {
+    if let Err(error) = running.begin(call, warmup) {
         return Outcome::Over(outcome::refused(&format!(
             "the request cannot be handed to the function: {error}"
         )));
@@ -116,7 +122,7 @@ pub(super) async fn run(channel: OwnedMutexGuard<Channel>, sandbox: Arc<Sandbox>
 
 impl Running {
     /// Puts INVOKE, with the body if that is short, where the next poll sends it.
-    fn begin(&mut self, call: Call) -> Result<(), LinkError> {
+    fn begin(&mut self, call: Call, warmup: bool) -> Result<(), LinkError> {
         self.channel.timer.set(call.deadline);
         self.id = self.channel.next_call();
         let activation = call.activation.to_string();
@@ -137,6 +143,7 @@ impl Running {
             transaction: Some(&call.transaction),
             api_key: call.api_key.as_deref(),
             api_host: None,
+            warmup,
         };
         let id = self.id;
         match call.body {

@@ -3,7 +3,8 @@
 //! No task of its own stands between a call and its answer: the call's task writes the frame, and is woken by the answer.
 
 use std::{
-    io,
+    io::{self, IoSliceMut},
+    mem::MaybeUninit,
     os::{fd::OwnedFd, unix::net::UnixStream as StdUnixStream},
     pin::{Pin, pin},
     task::{Context, Poll},
@@ -13,14 +14,15 @@ use std::{
 use bytes::{Buf, BytesMut};
 use flint_executor::{
     BodyError,
-    link::{Decoder, Frame, FrameKind, LinkError},
+    link::{Decoder, Frame, FrameKind, Hello, LinkError},
 };
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg, sockopt};
 use tokio::{
-    io::{AsyncReadExt, AsyncWrite},
+    io::{AsyncReadExt, AsyncWrite, Interest},
     net::UnixStream,
 };
 
-use super::upload::Upload;
+use super::{launch::hello_of, upload::Upload};
 use crate::process::{logs::Logs, meter::Meter, output::Output, timer::Timer};
 
 /// Room for an answer of the common size; longer ones get room when their length is known.
@@ -39,6 +41,23 @@ pub(super) struct Channel {
     last_call: u32,
     /// Nothing can be written any more.
     deaf: bool,
+}
+
+/// Reads a piece, and who has sent it.
+fn receive_with_sender(link: &UnixStream, buffer: &mut BytesMut) -> io::Result<Option<u32>> {
+    let mut bytes = [0; 1024];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmCredentials(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let received = recvmsg(link, &mut [IoSliceMut::new(&mut bytes)], &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    if received.bytes == 0 {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    buffer.extend_from_slice(&bytes[..received.bytes]);
+    let sender = control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmCredentials(sender) => sender.pid.as_raw_nonzero().get().try_into().ok(),
+        _ => None,
+    });
+    Ok(sender)
 }
 
 /// What happened on a channel.
@@ -72,6 +91,37 @@ impl Channel {
             deaf: false,
         };
         Ok((channel, [stdout, stderr, theirs.into()]))
+    }
+
+    /// The link and what the process writes, for one that takes no calls any more.
+    pub(super) fn into_parts(self) -> (UnixStream, Output) {
+        (self.link, self.output)
+    }
+
+    /// Has the kernel say who sends the first message. To be called before the other end is given away.
+    pub(super) fn ask_for_credentials(&self) -> io::Result<()> {
+        Ok(sockopt::set_socket_passcred(&self.link, true)?)
+    }
+
+    /// The first message, a HELLO, and the process that has sent it, by the kernel's word.
+    pub(super) async fn first_message(&mut self) -> io::Result<(Hello, u32)> {
+        let mut sender = None;
+        loop {
+            match self.decoder.next_frame() {
+                Ok(Some(frame)) => {
+                    sockopt::set_socket_passcred(&self.link, false)?;
+                    let hello = hello_of(&frame).ok_or(io::ErrorKind::InvalidData)?;
+                    return Ok((hello, sender.ok_or(io::ErrorKind::InvalidData)?));
+                }
+                Ok(None) => {}
+                Err(error) => return Err(io::Error::new(io::ErrorKind::InvalidData, error)),
+            }
+            let Self { link, decoder, .. } = self;
+            let pid =
+                link.async_io(Interest::READABLE, || receive_with_sender(link, decoder.buffer())).await?;
+            // Later pieces may come from whoever holds a copy of the socket; they are not asked.
+            sender = sender.or(pid);
+        }
     }
 
     /// The id of a new call.

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use flint_executor::{Call, Instance, Invoked};
+use flint_executor::{
+    Call, Instance, Invoked,
+    link::{FrameKind, Restore},
+};
 use flint_model::{ByteSize, InstanceId};
 use flint_sandbox::Sandbox;
 use tokio::sync::Mutex;
@@ -38,6 +41,19 @@ impl HandlerInstance {
         let channel = Arc::new(Mutex::new(cell.channel));
         Self { id, sandbox: cell.sandbox, channel, relay: RelayTask::default(), _artefact: artefact }
     }
+
+    /// A clone that was just forked. What makes it unlike its siblings goes out with its first call and is heeded before that.
+    pub fn restored(id: InstanceId, mut cell: Cell, artefact: SharedArtefact, restore: &Restore<'_>) -> Self {
+        let json = serde_json::to_vec(restore).unwrap_or_default();
+        cell.channel.send(FrameKind::Restore, 0, &json);
+        let channel = Arc::new(Mutex::new(cell.channel));
+        Self { id, sandbox: cell.sandbox, channel, relay: RelayTask::default(), _artefact: artefact }
+    }
+
+    /// Its sandbox.
+    pub fn sandbox(&self) -> &Arc<Sandbox> {
+        &self.sandbox
+    }
 }
 
 #[async_trait]
@@ -51,7 +67,7 @@ impl Instance for HandlerInstance {
             return refused("the instance is serving another call");
         };
         call::forget_idle_output(&mut channel).await;
-        match call::run(channel, Arc::clone(&self.sandbox), call).await {
+        match call::run(channel, Arc::clone(&self.sandbox), call, false).await {
             Outcome::Over(invoked) => invoked,
             Outcome::Streaming(invoked, relay) => {
                 self.relay.spawn(relay.run());

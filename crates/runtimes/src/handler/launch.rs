@@ -22,26 +22,39 @@ pub struct Cell {
     /// The sandbox.
     pub sandbox: Arc<Sandbox>,
     pub(super) channel: Channel,
+    /// What the shim said first.
+    pub(super) hello: Hello,
 }
 
-impl Cell {
-    /// A fault after which nothing of the cell is left.
-    async fn end(mut self, event: Event, logs: &mut Logs, phase: Phase) -> Fault {
-        let fault = match event {
-            Event::Deadline => {
-                ending::by_force(&self.sandbox, &mut self.channel.output, logs).await;
-                Fault::Deadline
-            }
-            Event::Closed => ending::of_itself(&self.sandbox, &mut self.channel.output, logs).await,
-            Event::Abandoned(error) => platform(error.to_string()),
-            Event::Broken(error) => phase.breach(format!("what is on the link is no frame: {error}")),
-            Event::Frame(frame) if frame.kind == FrameKind::Error => fault_of_error(&frame, phase),
-            Event::Frame(frame) => phase.breach(format!("{} came", frame.kind.as_str())),
-        };
-        self.channel.output.drain(logs);
-        ending::completely(&self.sandbox).await;
-        fault
-    }
+/// A HELLO of this protocol.
+pub(super) fn hello_of(frame: &Frame) -> Option<Hello> {
+    let hello: Hello =
+        (frame.kind == FrameKind::Hello).then(|| serde_json::from_slice(&frame.payload))?.ok()?;
+    (hello.protocol == PROTOCOL).then_some(hello)
+}
+
+/// A fault after which nothing of the sandbox is left.
+async fn end(
+    sandbox: Arc<Sandbox>,
+    mut channel: Channel,
+    event: Event,
+    logs: &mut Logs,
+    phase: Phase,
+) -> Fault {
+    let fault = match event {
+        Event::Deadline => {
+            ending::by_force(&sandbox, &mut channel.output, logs).await;
+            Fault::Deadline
+        }
+        Event::Closed => ending::of_itself(&sandbox, &mut channel.output, logs).await,
+        Event::Abandoned(error) => platform(error.to_string()),
+        Event::Broken(error) => phase.breach(format!("what is on the link is no frame: {error}")),
+        Event::Frame(frame) if frame.kind == FrameKind::Error => fault_of_error(&frame, phase),
+        Event::Frame(frame) => phase.breach(format!("{} came", frame.kind.as_str())),
+    };
+    channel.output.drain(logs);
+    ending::completely(&sandbox).await;
+    fault
 }
 
 pub(super) fn platform(cause: String) -> Fault {
@@ -106,18 +119,16 @@ pub(crate) async fn launch(
         Ok(Err(error)) => return Err(ending::fault_of_start(&error, false)),
         Ok(Ok(sandbox)) => Arc::new(sandbox),
     };
-    let mut cell = Cell { sandbox, channel };
-    let event = next(&mut cell.channel, logs).await;
-    match &event {
-        Event::Frame(frame) if frame.kind == FrameKind::Hello => {
-            match serde_json::from_slice::<Hello>(&frame.payload) {
-                Ok(hello) if hello.protocol == PROTOCOL => return Ok(cell),
-                _ => {}
-            }
-        }
-        _ => {}
+    let mut channel = channel;
+    let event = next(&mut channel, logs).await;
+    let hello = match &event {
+        Event::Frame(frame) => hello_of(frame),
+        _ => None,
+    };
+    match hello {
+        Some(hello) => Ok(Cell { sandbox, channel, hello }),
+        None => Err(end(sandbox, channel, event, logs, Phase::Starting).await),
     }
-    Err(cell.end(event, logs, Phase::Starting).await)
 }
 
 /// Has the shim load a function.
@@ -144,7 +155,7 @@ pub(crate) async fn load(
         cell.channel.output.drain(logs);
         return Ok(cell);
     }
-    Err(cell.end(event, logs, Phase::Loaded).await)
+    Err(end(cell.sandbox, cell.channel, event, logs, Phase::Loaded).await)
 }
 
 async fn next(channel: &mut Channel, logs: &mut Logs) -> Event {

@@ -2,13 +2,17 @@
 
 mod bring_up;
 mod call;
+mod candidate;
 mod channel;
+mod frozen;
 mod instance;
 mod launch;
 mod stream;
 mod upload;
 
 pub use bring_up::BringUp;
+pub use candidate::{Candidate, NotFrozen};
+pub use frozen::{Frozen, NotForked};
 pub use instance::HandlerInstance;
 pub use launch::Cell;
 pub(crate) use launch::{launch, load};

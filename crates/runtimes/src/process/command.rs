@@ -2,11 +2,12 @@
 
 use std::{
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, LazyLock},
 };
 
 use flint_model::{ByteSize, Contract, Function, FunctionLimits, Network};
 use flint_sandbox::{Mount, ResourceLimits, SandboxSpec};
+use serde::Deserialize;
 
 use crate::{
     discover::{Engine, Family, Runtime},
@@ -21,6 +22,17 @@ const SHIM: &str = "/runtime";
 pub const ARCHIVE: &str = "/archive";
 /// Where a server of contract `http` or `openwhisk` listens.
 pub const PORT: u16 = 8080;
+
+/// What Node.js is started with, as its shim says.
+static NODE_FLAGS: LazyLock<NodeFlags> = LazyLock::new(|| {
+    serde_json::from_str(include_str!("../../../../runtimes/nodejs/flags.json")).unwrap_or_default()
+});
+
+#[derive(Default, Deserialize)]
+struct NodeFlags {
+    /// A runtime that is to become a snapshot: nothing runs beside its main thread.
+    zygote: Vec<String>,
+}
 
 /// A runtime with its shim, ready for any function: argv, mounts and environment.
 pub struct ShimCommand<'a> {
@@ -47,7 +59,12 @@ impl ShimCommand<'_> {
         let program = self.runtime.inside(&self.runtime.program).display().to_string();
         match self.runtime.family {
             // A full heap ends in an error that says so, before the kernel kills.
-            Family::Node => vec![program, heap_flag(self.memory), format!("{SHIM}/nodejs/shim.js")],
+            Family::Node => {
+                let mut argv = vec![program, heap_flag(self.memory)];
+                argv.extend(NODE_FLAGS.zygote.iter().filter(|_| self.zygote).cloned());
+                argv.push(format!("{SHIM}/nodejs/shim.js"));
+                argv
+            }
             Family::Python => {
                 vec![program, "-X".into(), "utf8".into(), "-s".into(), format!("{SHIM}/python/shim.py")]
             }
@@ -77,6 +94,10 @@ impl ShimCommand<'_> {
             (Family::Java, Some(java)) => java.folder.clone(),
             (family, _) => self.shims.of(family.as_str()),
         };
+        if self.runtime.family == Family::Node {
+            // What functions can import without bringing it.
+            mounts.push(readonly(source.join("modules"), "/node_modules"));
+        }
         mounts.push(readonly(source, &format!("{SHIM}/{}", self.runtime.family)));
         mounts
     }
@@ -109,6 +130,8 @@ impl ShimCommand<'_> {
         if self.zygote {
             spec.env.push(("FLINT_ZYGOTE".into(), "1".into()));
             spec.zygote = true;
+            // /tmp is another one in each clone.
+            spec.cwd = "/".into();
         }
     }
 }

@@ -1,0 +1,30 @@
+//! What an operator can set about snapshots.
+
+use std::time::Duration;
+
+/// Keys `snapshot.*`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ForkConfig {
+    /// The most clones that are forked ahead of need for one function; 0 = none.
+    pub standbys: usize,
+    /// How long a zygote that is not called is kept; its successor is made at the next call.
+    pub idle: Duration,
+    /// The most calls that warm-up events are repeated in.
+    pub warmup_calls: u32,
+    /// How long that may take.
+    pub warmup_budget: Duration,
+    /// Move the heaps of zygotes to huge pages.
+    pub huge_pages: bool,
+}
+
+impl Default for ForkConfig {
+    fn default() -> Self {
+        Self {
+            standbys: 4,
+            idle: Duration::from_secs(600),
+            warmup_calls: 2000,
+            warmup_budget: Duration::from_secs(10),
+            huge_pages: true,
+        }
+    }
+}

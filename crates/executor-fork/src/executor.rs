@@ -1,0 +1,288 @@
+//! The executor: what the rest of Flint sees of this crate.
+
+use std::{
+    num::NonZeroU32,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    time::{Duration, Instant},
+};
+
+use async_trait::async_trait;
+use flint_executor::{
+    Capability, Executor, Fault, FunctionSource, Instance, PrepareError, Prepared, PrewarmTarget, Progress,
+    RuntimeKind, StartContext, StartFailure, Started,
+};
+use flint_model::{ByteSize, Contract, Function, Isolation, LogLine, Reuse, Start, Strategy};
+use flint_runtimes::{
+    House,
+    discover::{Engine, Family},
+    handler::{BringUp, HandlerInstance, NotFrozen},
+    process::logs::Logs,
+    stems::Stems,
+};
+use flint_sandbox::ProbeState;
+
+use crate::{
+    ForkConfig,
+    record::Record,
+    tree::{Ground, Tree},
+};
+
+/// How often idle zygotes are looked for.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// When memory is short, a zygote that nobody has asked for this long goes.
+const IDLE_UNDER_PRESSURE: Duration = Duration::from_secs(10);
+/// Runtimes whose shims can be frozen.
+const FORKABLE: [Family; 2] = [Family::Node, Family::Python];
+const NOT_FORKABLE: &str = "only Node.js and Python can be forked: choose the start spawn";
+/// The probe of the wall between clones.
+const WALL: &str = "fork-call-wall";
+
+/// Runs functions as forks of a snapshot.
+pub struct ForkExecutor {
+    ground: Arc<Ground>,
+    forest: Arc<Forest>,
+}
+
+/// The trees that somebody holds.
+#[derive(Default)]
+struct Forest(Mutex<Vec<Weak<Tree>>>);
+
+impl Forest {
+    fn lock(&self) -> MutexGuard<'_, Vec<Weak<Tree>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, tree: &Arc<Tree>) {
+        let mut trees = self.lock();
+        trees.retain(|tree| tree.strong_count() > 0);
+        trees.push(Arc::downgrade(tree));
+    }
+
+    fn trees(&self) -> Vec<Arc<Tree>> {
+        self.lock().iter().filter_map(Weak::upgrade).collect()
+    }
+
+    fn prune(&self, idle: Duration) {
+        let pruned = self.trees().iter().filter(|tree| tree.prune(idle)).count();
+        if pruned > 0 {
+            tracing::debug!(pruned, "snapshots that nobody called were let go");
+        }
+    }
+}
+
+/// How a function is run.
+enum Plan {
+    /// As forks.
+    Fork(Arc<Tree>),
+    /// As fresh processes: it cannot be frozen.
+    Spawn(Arc<Tree>),
+}
+
+impl ForkExecutor {
+    /// Over a house that other executors may share.
+    pub fn new(house: Arc<House>, config: ForkConfig) -> Self {
+        let forest = Arc::<Forest>::default();
+        tokio::spawn(prune(Arc::downgrade(&forest), config.idle));
+        Self { ground: Arc::new(Ground { house, stems: Stems::default(), config }), forest }
+    }
+
+    /// What the host lacks for it, if something.
+    fn lacking() -> Option<String> {
+        flint_sandbox::probe()
+            .into_iter()
+            .find(|probe| probe.name == WALL && probe.state == ProbeState::Missing)
+            .map(|probe| format!("{}: {}", probe.detail, probe.remedy))
+    }
+
+    fn prepared(&self, tree: Arc<Tree>, steps: Vec<String>, took: Duration, record: Record) -> Prepared {
+        let function = Arc::clone(&tree.function);
+        let mut strategy = function.strategy;
+        let (plan, fallback, snapshot) = match record {
+            Record::Frozen(report) => (Plan::Fork(tree), None, Some(report)),
+            Record::Refused(why) => {
+                strategy.start = Start::Spawn;
+                if function.asked.reuse.is_none() {
+                    strategy.reuse = Reuse::Warm;
+                }
+                (Plan::Spawn(tree), Some(why), None)
+            }
+        };
+        Prepared { function, steps, took, strategy, fallback, snapshot, artefact: Box::new(plan) }
+    }
+}
+
+async fn prune(forest: Weak<Forest>, idle: Duration) {
+    loop {
+        tokio::time::sleep(LOOK_EVERY.min(idle)).await;
+        let Some(forest) = forest.upgrade() else { return };
+        forest.prune(idle);
+    }
+}
+
+#[async_trait]
+impl Executor for ForkExecutor {
+    fn name(&self) -> &'static str {
+        "fork"
+    }
+
+    fn handles(&self, strategy: &Strategy, contract: Contract) -> bool {
+        strategy.isolation == Isolation::Process
+            && strategy.start == Start::Fork
+            && strategy.concurrency == NonZeroU32::MIN
+            && contract == Contract::Handler
+    }
+
+    fn capabilities(&self) -> Vec<Capability> {
+        let state = match Self::lacking() {
+            None => Ok("clones are separated by Landlock, cgroups and file systems of their own".to_owned()),
+            Some(why) => Err(why),
+        };
+        let fork = Capability { name: "start fork".to_owned(), state };
+        let kinds = self.ground.house.kinds().into_iter().map(|kind| Capability {
+            name: format!("start fork {}", kind.kind),
+            state: match kind.kind.family() {
+                family if FORKABLE.iter().any(|forkable| forkable.as_str() == family) => kind.state,
+                _ => Err(NOT_FORKABLE.to_owned()),
+            },
+        });
+        std::iter::once(fork).chain(kinds).collect()
+    }
+
+    /// The executor of fresh processes names them.
+    fn kinds(&self) -> Vec<RuntimeKind> {
+        Vec::new()
+    }
+
+    async fn prepare(
+        &self,
+        source: FunctionSource,
+        progress: Progress<'_>,
+    ) -> Result<Arc<Prepared>, PrepareError> {
+        if let Some(reason) = Self::lacking() {
+            return Err(PrepareError::Unavailable { what: "start fork".to_owned(), reason });
+        }
+        let house = &self.ground.house;
+        let (artefact, took) = house.prepare(&source, progress).await?;
+        let (began, function) = (Instant::now(), source.function);
+        let runtime = match &artefact.engine {
+            Engine::Language(runtime) if FORKABLE.contains(&runtime.family) => Arc::clone(runtime),
+            _ => {
+                return Err(PrepareError::Unavailable {
+                    what: format!("start fork for {}", function.kind),
+                    reason: NOT_FORKABLE.to_owned(),
+                });
+            }
+        };
+        let steps = artefact.record.steps.clone();
+        let tree = Tree::new(Arc::clone(&self.ground), Arc::clone(&function), artefact, runtime);
+        self.forest.add(&tree);
+        if let Some(record) = Record::read(&tree.artefact, &function) {
+            let record = match record {
+                Record::Frozen(report) => {
+                    Record::Frozen(flint_model::SnapshotReport { kept: true, ..report })
+                }
+                refused => refused,
+            };
+            return Ok(Arc::new(self.prepared(tree, steps, took, record)));
+        }
+        let record = match tree.grow(progress).await {
+            Ok(report) => Record::Frozen(report),
+            Err(NotFrozen::Refused(why)) => Record::Refused(why),
+            Err(NotFrozen::Broken(Fault::Developer { message })) => return Err(PrepareError::Code(message)),
+            Err(NotFrozen::Broken(fault)) => {
+                return Err(PrepareError::Failed {
+                    operation: "freezing the function".to_owned(),
+                    detail: fault.to_string(),
+                });
+            }
+        };
+        if let Err(error) = record.write(&tree.artefact, &function) {
+            tracing::warn!(%error, "what a snapshot was found to be could not be noted; it is found out again after a restart");
+        }
+        Ok(Arc::new(self.prepared(tree, steps, took + began.elapsed(), record)))
+    }
+
+    async fn start(&self, prepared: &Arc<Prepared>, context: StartContext) -> Result<Started, StartFailure> {
+        let began = Instant::now();
+        let failed = |fault, logs| StartFailure { fault, took: began.elapsed(), logs };
+        let Some(plan) = prepared.artefact.downcast_ref::<Plan>() else {
+            let cause = "the function was prepared by another executor".to_owned();
+            return Err(failed(Fault::Platform { cause }, Vec::new()));
+        };
+        match plan {
+            Plan::Fork(tree) if !tree.is_hostile() => match tree.start(&context).await {
+                Ok(instance) => {
+                    let took = began.elapsed();
+                    Ok(Started {
+                        instance,
+                        started: took,
+                        restored: Some(took),
+                        initialised: took,
+                        logs: Vec::new(),
+                    })
+                }
+                Err(fault) => Err(failed(fault, Vec::new())),
+            },
+            Plan::Fork(tree) | Plan::Spawn(tree) => {
+                let mut logs = Logs::new(context.max_logs);
+                match self.spawn(tree, &context, &mut logs).await {
+                    Ok((instance, started)) => Ok(Started {
+                        instance,
+                        started,
+                        restored: None,
+                        initialised: began.elapsed(),
+                        logs: finish(logs),
+                    }),
+                    Err(fault) => Err(failed(fault, finish(logs))),
+                }
+            }
+        }
+    }
+
+    async fn prewarm(&self, targets: &[PrewarmTarget]) {
+        // Runtimes without a function are the process executor's; that none are wanted means that memory is short.
+        if targets.is_empty() {
+            self.forest.prune(IDLE_UNDER_PRESSURE);
+        }
+    }
+
+    async fn prewarmed_memory(&self) -> ByteSize {
+        let mut bytes = 0;
+        for tree in self.forest.trees() {
+            bytes += tree.memory().await.as_u64();
+        }
+        ByteSize::bytes(bytes)
+    }
+
+    async fn collect(&self, keep: &[Arc<Function>]) {
+        self.ground.house.collect(keep).await;
+    }
+
+    async fn shutdown(&self) {
+        for tree in self.forest.trees() {
+            tree.end().await;
+        }
+        self.ground.stems.end().await;
+    }
+}
+
+impl ForkExecutor {
+    /// A fresh process, for a function that cannot be frozen.
+    async fn spawn(
+        &self,
+        tree: &Tree,
+        context: &StartContext,
+        logs: &mut Logs,
+    ) -> Result<(Arc<dyn Instance>, Duration), Fault> {
+        let Ground { house, stems, .. } = &*self.ground;
+        let (function, artefact, runtime) = (&*tree.function, &*tree.artefact, &*tree.runtime);
+        let bring_up = BringUp { house, stems, function, artefact, runtime, zygote: false };
+        let (cell, started) = bring_up.run(context, logs).await?;
+        let instance = HandlerInstance::new(context.id, cell, Arc::clone(&tree.artefact)).await;
+        Ok((Arc::new(instance), started))
+    }
+}
+
+fn finish(logs: Logs) -> Vec<LogLine> {
+    logs.finish().0
+}

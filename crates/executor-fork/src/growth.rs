@@ -1,0 +1,147 @@
+//! From a function to its zygote: a runtime, the code, the warm-up, the freeze.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use flint_executor::{Body, Call, CallEnd, CallHead, Fault, Progress, StartContext, link::Freeze};
+use flint_model::{ActivationId, ByteSize, Function, InstanceId, SnapshotReport, Timestamp, WarmupEvent};
+use flint_runtimes::{
+    House,
+    discover::{Family, Runtime},
+    handler::{BringUp, Candidate, NotFrozen},
+    prepare::artefact::Artefact,
+    process::logs::Logs,
+    stems::Stems,
+};
+use flint_sandbox::SealSpec;
+use http::{HeaderMap, HeaderValue, Method, header::CONTENT_TYPE};
+
+use crate::{ForkConfig, zygote::Zygote};
+
+/// Kept of what loading and warming up log, for messages.
+const MAX_LOGS: ByteSize = ByteSize::kib(64);
+/// What freezing may take beside the warm-up.
+const FREEZE_WITHIN: Duration = Duration::from_secs(20);
+/// The most of an answer to a warm-up call.
+const MAX_RESULT: ByteSize = ByteSize::mib(64);
+
+/// What a zygote is grown from.
+pub(crate) struct Growth<'a> {
+    pub(crate) house: &'a House,
+    pub(crate) stems: &'a Stems,
+    pub(crate) config: &'a ForkConfig,
+    pub(crate) function: &'a Function,
+    pub(crate) artefact: &'a Artefact,
+    pub(crate) runtime: &'a Runtime,
+}
+
+impl Growth<'_> {
+    /// A zygote, warmed up as the function asks when it is to be `thorough`. Nothing of a call goes into it.
+    pub(crate) async fn grow(
+        &self,
+        thorough: bool,
+        progress: Progress<'_>,
+    ) -> Result<(Arc<Zygote>, SnapshotReport), NotFrozen> {
+        let (began, function) = (Instant::now(), self.function);
+        let (candidate, mut notes) = self.load().await?;
+        let events: &[WarmupEvent] = if thorough { &function.snapshot.warmup } else { &[] };
+        for (index, event) in events.iter().enumerate() {
+            progress(&format!("warming up: event {} of {}", index + 1, events.len()));
+            let (result, end) = candidate.warm_up(self.call(event)).await;
+            if let Err(fault) = result {
+                let last = end.logs.last().map(|line| format!(" (its last words: {})", line.text));
+                let said = format!("warm-up event {} failed: {fault}{}", index + 1, last.unwrap_or_default());
+                if !survived(&fault, &end) {
+                    return Err(NotFrozen::Broken(Fault::Developer { message: said }));
+                }
+                notes.push(said);
+            }
+        }
+        let options = &function.snapshot;
+        let freeze = Freeze {
+            calls: if events.is_empty() { 0 } else { self.config.warmup_calls },
+            budget_ms: self.config.warmup_budget.as_millis().try_into().unwrap_or(u64::MAX),
+            annotate: options.annotate && !events.is_empty(),
+            jit: options.jit.filter(|_| thorough),
+            huge_pages: self.config.huge_pages,
+        };
+        progress("freezing it");
+        let deadline = Instant::now() + self.config.warmup_budget + FREEZE_WITHIN;
+        let (frozen, mut report, sealed) = candidate.freeze(&freeze, &self.expect(), deadline).await?;
+        notes.append(&mut report.notes);
+        if !sealed.native_code.is_empty() {
+            notes.push(format!(
+                "native code of its own is in the snapshot: {}",
+                sealed.native_code.join(", ")
+            ));
+        }
+        report.notes = notes;
+        report.took_us = began.elapsed().as_micros().try_into().unwrap_or(u64::MAX);
+        let zygote = Zygote::new(
+            frozen,
+            function,
+            thorough || function.snapshot.warmup.is_empty(),
+            self.config.standbys,
+        );
+        Ok((zygote, report))
+    }
+
+    async fn load(&self) -> Result<(Candidate, Vec<String>), NotFrozen> {
+        let Self { house, stems, function, artefact, runtime, .. } = self;
+        let bring_up = BringUp { house, stems, function, artefact, runtime, zygote: true };
+        let context = StartContext {
+            id: InstanceId(0),
+            activation: None,
+            transaction: "snapshot".into(),
+            deadline: Instant::now() + function.limits.timeout,
+            environment: function.parameters.environment().collect(),
+            max_logs: MAX_LOGS,
+        };
+        let mut logs = Logs::new(MAX_LOGS);
+        let (cell, _) = bring_up.run(&context, &mut logs).await.map_err(NotFrozen::Broken)?;
+        Ok((Candidate::new(cell).await?, Vec::new()))
+    }
+
+    fn call(&self, event: &WarmupEvent) -> Call {
+        let limit = self.function.limits.timeout;
+        let json = event.content_type() == "application/json";
+        let head = (!json).then(|| {
+            let mut headers = HeaderMap::new();
+            if let Ok(value) = HeaderValue::from_str(event.content_type()) {
+                headers.insert(CONTENT_TYPE, value);
+            }
+            Box::new(CallHead { method: Method::POST, path: "/".into(), query: String::new(), headers })
+        });
+        Call {
+            activation: ActivationId::generate(),
+            transaction: "snapshot".into(),
+            deadline: Instant::now() + limit,
+            deadline_at: Timestamp::from(std::time::SystemTime::now() + limit),
+            head,
+            body: Body::Full(event.body()),
+            api_key: None,
+            max_result: MAX_RESULT,
+            max_logs: MAX_LOGS,
+        }
+    }
+
+    /// What the runtime itself keeps at the freeze point.
+    fn expect(&self) -> SealSpec {
+        SealSpec {
+            extra_threads: match self.runtime.family {
+                // Its watchdog and its platform's workers, asleep; a fork leaves them behind.
+                Family::Node => 4,
+                Family::Python | Family::Java => 0,
+            },
+            native_prefixes: self.runtime.mounts.iter().map(|mount| mount.target.clone()).collect(),
+            ..SealSpec::default()
+        }
+    }
+}
+
+/// Whether the runtime can go on after a warm-up call with this fault: the code said no, in good order.
+fn survived(fault: &Fault, end: &CallEnd) -> bool {
+    end.reusable || matches!(fault, Fault::Developer { .. })
+}

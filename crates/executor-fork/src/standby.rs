@@ -1,0 +1,95 @@
+//! Clones forked ahead of need. A fork is cheap beside the first touch of every page in the new process; a clone that has done that, on a dummy
+//! call, answers the real one several times sooner.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    time::{Duration, Instant},
+};
+
+use flint_runtimes::handler::Cell;
+use tokio::{sync::Notify, time::timeout};
+
+use crate::{demand::Demand, zygote::Zygote};
+
+/// A clone that was taken is replaced this much later: at once, it would disturb the call that took it.
+const REFILL_AFTER: Duration = Duration::from_millis(8);
+/// How often demand is looked at when nothing happens.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// A clone not forked by then will not be.
+const FORK_WITHIN: Duration = Duration::from_secs(5);
+
+/// The standby clones of one zygote.
+#[derive(Default)]
+pub(crate) struct Standbys {
+    kept: Mutex<Kept>,
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct Kept {
+    ready: VecDeque<Cell>,
+    demand: Demand,
+}
+
+impl Standbys {
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A call has come: one of them, if there is one that lives.
+    pub(crate) fn take(&self, now: Instant) -> Option<Cell> {
+        let mut kept = self.kept();
+        kept.demand.arrived(now);
+        let taken = loop {
+            match kept.ready.pop_front() {
+                Some(cell) if cell.sandbox.exited().is_some() => {}
+                other => break other,
+            }
+        };
+        self.changed.notify_one();
+        taken
+    }
+
+    /// Their sandboxes.
+    pub(crate) fn sandboxes(&self) -> Vec<Arc<flint_sandbox::Sandbox>> {
+        self.kept().ready.iter().map(|cell| Arc::clone(&cell.sandbox)).collect()
+    }
+
+    /// Lets go of those that are too many; whether one is missing.
+    fn balance(&self, most: usize) -> bool {
+        let mut kept = self.kept();
+        let wanted = kept.demand.wanted(Instant::now(), most);
+        kept.ready.truncate(wanted);
+        kept.ready.len() < wanted
+    }
+}
+
+/// Keeps as many as demand says until the zygote is gone or does not fork any more.
+pub(crate) async fn keep(zygote: Weak<Zygote>, most: usize) {
+    loop {
+        let Some(strong) = zygote.upgrade() else { return };
+        {
+            let standbys = &strong.standbys;
+            let _ = timeout(LOOK_EVERY, standbys.changed.notified()).await;
+        }
+        drop(strong);
+        tokio::time::sleep(REFILL_AFTER).await;
+        loop {
+            let Some(strong) = zygote.upgrade() else { return };
+            if !strong.standbys.balance(most) {
+                break;
+            }
+            match strong.fork(true, Instant::now() + FORK_WITHIN).await {
+                Ok(cell) => strong.standbys.kept().ready.push_back(cell),
+                Err(error) => {
+                    tracing::debug!(%error, "no standby clone");
+                    if strong.has_ended() {
+                        return;
+                    }
+                    break;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! One revision of a function: its zygote now, and the next one.
+
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU32, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use flint_executor::{Fault, Instance, Progress, StartContext, link::Restore};
+use flint_model::{ByteSize, Function, SnapshotReport};
+use flint_runtimes::{
+    House,
+    discover::Runtime,
+    handler::{HandlerInstance, NotForked, NotFrozen},
+    prepare::artefact::SharedArtefact,
+    stems::Stems,
+};
+
+use crate::{ForkConfig, growth::Growth, instance::Clone, zygote::Zygote};
+
+/// A start is tried with so many zygotes: one may end in the very moment it is asked.
+const ATTEMPTS: u32 = 3;
+/// A zygote from which no clone has come by then is taken to be broken.
+const FORK_WITHIN: Duration = Duration::from_secs(10);
+/// A function whose zygotes were tampered with so often is not frozen any more.
+const TOLERATED: u32 = 3;
+
+/// What all trees share.
+pub(crate) struct Ground {
+    pub(crate) house: Arc<House>,
+    pub(crate) stems: Stems,
+    pub(crate) config: ForkConfig,
+}
+
+/// One revision of a function.
+pub(crate) struct Tree {
+    ground: Arc<Ground>,
+    pub(crate) function: Arc<Function>,
+    pub(crate) artefact: SharedArtefact,
+    pub(crate) runtime: Arc<Runtime>,
+    zygote: Mutex<Option<Arc<Zygote>>>,
+    /// Only one is grown for those who wait.
+    growing: tokio::sync::Mutex<()>,
+    /// A thorough one is being grown beside the one that serves.
+    succession: AtomicBool,
+    tampered: AtomicU32,
+}
+
+impl Tree {
+    pub(crate) fn new(
+        ground: Arc<Ground>,
+        function: Arc<Function>,
+        artefact: SharedArtefact,
+        runtime: Arc<Runtime>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            ground,
+            function,
+            artefact,
+            runtime,
+            zygote: Mutex::default(),
+            growing: tokio::sync::Mutex::default(),
+            succession: AtomicBool::new(false),
+            tampered: AtomicU32::new(0),
+        })
+    }
+
+    fn growth(&self) -> Growth<'_> {
+        Growth {
+            house: &self.ground.house,
+            stems: &self.ground.stems,
+            config: &self.ground.config,
+            function: &self.function,
+            artefact: &self.artefact,
+            runtime: &self.runtime,
+        }
+    }
+
+    /// Grows the zygote that the function asks for.
+    pub(crate) async fn grow(&self, progress: Progress<'_>) -> Result<SnapshotReport, NotFrozen> {
+        let _one = self.growing.lock().await;
+        let (zygote, report) = self.growth().grow(true, progress).await?;
+        *self.slot() = Some(zygote);
+        Ok(report)
+    }
+
+    /// A clone for a call. A zygote that ends meanwhile is replaced; the call does not notice.
+    pub(crate) async fn start(self: &Arc<Self>, context: &StartContext) -> Result<Arc<dyn Instance>, Fault> {
+        for _ in 0..ATTEMPTS {
+            let zygote = self.zygote().await?;
+            let deadline = context.deadline.min(Instant::now() + FORK_WITHIN);
+            let cell = match zygote.clone_for_call(deadline).await {
+                Ok(cell) => cell,
+                Err(NotForked::Refused(why)) => return Err(platform(why)),
+                Err(NotForked::Platform(why)) => return Err(platform(why)),
+                Err(error) => {
+                    if let NotForked::Tampered(what) = &error {
+                        self.tampered.fetch_add(1, Ordering::Relaxed);
+                        tracing::warn!(function = %self.function.path, what, "a snapshot has been tampered with; it is made anew");
+                    }
+                    let timed_out = matches!(error, NotForked::Deadline);
+                    self.fell(&zygote);
+                    if timed_out && Instant::now() >= context.deadline {
+                        return Err(Fault::Deadline);
+                    }
+                    continue;
+                }
+            };
+            let entropy = entropy();
+            let instance = context.id.to_string();
+            let time = now_us();
+            let restore = Restore { entropy: &entropy, time, instance: &instance };
+            let handler = HandlerInstance::restored(context.id, cell, Arc::clone(&self.artefact), &restore);
+            return Ok(Arc::new(Clone::new(handler, zygote)));
+        }
+        Err(platform(format!(
+            "{ATTEMPTS} snapshots of {} have ended while they were asked",
+            self.function.path
+        )))
+    }
+
+    /// Whether it is better not to freeze the function any more.
+    pub(crate) fn is_hostile(&self) -> bool {
+        self.tampered.load(Ordering::Relaxed) >= TOLERATED
+    }
+
+    /// The zygote that serves. Where there is none, one is grown without warm-up, so that nobody waits for that; its thorough successor follows.
+    async fn zygote(self: &Arc<Self>) -> Result<Arc<Zygote>, Fault> {
+        if let Some(zygote) = self.living() {
+            return Ok(zygote);
+        }
+        let _one = self.growing.lock().await;
+        if let Some(zygote) = self.living() {
+            return Ok(zygote);
+        }
+        let (zygote, _) = self.growth().grow(false, &|_| {}).await.map_err(|reason| match reason {
+            NotFrozen::Refused(why) => platform(format!("the function could not be frozen again: {why}")),
+            NotFrozen::Broken(fault) => fault,
+        })?;
+        *self.slot() = Some(Arc::clone(&zygote));
+        if !zygote.thorough {
+            self.succeed();
+        }
+        Ok(zygote)
+    }
+
+    /// Grows a thorough zygote beside the one that serves, and lets it take over.
+    fn succeed(self: &Arc<Self>) {
+        if self.succession.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let tree = Arc::clone(self);
+        tokio::spawn(async move {
+            match tree.growth().grow(true, &|_| {}).await {
+                Ok((zygote, _)) => *tree.slot() = Some(zygote),
+                Err(reason) => {
+                    tracing::warn!(function = %tree.function.path, ?reason, "the snapshot could not be warmed up again");
+                }
+            }
+            tree.succession.store(false, Ordering::Release);
+        });
+    }
+
+    fn living(&self) -> Option<Arc<Zygote>> {
+        self.slot().as_ref().filter(|zygote| !zygote.has_ended()).map(Arc::clone)
+    }
+
+    /// This one is not to be asked again.
+    fn fell(&self, zygote: &Arc<Zygote>) {
+        zygote.kill();
+        let mut slot = self.slot();
+        if slot.as_ref().is_some_and(|current| Arc::ptr_eq(current, zygote)) {
+            *slot = None;
+        }
+    }
+
+    fn slot(&self) -> MutexGuard<'_, Option<Arc<Zygote>>> {
+        self.zygote.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets go of a zygote that nobody has asked for a clone for this long.
+    pub(crate) fn prune(&self, idle: Duration) -> bool {
+        let mut slot = self.slot();
+        let idles = slot.as_ref().is_some_and(|zygote| zygote.idle() >= idle);
+        if idles {
+            *slot = None;
+        }
+        idles
+    }
+
+    /// What its zygote uses.
+    pub(crate) async fn memory(&self) -> ByteSize {
+        let zygote = self.slot().clone();
+        match zygote {
+            Some(zygote) => zygote.memory().await,
+            None => ByteSize::bytes(0),
+        }
+    }
+
+    /// Ends its zygote and waits until nothing is left.
+    pub(crate) async fn end(&self) {
+        let zygote = self.slot().take();
+        if let Some(zygote) = zygote {
+            zygote.kill();
+            zygote.ended().await;
+        }
+    }
+}
+
+fn platform(cause: String) -> Fault {
+    Fault::Platform { cause }
+}
+
+/// 32 random bytes in hex.
+fn entropy() -> String {
+    use std::fmt::Write;
+    let mut bytes = [0_u8; 32];
+    let mut filled = 0;
+    while filled < bytes.len() {
+        match rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty()) {
+            Ok(count) => filled += count,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => {
+                // Without it clones would be alike; no kernel since 3.17 lacks it.
+                tracing::error!(%error, "the kernel gives no random bytes");
+                break;
+            }
+        }
+    }
+    bytes.iter().fold(String::with_capacity(64), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+fn now_us() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    since.as_micros().try_into().unwrap_or(u64::MAX)
+}

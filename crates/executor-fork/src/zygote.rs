@@ -1,0 +1,146 @@
+//! A function, loaded, warmed up and frozen, ready to be forked.
+
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use flint_model::{ByteSize, Function};
+use flint_runtimes::handler::{Cell, Frozen, NotForked};
+use flint_sandbox::{CellSpec, ResourceLimits};
+
+use crate::standby::{self, Standbys};
+
+/// Places for clones that are kept ready, so that a start need not wait for the launcher twice.
+const SPARE_PLACES: usize = 2;
+/// A place that was taken is replaced this much later.
+const REPLACE_AFTER: Duration = Duration::from_millis(8);
+
+/// A snapshot of one function. Dropping the last handle ends it; its clones hold one each.
+pub(crate) struct Zygote {
+    frozen: Frozen,
+    pub(crate) standbys: Standbys,
+    /// It was warmed up as the function asks.
+    pub(crate) thorough: bool,
+    place: CellSpec,
+    spare: Mutex<Vec<flint_sandbox::Cell>>,
+    born: Instant,
+    /// When it was last asked for a clone, in ms after it was born.
+    used: AtomicU64,
+}
+
+impl Zygote {
+    pub(crate) fn new(frozen: Frozen, function: &Function, thorough: bool, standbys: usize) -> Arc<Self> {
+        let limits = &function.limits;
+        let place = CellSpec {
+            id: function.path.to_string(),
+            limits: ResourceLimits {
+                memory_bytes: limits.memory.as_u64(),
+                processes: limits.processes,
+                cpu_millis: limits.cpu_millis,
+                ..ResourceLimits::default()
+            },
+            tmp_bytes: limits.tmp.as_u64(),
+        };
+        let zygote = Arc::new(Self {
+            frozen,
+            standbys: Standbys::default(),
+            thorough,
+            place,
+            spare: Mutex::default(),
+            born: Instant::now(),
+            used: AtomicU64::new(0),
+        });
+        if standbys > 0 {
+            tokio::spawn(standby::keep(Arc::downgrade(&zygote), standbys));
+        }
+        zygote
+    }
+
+    /// A clone for a call: one forked ahead, or a new one.
+    pub(crate) async fn clone_for_call(self: &Arc<Self>, deadline: Instant) -> Result<Cell, NotForked> {
+        let now = Instant::now();
+        self.used.store(self.age_ms(now), Ordering::Relaxed);
+        match self.standbys.take(now) {
+            Some(cell) => Ok(cell),
+            None => {
+                let cell = self.fork(false, deadline).await;
+                self.replace_places();
+                cell
+            }
+        }
+    }
+
+    /// A new clone.
+    pub(crate) async fn fork(&self, prime: bool, deadline: Instant) -> Result<Cell, NotForked> {
+        let spare = self.spare().pop();
+        let place = match spare {
+            Some(place) => place,
+            None => self.new_place().await?,
+        };
+        self.frozen.fork(place, prime, deadline).await
+    }
+
+    async fn new_place(&self) -> Result<flint_sandbox::Cell, NotForked> {
+        self.frozen.sandbox().cell(&self.place).await.map_err(|error| match error {
+            flint_sandbox::Error::Ended { .. } => NotForked::Ended,
+            other => NotForked::Platform(other.to_string()),
+        })
+    }
+
+    fn replace_places(self: &Arc<Self>) {
+        let zygote = Arc::downgrade(self);
+        tokio::spawn(async move {
+            tokio::time::sleep(REPLACE_AFTER).await;
+            while let Some(zygote) = zygote.upgrade()
+                && zygote.spare().len() < SPARE_PLACES
+            {
+                match zygote.new_place().await {
+                    Ok(place) => zygote.spare().push(place),
+                    Err(_) => return,
+                }
+            }
+        });
+    }
+
+    fn spare(&self) -> MutexGuard<'_, Vec<flint_sandbox::Cell>> {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn age_ms(&self, now: Instant) -> u64 {
+        now.saturating_duration_since(self.born).as_millis().try_into().unwrap_or(u64::MAX)
+    }
+
+    /// Since when nobody has asked for a clone.
+    pub(crate) fn idle(&self) -> Duration {
+        let now = self.age_ms(Instant::now());
+        Duration::from_millis(now.saturating_sub(self.used.load(Ordering::Relaxed)))
+    }
+
+    /// Whether it can be forked no more.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.frozen.sandbox().exited().is_some()
+    }
+
+    /// Ends it at once, with all its clones.
+    pub(crate) fn kill(&self) {
+        self.frozen.sandbox().kill();
+    }
+
+    /// Returns when nothing of it is left.
+    pub(crate) async fn ended(&self) {
+        self.frozen.sandbox().wait().await;
+    }
+
+    /// What it and its standby clones use.
+    pub(crate) async fn memory(&self) -> ByteSize {
+        let mut bytes = self.frozen.sandbox().usage().await.map_or(0, |usage| usage.memory_bytes);
+        for sandbox in self.standbys.sandboxes() {
+            bytes += sandbox.usage().await.map_or(0, |usage| usage.memory_bytes);
+        }
+        ByteSize::bytes(bytes)
+    }
+}

@@ -1,0 +1,160 @@
+//! A runtime with a function loaded that is to become a snapshot: warmed up by calls, then frozen.
+
+use std::{future::poll_fn, sync::Arc, time::Instant};
+
+use flint_executor::{
+    Call, CallEnd, Fault, Invoked,
+    link::{ErrorKind, Frame, FrameKind, Freeze, LinkFailure},
+};
+use flint_model::{ByteSize, SnapshotReport};
+use flint_sandbox::{Sandbox, SealSpec, Sealed};
+use tokio::sync::Mutex;
+
+use super::{
+    Cell,
+    call::{self, Outcome},
+    channel::{Channel, Event},
+    frozen::Frozen,
+    launch::{Phase, fault_of_error},
+    upload::Upload,
+};
+use crate::process::{ending, logs::Logs};
+
+/// What is kept of what the runtime writes while it is frozen.
+const MAX_LOGS: ByteSize = ByteSize::kib(64);
+
+/// Why there is no snapshot. Nothing of the candidate is left.
+#[derive(Debug)]
+pub enum NotFrozen {
+    /// Something stands in the way, in words for the function's developer: it can be run otherwise.
+    Refused(String),
+    /// It broke.
+    Broken(Fault),
+}
+
+/// A function loaded into a runtime that can be frozen.
+pub struct Candidate {
+    sandbox: Arc<Sandbox>,
+    channel: Arc<Mutex<Channel>>,
+}
+
+impl Candidate {
+    /// # Errors
+    /// Why the runtime cannot be frozen; nothing of it is left then.
+    pub async fn new(cell: Cell) -> Result<Self, NotFrozen> {
+        let why = match &cell.hello.snapshot {
+            Some(serde_json::Value::Bool(true)) => None,
+            Some(serde_json::Value::String(why)) => Some(why.clone()),
+            _ => {
+                Some(format!("the shim for {} {} knows no snapshots", cell.hello.runtime, cell.hello.version))
+            }
+        };
+        match why {
+            None => Ok(Self { sandbox: cell.sandbox, channel: Arc::new(Mutex::new(cell.channel)) }),
+            Some(why) => {
+                ending::completely(&cell.sandbox).await;
+                Err(NotFrozen::Refused(why))
+            }
+        }
+    }
+
+    /// Makes a call, which the shim keeps and repeats when it is frozen. A streamed answer is read to its end.
+    pub async fn warm_up(&self, call: Call) -> (Result<(), Fault>, CallEnd) {
+        let Ok(channel) = Arc::clone(&self.channel).try_lock_owned() else {
+            let cause = "a warm-up call is under way".to_owned();
+            return (Err(Fault::Platform { cause }), CallEnd::default());
+        };
+        let (invoked, relay) = match call::run(channel, Arc::clone(&self.sandbox), call, true).await {
+            Outcome::Over(invoked) => (invoked, None),
+            Outcome::Streaming(invoked, relay) => (invoked, Some(relay)),
+        };
+        match (invoked, relay) {
+            (Invoked::Done { result, end }, _) => (result.map(drop), end),
+            (Invoked::Streaming { mut body, end, .. }, Some(relay)) => {
+                let drained = async { while body.recv().await.is_some() {} };
+                tokio::join!(relay.run(), drained);
+                let end = end.await.unwrap_or_default();
+                (end.fault.clone().map_or(Ok(()), Err), end)
+            }
+            (Invoked::Streaming { .. }, None) => (Ok(()), CallEnd::default()),
+        }
+    }
+
+    /// Has the shim finish warming up and wait to be forked, and looks at it from outside.
+    ///
+    /// # Errors
+    /// Why there is no snapshot.
+    pub async fn freeze(
+        self,
+        freeze: &Freeze,
+        expect: &SealSpec,
+        deadline: Instant,
+    ) -> Result<(Frozen, SnapshotReport, Sealed), NotFrozen> {
+        let Self { sandbox, channel } = self;
+        let Some(channel) = Arc::into_inner(channel) else {
+            ending::completely(&sandbox).await;
+            return Err(NotFrozen::Broken(Fault::Platform { cause: "a warm-up call is under way".into() }));
+        };
+        let mut channel = channel.into_inner();
+        match ask(&mut channel, &sandbox, freeze, deadline).await {
+            Ok(report) => match sandbox.seal(expect).await {
+                Ok(sealed) => Ok((Frozen::new(sandbox, channel), report, sealed)),
+                Err(error) => {
+                    ending::completely(&sandbox).await;
+                    Err(match error {
+                        flint_sandbox::Error::NotForkable { reasons, .. } => {
+                            NotFrozen::Refused(reasons.join("; "))
+                        }
+                        other => NotFrozen::Broken(Fault::Platform { cause: other.to_string() }),
+                    })
+                }
+            },
+            Err(reason) => {
+                ending::completely(&sandbox).await;
+                Err(reason)
+            }
+        }
+    }
+}
+
+async fn ask(
+    channel: &mut Channel,
+    sandbox: &Sandbox,
+    freeze: &Freeze,
+    deadline: Instant,
+) -> Result<SnapshotReport, NotFrozen> {
+    let platform = |cause: String| NotFrozen::Broken(Fault::Platform { cause });
+    let json = serde_json::to_vec(freeze).map_err(|error| platform(error.to_string()))?;
+    channel.timer.set(deadline);
+    channel.send(FrameKind::Freeze, 0, &json);
+    let mut logs = Logs::new(MAX_LOGS);
+    let event = loop {
+        let mut upload = Upload::none();
+        match poll_fn(|cx| channel.poll(cx, &mut logs, &mut upload)).await {
+            // What is left of a warm-up call.
+            Event::Frame(frame) if frame.call != 0 => {}
+            other => break other,
+        }
+    };
+    match event {
+        Event::Frame(frame) if frame.kind == FrameKind::Ack => serde_json::from_slice(&frame.payload)
+            .map_err(|error| NotFrozen::Broken(Phase::Loaded.breach(format!("the report: {error}")))),
+        Event::Frame(frame) if frame.kind == FrameKind::Error => Err(refusal(&frame)),
+        Event::Frame(frame) => {
+            Err(NotFrozen::Broken(Phase::Loaded.breach(format!("{} came for FREEZE", frame.kind.as_str()))))
+        }
+        Event::Deadline => Err(NotFrozen::Broken(Fault::Deadline)),
+        Event::Closed => {
+            Err(NotFrozen::Broken(ending::of_itself(sandbox, &mut channel.output, &mut logs).await))
+        }
+        Event::Broken(error) => Err(NotFrozen::Broken(Phase::Loaded.breach(error.to_string()))),
+        Event::Abandoned(error) => Err(platform(error.to_string())),
+    }
+}
+
+fn refusal(frame: &Frame) -> NotFrozen {
+    match serde_json::from_slice::<LinkFailure>(&frame.payload) {
+        Ok(failure) if failure.kind == ErrorKind::Snapshot => NotFrozen::Refused(failure.message),
+        _ => NotFrozen::Broken(fault_of_error(frame, Phase::Loaded)),
+    }
+}

@@ -1,0 +1,218 @@
+//! A snapshot: a runtime that waits, frozen, and forks a clone when it is told to.
+
+use std::{
+    collections::HashMap,
+    io::{self, IoSlice},
+    mem::MaybeUninit,
+    os::fd::{AsFd, BorrowedFd},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Instant,
+};
+
+use bytes::BytesMut;
+use flint_executor::link::{Decoder, Frame, FrameKind, LinkFailure};
+use flint_model::ByteSize;
+use flint_sandbox::Sandbox;
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use tokio::{io::Interest, net::UnixStream, sync::oneshot, task::JoinHandle};
+
+use super::{Cell, channel::Channel};
+use crate::process::{logs::Logs, output::Output};
+
+/// The clone runs the shim's own path once on a dummy call, before it is given a real one.
+const PRIME: u8 = 1;
+
+/// Why there is no clone.
+#[derive(Debug, thiserror::Error)]
+pub enum NotForked {
+    /// The snapshot has ended, or does not answer.
+    #[error("the snapshot has ended")]
+    Ended,
+    /// It could not fork: the host or the sandbox is short of something.
+    #[error("the snapshot could not be forked: {0}")]
+    Refused(String),
+    /// What was forked, or the snapshot itself, is not what it should be: it must not serve further calls.
+    #[error("the snapshot has been tampered with: {0}")]
+    Tampered(String),
+    /// Not in time.
+    #[error("the snapshot was not forked in time")]
+    Deadline,
+    /// Flint, or the host, failed.
+    #[error("{0}")]
+    Platform(String),
+}
+
+/// A snapshot. Dropping it ends it, and with it every clone.
+#[derive(Debug)]
+pub struct Frozen {
+    sandbox: Arc<Sandbox>,
+    link: Arc<UnixStream>,
+    waiting: Arc<Waiting>,
+    last: AtomicU32,
+    /// Frames are written whole.
+    writing: tokio::sync::Mutex<()>,
+    listener: JoinHandle<()>,
+}
+
+/// Who waits for which clone; told when the fork failed.
+#[derive(Debug, Default)]
+struct Waiting(Mutex<HashMap<u32, oneshot::Sender<String>>>);
+
+impl Waiting {
+    fn lock(&self) -> MutexGuard<'_, HashMap<u32, oneshot::Sender<String>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Frozen {
+    pub(super) fn new(sandbox: Arc<Sandbox>, channel: Channel) -> Self {
+        let (link, output) = channel.into_parts();
+        let (link, waiting) = (Arc::new(link), Arc::<Waiting>::default());
+        let listener = tokio::spawn(listen(Arc::clone(&link), output, Arc::clone(&waiting)));
+        Self {
+            sandbox,
+            link,
+            waiting,
+            last: AtomicU32::new(0),
+            writing: tokio::sync::Mutex::default(),
+            listener,
+        }
+    }
+
+    /// Its sandbox.
+    pub fn sandbox(&self) -> &Arc<Sandbox> {
+        &self.sandbox
+    }
+
+    /// A clone that lives in `place`. It has said hello and was found to be what an honest fork is; it has not been made unique.
+    ///
+    /// # Errors
+    /// Why there is none; nothing of it is left then.
+    pub async fn fork(
+        &self,
+        place: flint_sandbox::Cell,
+        prime: bool,
+        deadline: Instant,
+    ) -> Result<Cell, NotForked> {
+        let forked = tokio::time::timeout_at(deadline.into(), self.fork_in_time(place, prime, deadline));
+        forked.await.unwrap_or(Err(NotForked::Deadline))
+    }
+
+    async fn fork_in_time(
+        &self,
+        place: flint_sandbox::Cell,
+        prime: bool,
+        deadline: Instant,
+    ) -> Result<Cell, NotForked> {
+        let platform = |error: io::Error| {
+            NotForked::Platform(format!(
+                "the pipes of {} could not be made: {error}; raise the limit of open files (ulimit -n)",
+                place.id()
+            ))
+        };
+        let (mut channel, [stdout, stderr, link]) = Channel::open(deadline).map_err(platform)?;
+        channel.ask_for_credentials().map_err(platform)?;
+        let mut ticket = Ticket::draw(self);
+        {
+            let _whole = self.writing.lock().await;
+            self.send(ticket.number, prime, &[link.as_fd(), stdout.as_fd(), stderr.as_fd(), place.tmp()])
+                .await
+                .map_err(|_| NotForked::Ended)?;
+        }
+        drop((stdout, stderr, link));
+        let hello = tokio::select! {
+            hello = channel.first_message() => hello,
+            Ok(why) = &mut ticket.failed => return Err(NotForked::Refused(why)),
+            _ = self.sandbox.wait() => return Err(NotForked::Ended),
+        };
+        let Ok((hello, pid)) = hello else { return Err(NotForked::Ended) };
+        let sandbox = place.admit(pid).await.map_err(|error| match error {
+            flint_sandbox::Error::Tampered { what, .. } => NotForked::Tampered(what),
+            flint_sandbox::Error::Ended { .. } => NotForked::Ended,
+            other => NotForked::Platform(other.to_string()),
+        })?;
+        Ok(Cell { sandbox: Arc::new(sandbox), channel, hello })
+    }
+
+    async fn send(&self, number: u32, prime: bool, fds: &[BorrowedFd<'_>; 4]) -> io::Result<()> {
+        let mut frame = BytesMut::new();
+        Frame::put_header(&mut frame, FrameKind::Clone, false, number, 1);
+        frame.extend_from_slice(&[if prime { PRIME } else { 0 }]);
+        self.link
+            .async_io(Interest::WRITABLE, || {
+                let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+                let mut control = SendAncillaryBuffer::new(&mut space);
+                control.push(SendAncillaryMessage::ScmRights(fds));
+                // So short a message is taken whole or not at all.
+                sendmsg(&*self.link, &[IoSlice::new(&frame)], &mut control, SendFlags::NOSIGNAL)?;
+                Ok(())
+            })
+            .await
+    }
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        self.listener.abort();
+        self.sandbox.kill();
+    }
+}
+
+/// A clone's number, and how it is heard that there will be none.
+struct Ticket<'a> {
+    number: u32,
+    failed: oneshot::Receiver<String>,
+    waiting: &'a Waiting,
+}
+
+impl<'a> Ticket<'a> {
+    fn draw(frozen: &'a Frozen) -> Self {
+        // 0 is the snapshot itself; after four thousand million clones numbers come again.
+        let number = frozen.last.fetch_add(1, Ordering::Relaxed).checked_add(1).unwrap_or(1);
+        let (told, failed) = oneshot::channel();
+        frozen.waiting.lock().insert(number, told);
+        Self { number, failed, waiting: &frozen.waiting }
+    }
+}
+
+impl Drop for Ticket<'_> {
+    fn drop(&mut self) {
+        self.waiting.lock().remove(&self.number);
+    }
+}
+
+/// Reads what the snapshot says: nothing, unless a fork failed. What it writes to its output belongs to no call.
+async fn listen(link: Arc<UnixStream>, mut output: Output, waiting: Arc<Waiting>) {
+    let talk = async {
+        let mut decoder = Decoder::default();
+        loop {
+            match decoder.next_frame() {
+                Ok(Some(frame)) if frame.kind == FrameKind::Error => {
+                    let why = serde_json::from_slice::<LinkFailure>(&frame.payload)
+                        .map_or_else(|_| "it does not say why".to_owned(), |failure| failure.message);
+                    if let Some(told) = waiting.lock().remove(&frame.call) {
+                        let _ = told.send(why);
+                    }
+                }
+                Ok(Some(_)) => {}
+                Err(_) => return,
+                Ok(None) => {
+                    if link.readable().await.is_err() {
+                        return;
+                    }
+                    match link.try_read_buf(decoder.buffer()) {
+                        Ok(0) => return,
+                        Ok(_) => {}
+                        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                        Err(_) => return,
+                    }
+                }
+            }
+        }
+    };
+    let mut nothing = Logs::new(ByteSize::bytes(0));
+    tokio::join!(talk, output.read_to_end(&mut nothing));
+}
