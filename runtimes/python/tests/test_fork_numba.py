@@ -134,6 +134,13 @@ class Numba(ForkTestCase):
         zygote = self.frozen_with_numba("import random\ndef f(x): return x + random.random()\ndef main(params): return {'f': f(1)}", ({},))
         self.assertIn("nothing was compiled, because the function's result differs from call to call", zygote.report["notes"][0])
 
+    def test_numbers_of_numpy_in_results(self):
+        source = ("import numpy\ndef total(a):\n    sum = 0.0\n    for i in range(len(a)): sum += a[i]\n    return sum\n"
+                  "def main(params): return {'total': total(numpy.arange(10.0))}")
+        zygote = self.frozen_with_numba(source, ({},))
+        self.assertEqual(self.notes(zygote), {"total": "compiled"})
+        self.assertEqual(self.clone(zygote).invoke().json(), {"total": 45.0})
+
     def test_without_warm_up(self):
         zygote = self.frozen_with_numba("def main(params): return {}", ())
         self.assertEqual(zygote.report["notes"], ["numba: there is no warm-up event to compare the results of, nothing was compiled"])

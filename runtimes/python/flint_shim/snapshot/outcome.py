@@ -9,8 +9,8 @@ def canonical(value):
     """Nested tuples that are equal when the values are the same. Taken at once: the function may change the value later."""
     kind = type(value)
     name = f"{kind.__module__}.{kind.__qualname__}"
-    if kind is float:
-        return name, struct.pack("d", value), repr(value)
+    if isinstance(value, float):  # also numpy.float64, which is the same number for JSON
+        return "builtins.float", struct.pack("d", value), float.__repr__(value)
     if kind is complex:
         return name, struct.pack("2d", value.real, value.imag), repr(value)
     if isinstance(value, dict):
