@@ -38,7 +38,7 @@ def test_dev_deploys_and_calls_on_every_save(world):
         dev.until('"servus": "dev"')
         claim("out │ a word" in dev.text(), dev.text())
         world.file("live.js", "this is not JavaScript\n")
-        dev.until("✗")
+        dev.until("SyntaxError")
         # Editors write a new file and rename it over the old one.
         world.file("live.js.new", "exports.main = () => ({ again: true });\n")
         world.path("live.js.new").rename(path)

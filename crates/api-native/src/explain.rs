@@ -6,7 +6,7 @@ use axum::{
     Json,
     extract::{Path, State},
 };
-use flint_executor::Executor;
+use flint_executor::{Executor, Prepared};
 use flint_model::{Function, Isolation, Network, Reuse, Start, Strategy};
 
 use crate::{
@@ -66,7 +66,7 @@ pub(crate) async fn explain(
         strategy: strategy.into(),
         function: FunctionResource::with(&function, prepared.as_deref()),
         reasons,
-        considered: considered(&native, &function, strategy).await,
+        considered: considered(&native, &function, strategy, prepared.as_deref()).await,
         lacking,
     }))
 }
@@ -108,7 +108,13 @@ const WAYS: &[(Isolation, Start, Reuse, &str)] = &[
 ];
 
 /// The ways to run this function, which of them this server has, and which is `own`, the one that it runs in.
-async fn considered(native: &Native, function: &Function, own: Strategy) -> Vec<StrategyVerdict> {
+async fn considered(
+    native: &Native,
+    function: &Function,
+    own: Strategy,
+    prepared: Option<&Prepared>,
+) -> Vec<StrategyVerdict> {
+    let fallback = prepared.and_then(|prepared| prepared.fallback.as_deref());
     let mut verdicts = Vec::with_capacity(WAYS.len());
     for (isolation, start, reuse, what) in WAYS {
         let strategy =
@@ -121,9 +127,12 @@ async fn considered(native: &Native, function: &Function, own: Strategy) -> Vec<
             (false, None) => {
                 format!("no executor of this server runs it with contract {}: {what}", function.contract)
             }
-            (false, Some(_)) => match native.controller.lacks(&strategy, function).await {
-                Some(missing) => format!("here is missing: {missing}"),
-                None => {
+            (false, Some(_)) => match (native.controller.lacks(&strategy, function).await, fallback) {
+                (Some(missing), _) => format!("here is missing: {missing}"),
+                (None, Some(why)) if *start == function.strategy.start => {
+                    format!("this function cannot: {why}")
+                }
+                (None, _) => {
                     format!("possible with --isolation {isolation} --start {start} --reuse {reuse}: {what}")
                 }
             },

@@ -127,6 +127,8 @@ async fn explain_says_what_was_asked_what_was_chosen_and_why_it_fell_back() {
     let ways = explanation["considered"].as_array().unwrap();
     let picked: Vec<_> = ways.iter().filter(|way| way["picked"] == true).collect();
     assert_eq!((picked.len(), &picked[0]["strategy"]), (1, &json!("process/spawn/warm×1")));
+    let forked = ways.iter().find(|way| way["strategy"] == "process/fork/warm×1").unwrap();
+    assert!(forked["why"].as_str().unwrap().starts_with("this function cannot: 2 threads"), "{forked}");
     api.server.stop().await;
 }
 
