@@ -9,9 +9,6 @@ class Call {
   constructor(id, head) {
     this.id = id;
     this.head = head;
-    /** Where the answer goes, and who wants to know that the call has ended; both are set by whoever starts it. */
-    this.link = null;
-    this.onEnded = null;
     this.pieces = [];
     this.unreported = 0;
     /** The request body is complete and the handler runs. */

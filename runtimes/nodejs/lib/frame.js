@@ -9,7 +9,7 @@ const Kind = Object.freeze({
   HELLO: 1, INIT: 2, READY: 3, FREEZE: 4, CLONE: 5, RESTORE: 6, ACK: 7,
   INVOKE: 8, BODY: 9, END: 10, RESULT: 11, LOG: 12, ERROR: 13,
 });
-const { parse } = JSON; // user code may patch the globals it shares with the shim
+const { parse, stringify } = JSON; // user code may patch the globals it shares with the shim
 const LAST_KIND = Kind.ERROR;
 
 /** The peer broke the protocol. `code` is the class of the error: length, kind, reserved, truncated, json or order. */
@@ -132,6 +132,17 @@ function splitHead(buffer, start, end) {
   return { head: parseObject(buffer, start + 4, bodyStart), bodyStart };
 }
 
+/** The payload of INVOKE or RESULT; without a head, `head` is null. */
+function payloadWithHead(head, body) {
+  const json = head === null ? '' : stringify(head);
+  const headLength = Buffer.byteLength(json);
+  const payload = Buffer.allocUnsafe(4 + headLength + body.length);
+  payload.writeUInt32BE(headLength, 0);
+  payload.write(json, 4, 'utf8');
+  body.copy(payload, 4 + headLength);
+  return payload;
+}
+
 /** Parses a JSON object that the protocol demands. */
 function parseObject(buffer, start, end) {
   let value;
@@ -146,4 +157,4 @@ function parseObject(buffer, start, end) {
   return value;
 }
 
-module.exports = { Kind, Decoder, ProtocolError, HEADER_LENGTH, MAX_PAYLOAD, MAX_HEAD, encodeFrame, writeHeader, uint32, splitHead, parseObject };
+module.exports = { Kind, Decoder, ProtocolError, HEADER_LENGTH, MAX_PAYLOAD, MAX_HEAD, encodeFrame, writeHeader, uint32, payloadWithHead, splitHead, parseObject };

@@ -16,6 +16,7 @@ const { stringify } = JSON;
 const EXIT_FAILED = 1;
 const EXIT_PROTOCOL = 3;
 const MAX_MESSAGE = 64 * 1024;
+const NOBODY_ACKNOWLEDGES = -(2 ** 30); // room for a gigabyte, and still a small integer for V8
 
 /**
  * A function instance: everything the process knows is here. It waits (HELLO sent), loads (INIT came),
@@ -37,6 +38,8 @@ class Instance {
     this.passive = false;
     /** In a zygote that practises what its clones will do, with a handler of its own. */
     this.rehearsing = false;
+    /** In a zygote that replays a warm-up request: to be told that it has ended. */
+    this.onReplayed = null;
     /** In a clone whose hooks are running: the frames that wait for them. */
     this.held = null;
     this.link = new Link(fd, {
@@ -115,7 +118,7 @@ class Instance {
     if (id === 0 || this.calls.has(id)) throw new ProtocolError('order', `INVOKE for call ${id}, which is not a new call`);
     const { head, bodyStart } = splitHead(buffer, start, end);
     const call = new Call(id, head === null ? {} : head);
-    call.link = this.link;
+    if (this.onReplayed !== null) call.unacknowledged = NOBODY_ACKNOWLEDGES;
     this.passive = false;
     this.calls.set(id, call);
     if (fin) {
@@ -162,7 +165,7 @@ class Instance {
 
   run(call, buffer, start, end, owned) {
     call.running = true;
-    if (call.head.warmup === true && this.zygote !== null) this.zygote.keep(call.head, Buffer.from(buffer.subarray(start, end)));
+    if (call.head.warmup === true && this.zygote !== null) this.zygote.keep(call.head, buffer.subarray(start, end));
     const params = parameters(call.head, buffer, start, end, owned);
     this.environment.apply(call.head);
     let result;
@@ -195,7 +198,7 @@ class Instance {
     } catch {
       text = stringify({ error: describe(reason) });
     }
-    this.afterFlush(call, () => sendJson(call.link, call, text));
+    this.afterFlush(call, () => sendJson(this.link, call, text));
   }
 
   answer(call, result) {
@@ -207,9 +210,9 @@ class Instance {
         this.fail(call, error.message);
         return;
       }
-      this.afterFlush(call, () => sendJson(call.link, call, text));
+      this.afterFlush(call, () => sendJson(this.link, call, text));
     } else {
-      this.afterFlush(call, () => sendBinary(call.link, call, result));
+      this.afterFlush(call, () => sendBinary(this.link, call, result));
     }
   }
 
@@ -229,7 +232,7 @@ class Instance {
       return;
     }
     streaming.then(() => stdio.flush()).then(() => {
-      call.link.send(Kind.END, false, call.id);
+      this.link.send(Kind.END, false, call.id);
       this.end(call, true);
     }, (error) => {
       if (!(error instanceof ResultError)) stdio.printError(error);
@@ -243,13 +246,13 @@ class Instance {
   }
 
   sendFailure(call, message) {
-    call.link.sendJson(Kind.ERROR, call.id, { kind: 'developer', message: message.slice(0, MAX_MESSAGE) });
+    this.link.sendJson(Kind.ERROR, call.id, { kind: 'developer', message: message.slice(0, MAX_MESSAGE) });
     this.end(call, false);
   }
 
   end(call, ok) {
     this.calls.delete(call.id);
-    if (call.onEnded !== null) call.onEnded({ ok });
+    if (this.onReplayed !== null) this.onReplayed({ ok });
   }
 
   // --- ending

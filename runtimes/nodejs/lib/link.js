@@ -13,6 +13,17 @@ const { writeSync } = fs;
 const { stringify } = JSON;
 const EMPTY = Buffer.alloc(0);
 
+const FULL = -1;
+const GONE = -2;
+
+function put(fd, buffer, at, length) {
+  try {
+    return writeSync(fd, buffer, at, length);
+  } catch (error) {
+    return error.code === 'EAGAIN' ? FULL : GONE;
+  }
+}
+
 class Link {
   /** `onFrame` as in `Decoder`; `onClosed()` when Flint is gone; `onBroken(error)` when it broke the protocol. */
   constructor(fd, { onFrame, onClosed, onBroken }) {
@@ -23,6 +34,8 @@ class Link {
     this.decoder = new Decoder(onFrame);
     this.buffer = Buffer.allocUnsafeSlow(READ_BUFFER);
     this.socket = null;
+    /** Writes to a descriptor: how many bytes went, FULL or GONE. In clones the native helper's, which touches fewer pages. */
+    this.put = put;
   }
 
   /** Reads on the event loop from now on. `fd`: another number for the link, which the socket may close in its time. */
@@ -71,12 +84,12 @@ class Link {
   write(buffer, length) {
     let written = 0;
     if (this.socket === null || this.socket.writableLength === 0) {
-      try {
-        written = writeSync(this.fd, buffer, 0, length);
-        while (this.socket === null && written < length) written += writeSync(this.fd, buffer, written, length - written);
-      } catch (error) {
-        if (error.code !== 'EAGAIN') return this.onClosed();
-      }
+      do {
+        const count = this.put(this.fd, buffer, written, length - written);
+        if (count === GONE) return this.onClosed();
+        if (count === FULL) break;
+        written += count;
+      } while (written < length && this.socket === null);
       if (written === length) return undefined;
     }
     this.socket.write(Buffer.from(buffer.subarray(written, length)));

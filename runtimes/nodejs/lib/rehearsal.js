@@ -4,17 +4,14 @@
 
 const fs = require('fs');
 const unique = require('./unique');
-const { Kind, encodeFrame } = require('./frame');
+const { Kind, encodeFrame, payloadWithHead } = require('./frame');
 
 const TIMES = 100;
 const HEAD = { activation: '0'.repeat(32), deadline: 4e12, headers: [['content-type', 'application/json']], transaction: '0', apiKey: '0', apiHost: '0' };
 
 function frames() {
   const restore = Buffer.from(JSON.stringify({ entropy: '0123456789abcdef'.repeat(4), time: 1e15, instance: '0' }));
-  const head = Buffer.from(JSON.stringify(HEAD));
-  const length = Buffer.alloc(4);
-  length.writeUInt32BE(head.length);
-  const invoke = Buffer.concat([length, head, Buffer.from('{"name":"value"}')]);
+  const invoke = payloadWithHead(HEAD, Buffer.from('{"name":"value"}'));
   return Buffer.concat([encodeFrame(Kind.RESTORE, false, 0, restore), encodeFrame(Kind.INVOKE, true, 1, invoke)]);
 }
 

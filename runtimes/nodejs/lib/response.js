@@ -1,7 +1,7 @@
 'use strict';
 // What a handler may return, and how it goes over the link.
 
-const { Kind, HEADER_LENGTH, MAX_PAYLOAD, writeHeader } = require('./frame');
+const { Kind, HEADER_LENGTH, MAX_PAYLOAD, payloadWithHead, writeHeader } = require('./frame');
 
 const WINDOW = 1024 * 1024;
 const PIECE = 128 * 1024;
@@ -65,20 +65,10 @@ function sendJson(link, call, text) {
   return sendBytes(link, call, null, Buffer.from(text));
 }
 
-function resultPayload(head, body) {
-  const json = head === null ? '' : stringify(head);
-  const headLength = Buffer.byteLength(json);
-  const payload = Buffer.allocUnsafe(4 + headLength + body.length);
-  payload.writeUInt32BE(headLength, 0);
-  payload.write(json, 4, 'utf8');
-  body.copy(payload, 4 + headLength);
-  return payload;
-}
-
 /** Sends a body that is there as a whole. Returns a promise only when it has to wait for acknowledgements. */
 function sendBytes(link, call, head, body) {
   if (body.length + 300 * 1024 <= MAX_PAYLOAD) {
-    link.send(Kind.RESULT, true, call.id, resultPayload(head, body));
+    link.send(Kind.RESULT, true, call.id, payloadWithHead(head, body));
     return undefined;
   }
   return sendPieces(link, call, head, [body]);
@@ -86,7 +76,7 @@ function sendBytes(link, call, head, body) {
 
 /** Sends the pieces of a sync or async iterable as they come, within the window of unacknowledged bytes. */
 async function sendPieces(link, call, head, pieces) {
-  link.send(Kind.RESULT, false, call.id, resultPayload(head, Buffer.alloc(0)));
+  link.send(Kind.RESULT, false, call.id, payloadWithHead(head, Buffer.alloc(0)));
   for await (const piece of pieces) {
     const bytes = toBuffer(piece);
     for (let at = 0; at < bytes.length && !call.cancelled; at += PIECE) {

@@ -13,6 +13,7 @@ const PRIME = 1;
 /** Opens the link and says HELLO when the runtime has settled: what is there by then is not the user's. */
 function startZygote(instance) {
   const { link, zygote } = instance;
+  link.put = zygote.native.write;
   zygote.settleRuntime().then(() => {
     instance.open(zygote.native.duplicate(link.fd)); // the socket closes its own descriptor when it goes; fd 3 must stay
     zygote.drawBaseline();
@@ -26,7 +27,8 @@ function onFreeze(instance, options) {
   instance.state = 'freezing';
   setImmediate(() => { // the rehearsal uses the decoder, which is in the middle of this frame
     rehearse(instance, becomeClone);
-    instance.zygote.freeze(instance, options, (call, flags) => becomeClone(instance, instance.zygote.native, call, flags))
+    // Bound, not wrapped: a function that has never run would be compiled in every clone.
+    instance.zygote.freeze(instance, options, becomeClone.bind(null, instance, instance.zygote.native))
       .catch((error) => refuse(instance, error));
   });
 }
@@ -34,6 +36,8 @@ function onFreeze(instance, options) {
 /** The zygote stays what it is until Flint ends the link. */
 function refuse(instance, error) {
   stdio.printError(error);
+  const { link, zygote } = instance;
+  if (link.socket === null) link.open(zygote.native.duplicate(link.fd)); // to notice its end
   instance.state = 'refused';
   instance.sendError(0, 'snapshot', error.message);
 }
@@ -56,7 +60,7 @@ function onRestore(instance, { entropy }) {
   if (typeof entropy !== 'string' || !/^[0-9a-f]{64}$/i.test(entropy)) throw new ProtocolError('json', 'RESTORE brings no entropy of 64 hexadecimal digits');
   unique.renew(entropy, instance.zygote.native.pid());
   instance.zygote = null;
-  if (instance.rehearsing || !flint.hasAfter()) {
+  if (!flint.hasAfter() || instance.rehearsing) {
     restored(instance);
     return;
   }

@@ -61,7 +61,7 @@ class Zygote {
 
   /** Keeps a warm-up request until the freeze. */
   keep(head, body) {
-    this.requests.push({ head, body });
+    this.requests.push({ head, body: Buffer.from(body) });
   }
 
   /**

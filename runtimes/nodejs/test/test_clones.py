@@ -252,6 +252,20 @@ class Clones:
         zygote.freeze()
         self.assertEqual(self.clone(zygote).invoke().json(), {"listeners": 1})
 
+    # --- compiled code
+
+    def test_a_clone_runs_what_the_zygote_has_compiled(self):
+        # The status has bits; 16 says that the function is optimised (maglev or turbofan), on all versions from 18 to 24.
+        zygote = self.zygote("""const sum = (values) => values.reduce((a, b) => a + b, 0);
+            const status = new Function('f', 'return %GetOptimizationStatus(f)');
+            exports.main = ({ values, ask }) => ({ sum: sum(values), status: ask ? status(sum) : 0 });""", argv=[*self.shim.zygote[:-1], "--allow-natives-syntax", self.shim.zygote[-1]])
+        zygote.warm_up({"values": [1, 2, 3], "ask": True})
+        report = zygote.freeze(calls=4000, annotate=True)
+        self.assertIn("sum", [function["name"] for function in report["functions"]], report)
+        self.assertEqual(report["optimised"], report["reached"], report)
+        answer = self.clone(zygote).invoke({"values": [1, 2, 3], "ask": True}).json()
+        self.assertEqual((answer["sum"], answer["status"] & 16), (6, 16))
+
     # --- around it
 
     def test_hooks_run_once_where_no_clones_are_made(self):
