@@ -1,32 +1,40 @@
 """Touches the pages that the shim's own path needs, before the call that will need them comes. Runs no user code."""
 
 import json
+import posix
 
 from ..entry import Entry
-from ..frame import FIN, HEADER, INVOKE, U32
+from ..frame import ACK, INVOKE, RESTORE, U32, encode
 
 _HEAD = {"activation": "0" * 32, "deadline": 0, "headers": [["content-type", "application/json"]], "method": "POST",
          "path": "/", "query": "", "transaction": "0"}
 
 
-def _dummy():
+def _invoke():
     head = json.dumps(_HEAD).encode()
-    payload = U32.pack(len(head)) + head + b'{"prime":[1,2.5,"x",null]}'
-    return HEADER.pack(len(payload), INVOKE, FIN, 0, 1) + payload
+    return encode(INVOKE, 1, U32.pack(len(head)) + head + b'{"prime":[1,2.5,"x",null]}', fin=True)
 
 
-_FRAME = _dummy()
+_INVOKE = _invoke()
+_RESTORE = encode(RESTORE, 0, json.dumps({"entropy": "0" * 64, "time": 0, "instance": "prime"}).encode())
 
 
-def prime(instance):
-    """One call through the instance: received from memory, answered to /dev/null (descriptor 0)."""
-    entry = instance.entry
+def prime(instance, make_unique):
+    """A restore without the hooks, and one call: received from memory, answered to /dev/null, which is descriptor 0.
+
+    `make_unique` takes the payload of a RESTORE; the real one will come and do it again.
+    """
+    entry, link = instance.entry, instance.link
     instance.entry = Entry(_echo)
     try:
-        instance.link.begin_rehearsal(_FRAME)
+        posix.readv(0, (bytearray(16),))
+        link.begin_rehearsal(_RESTORE)
+        make_unique(link.receive()[3])
+        link.send(ACK, 0)
+        link.begin_rehearsal(_INVOKE)
         instance.serve_one()
     finally:
-        instance.link.end_rehearsal()
+        link.end_rehearsal()
         instance.entry = entry
         instance.environment.apply({})
 

@@ -116,8 +116,7 @@ class Zygote:
         try:
             self._settle(descriptors)
             if flags & 1:
-                prime(instance)
-                self._uniqueness.restore(bytes(32))  # its pages, too; RESTORE does it again
+                prime(instance, self._make_unique)
             instance.link.send(HELLO, 0, self._hello % call)
         except PeerGone:
             posix._exit(0)
@@ -138,9 +137,12 @@ class Zygote:
 
     def restore(self, instance, payload):
         """In a clone: makes it unlike its siblings. The hooks of user code come after it."""
+        self._make_unique(payload)
+        self._fork.run_handlers(self._uniqueness.replaces)
+        event_loop.resume(instance.entry)
+
+    def _make_unique(self, payload):
         entropy = parse_object(payload).get("entropy")
         if not isinstance(entropy, str) or len(entropy) != 64 or set(entropy) - set("0123456789abcdefABCDEF"):
             raise ProtocolError("json", "the entropy of RESTORE is not 64 hexadecimal digits")
         self._uniqueness.restore(bytes.fromhex(entropy))
-        self._fork.run_handlers(self._uniqueness.replaces)
-        event_loop.resume(instance.entry)
