@@ -1,8 +1,9 @@
 import json
 import os
+import sys
 import unittest
 
-from forking import ENTROPY, Clone, ForkTestCase, shares_descriptor, with_head
+from forking import ENTROPY, PYTHON, Clone, ForkTestCase, Peer, shares_descriptor, with_head
 
 COUNT = """
     import os
@@ -83,6 +84,16 @@ class Life(ForkTestCase):
         error = clone.expect("ERROR")
         self.assertEqual((error.call, error.json()["kind"]), (0, "snapshot"))
         self.assertIsNone(clone.receive())
+
+    def test_without_ctypes_the_reason_is_said_and_calls_are_served(self):
+        hidden = self.directory({"ctypes.py": "raise ImportError('no libffi')"})
+        zygote = Peer([sys.executable, "-X", "utf8", "-s", str(PYTHON / "shim.py")], env=dict(os.environ, FLINT_ZYGOTE="1", PYTHONPATH=hidden))
+        self.addCleanup(self._stop, zygote)
+        hello = zygote.start(os.path.join(self.directory({"f.py": "import flint\nran = []\nflint.after_restore(ran.append, 1)\ndef main(params): return ran"}), "f.py"))
+        self.assertEqual(hello["snapshot"], "this Python cannot be copied, it has no ctypes: no libffi")
+        self.assertEqual(zygote.invoke(warmup=True).json(), [1])
+        zygote.send("FREEZE", payload=b"{}")
+        self.assertEqual(zygote.expect("ERROR").json()["kind"], "protocol")
 
     def test_a_plain_instance_refuses_freeze(self):
         peer = self.started(COUNT)
