@@ -1,6 +1,7 @@
 """What is particular to clones of Node.js; what all languages have in common is in ../../conformance/test_zygote.py."""
 
 import collections
+import json
 import os
 import signal
 import sys
@@ -267,6 +268,13 @@ class Clones:
         self.assertEqual((answer["sum"], answer["status"] & 16), (6, 16))
 
     # --- around it
+
+    def test_a_zygote_has_the_threads_that_flags_json_says(self):
+        flags = json.loads((RUNTIMES / "nodejs/flags.json").read_text())
+        zygote = self.zygote(FUNCTIONS / "battery.js")
+        zygote.warm_up({"case": "poolInParallel"}).json()
+        zygote.freeze()
+        self.assertEqual(int(outside.status(zygote.process.pid)["Threads"]) - 1, flags["threads"])
 
     def test_hooks_run_once_where_no_clones_are_made(self):
         code = "const flint = require('flint'); let ran = 0; flint.afterRestore(async () => { ran += 1; }); exports.main = () => ({ ran });"
