@@ -183,7 +183,7 @@ const cases = {
     await got;
   },
   async signalChild() {
-    const child = require('child_process').spawn('sleep', ['60']);
+    const child = require('child_process').spawn(process.execPath, ['-e', 'setTimeout(() => {}, 60000)']);
     await once(child, 'spawn');
     child.kill('SIGTERM');
     assert.deepStrictEqual(await once(child, 'exit'), [null, 'SIGTERM']);
@@ -201,9 +201,8 @@ const cases = {
     assert.strictEqual(sum(3e6), sum(3e6));
   },
   async dynamicImport() {
-    const file = scratch('module.mjs');
-    fs.writeFileSync(file, 'export default await Promise.resolve(42);');
-    assert.strictEqual((await import(file)).default, 42);
+    assert.strictEqual((await import(`data:text/javascript,export default await Promise.resolve(${process.pid});`)).default, process.pid);
+    assert.strictEqual((await import('node:path')).default, path);
   },
   async asyncLocalStorage() {
     const storage = new (require('async_hooks').AsyncLocalStorage)();
