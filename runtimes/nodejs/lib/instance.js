@@ -266,6 +266,10 @@ class Instance {
     if (process.listenerCount('uncaughtException') > 1) return; // user code handles it
     stdio.printError(error);
     const message = `An error has occurred outside of the handler: ${describe(error)}`;
+    if (this.onReplayed !== null) { // in the middle of a freeze, whose answer this is
+      this.link.fd = this.link.home;
+      this.calls.clear();
+    }
     if (this.calls.size === 0) this.sendError(0, 'developer', message);
     for (const id of this.calls.keys()) this.sendError(id, 'developer', message);
     process.exit(EXIT_FAILED);

@@ -28,6 +28,8 @@ class Link {
   /** `onFrame` as in `Decoder`; `onClosed()` when Flint is gone; `onBroken(error)` when it broke the protocol. */
   constructor(fd, { onFrame, onClosed, onBroken }) {
     this.fd = fd;
+    /** The link's own descriptor; `fd` leads to /dev/null while a zygote practises. */
+    this.home = fd;
     this.onClosed = onClosed;
     this.onBroken = onBroken;
     this.header = Buffer.alloc(HEADER_LENGTH);

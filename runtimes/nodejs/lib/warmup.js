@@ -7,6 +7,8 @@ const path = require('path');
 const { Kind, payloadWithHead } = require('./frame');
 
 const DEADLINE_MS = 60000;
+const BUDGET_MS = 10000;
+const GRACE_MS = 1000;
 
 /** A warm-up request as the payload of an INVOKE that has no mark of a warm-up. */
 function toPayload({ head: { warmup, ...head }, body }) {
@@ -28,20 +30,25 @@ function replay(instance, request) {
 /** With the answers going nowhere. */
 async function run(instance, requests, options, collect) {
   const { link } = instance;
-  const { fd } = link;
   link.fd = fs.openSync('/dev/null', 'w');
   instance.state = 'ready';
+  let watchdog;
+  const stuck = new Promise((_, reject) => {
+    const limit = (options.budgetMs ?? BUDGET_MS) + GRACE_MS;
+    watchdog = setTimeout(() => reject(new Error(`A warm-up call has not ended ${limit} ms after the freeze began.`)), limit);
+  });
   try {
-    return await runAll(instance, requests, options, collect);
+    return await Promise.race([runAll(instance, requests, options, collect), stuck]);
   } finally {
+    clearTimeout(watchdog);
     fs.closeSync(link.fd);
-    link.fd = fd;
+    link.fd = link.home;
     instance.state = 'freezing';
   }
 }
 
 /** Replays until everything is optimised, or as often as `options` allow: `{ report, collected }`; `collected`: garbage has been, in full. */
-async function runAll(instance, requests, { calls = 2000, budgetMs = 10000, annotate = true }, collect) {
+async function runAll(instance, requests, { calls = 2000, budgetMs = BUDGET_MS, annotate = true }, collect) {
   if (requests.length === 0 || calls === 0 || !annotate) return { report: await repeat(instance, requests, calls, budgetMs), collected: false };
   const report = await require('./annotate').annotate({
     replay: (i) => replay(instance, requests[i]),

@@ -289,6 +289,25 @@ class Clones:
         self.assertEqual(zygote.freeze(calls=5)["warmupCalls"], 5)
         self.assertEqual(self.clone(zygote).invoke({"name": "c"}).json(), {"seen": ["a", "b", "a", "c"]})
 
+    def test_a_function_that_breaks_during_the_replay(self):
+        zygote = self.zygote("""let count = 0; exports.main = () => {
+            count += 1; if (count === 5) setTimeout(() => { throw new Error('the fifth'); }, 1);
+            return count < 5 ? {} : new Promise(() => {});
+        };""")
+        zygote.warm_up()
+        zygote.send_freeze(calls=100)
+        error = zygote.expect("ERROR")
+        self.assertEqual((error.call, error.json()["kind"]), (0, "developer"))
+        self.assertIn("the fifth", error.json()["message"])
+        self.assertEqual(zygote.wait(), 1)
+
+    def test_a_warm_up_call_that_does_not_end_the_second_time(self):
+        zygote = self.zygote("let count = 0; exports.main = () => { count += 1; return count === 1 ? {} : new Promise(() => {}); };")
+        zygote.warm_up()
+        self.assertIn("has not ended", zygote.refusal(budgetMs=10))
+        self.assertEqual(zygote.close(), 0)
+        self.zygotes.remove(zygote)
+
     def test_warm_up_requests_of_every_kind(self):
         zygote = self.zygote("""exports.main = (params) => {
             if (params.fail) throw new Error('asked to');
