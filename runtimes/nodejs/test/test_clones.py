@@ -42,7 +42,7 @@ class Clones:
         path = code if isinstance(code, Path) else Path(self.folder.name) / name
         if path is not code:
             path.write_text(code)
-        zygote = Zygote(argv or self.shim.zygote)
+        zygote = Zygote(argv or self.shim.zygote, dict(os.environ, TMPDIR=self.folder.name))
         self.zygotes.append(zygote)
         self.hello = zygote.start(path)
         return zygote
