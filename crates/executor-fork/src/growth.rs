@@ -9,10 +9,10 @@ use flint_executor::{Body, Call, CallEnd, CallHead, Fault, Progress, StartContex
 use flint_model::{ActivationId, ByteSize, Function, InstanceId, SnapshotReport, Timestamp, WarmupEvent};
 use flint_runtimes::{
     House,
-    discover::{Family, Runtime},
+    discover::Runtime,
     handler::{BringUp, Candidate, NotFrozen},
     prepare::artefact::Artefact,
-    process::logs::Logs,
+    process::{command::SHIM, logs::Logs},
     stems::Stems,
 };
 use flint_sandbox::SealSpec;
@@ -78,6 +78,7 @@ impl Growth<'_> {
             ));
         }
         report.notes = notes;
+        report.kept = true;
         report.took_us = began.elapsed().as_micros().try_into().unwrap_or(u64::MAX);
         let zygote = Zygote::new(
             frozen,
@@ -129,13 +130,11 @@ impl Growth<'_> {
 
     /// What the runtime itself keeps at the freeze point.
     fn expect(&self) -> SealSpec {
+        let native_prefixes =
+            self.runtime.mounts.iter().map(|mount| mount.target.clone()).chain([SHIM.to_owned()]);
         SealSpec {
-            extra_threads: match self.runtime.family {
-                // Its watchdog and its platform's workers, asleep; a fork leaves them behind.
-                Family::Node => 4,
-                Family::Python | Family::Java => 0,
-            },
-            native_prefixes: self.runtime.mounts.iter().map(|mount| mount.target.clone()).collect(),
+            extra_threads: self.runtime.family.own_threads(),
+            native_prefixes: native_prefixes.collect(),
             ..SealSpec::default()
         }
     }

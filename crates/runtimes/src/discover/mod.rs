@@ -1,7 +1,7 @@
 //! The language runtimes of this host: which there are, and which one a kind means.
 
 mod java;
-mod node;
+pub(crate) mod node;
 mod python;
 mod search;
 
@@ -29,6 +29,14 @@ pub enum Family {
 impl Family {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Node, Self::Python, Self::Java];
+
+    /// Threads of the runtime's own that a snapshot of it has beside its main one. A fork leaves them behind.
+    pub fn own_threads(self) -> u32 {
+        match self {
+            Self::Node => node::FLAGS.threads,
+            Self::Python | Self::Java => 0,
+        }
+    }
 
     /// As in kinds.
     pub const fn as_str(self) -> &'static str {

@@ -1,6 +1,23 @@
 //! Node.js.
 
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+
 use super::{Family, Runtime, search};
+
+/// What the shim says of the process that it runs in.
+pub(crate) static FLAGS: LazyLock<Flags> = LazyLock::new(|| {
+    serde_json::from_str(include_str!("../../../../runtimes/nodejs/flags.json")).unwrap_or_default()
+});
+
+#[derive(Default, Deserialize)]
+pub(crate) struct Flags {
+    /// With what a runtime is started that is to become a snapshot.
+    pub(crate) zygote: Vec<String>,
+    /// The runtime's own threads beside its main one, asleep when it is frozen.
+    pub(crate) threads: u32,
+}
 
 const OLDEST: u32 = 18;
 

@@ -2,37 +2,25 @@
 
 use std::{
     path::{Path, PathBuf},
-    sync::{Arc, LazyLock},
+    sync::Arc,
 };
 
 use flint_model::{ByteSize, Contract, Function, FunctionLimits, Network};
 use flint_sandbox::{Mount, ResourceLimits, SandboxSpec};
-use serde::Deserialize;
 
 use crate::{
-    discover::{Engine, Family, Runtime},
+    discover::{Engine, Family, Runtime, node},
     java,
     prepare::{CODE, artefact::Artefact},
     shims::Shims,
 };
 
 /// Where sandboxes see the shims.
-const SHIM: &str = "/runtime";
+pub const SHIM: &str = "/runtime";
 /// Where sandboxes see a Java function's archive of classes.
 pub const ARCHIVE: &str = "/archive";
 /// Where a server of contract `http` or `openwhisk` listens.
 pub const PORT: u16 = 8080;
-
-/// What Node.js is started with, as its shim says.
-static NODE_FLAGS: LazyLock<NodeFlags> = LazyLock::new(|| {
-    serde_json::from_str(include_str!("../../../../runtimes/nodejs/flags.json")).unwrap_or_default()
-});
-
-#[derive(Default, Deserialize)]
-struct NodeFlags {
-    /// A runtime that is to become a snapshot: nothing runs beside its main thread.
-    zygote: Vec<String>,
-}
 
 /// A runtime with its shim, ready for any function: argv, mounts and environment.
 pub struct ShimCommand<'a> {
@@ -61,7 +49,7 @@ impl ShimCommand<'_> {
             // A full heap ends in an error that says so, before the kernel kills.
             Family::Node => {
                 let mut argv = vec![program, heap_flag(self.memory)];
-                argv.extend(NODE_FLAGS.zygote.iter().filter(|_| self.zygote).cloned());
+                argv.extend(node::FLAGS.zygote.iter().filter(|_| self.zygote).cloned());
                 argv.push(format!("{SHIM}/nodejs/shim.js"));
                 argv
             }
