@@ -66,12 +66,9 @@ fn lacking(
 }
 
 fn kernel() -> Probe {
-    let name = rustix::system::uname();
-    let release = name.release().to_string_lossy().into_owned();
-    let mut numbers = release.split(['.', '-']).map(|word| word.parse().unwrap_or(0));
-    let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    let release = sys::kernel_release();
     let (major, minor) = KERNEL_MIN;
-    if version >= KERNEL_MIN {
+    if sys::kernel_version() >= KERNEL_MIN {
         found("kernel", format!("Linux {release}"))
     } else {
         lacking(

@@ -210,3 +210,15 @@ pub(crate) fn execve(
     unsafe { libc::execve(program.as_ptr(), argv.as_ptr(), envp.as_ptr()) };
     io::Error::last_os_error()
 }
+
+/// The kernel's release as it names itself, such as `6.12.0-rc1`.
+pub(crate) fn kernel_release() -> String {
+    rustix::system::uname().release().to_string_lossy().into_owned()
+}
+
+/// Its major and minor number.
+pub(crate) fn kernel_version() -> (u32, u32) {
+    let release = kernel_release();
+    let mut numbers = release.split(['.', '-']).map(|word| word.parse().unwrap_or(0));
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
+}

@@ -267,8 +267,12 @@ impl Leaf {
 
     /// Process ids of its members. Threads' processes, not zombies.
     pub(crate) fn members(&self) -> io::Result<Vec<u32>> {
-        let Some(procs) = self.unified_entrance.iter().chain(&self.entrances).next() else {
-            return Ok(Vec::new());
+        // v1 makes the list when a file is opened, and keeps it: that has to be done anew.
+        let Some(procs) = &self.unified_entrance else {
+            return self
+                .directories()
+                .first()
+                .map_or(Ok(Vec::new()), |directory| super::processes(directory));
         };
         let mut text = Vec::with_capacity(256);
         let mut bytes = [0u8; 4096];
@@ -334,4 +338,48 @@ fn watch_oom_v1(directory: &Path) -> io::Result<OwnedFd> {
     let control = fs::File::open(directory.join("memory.oom_control"))?;
     put(directory, "cgroup.event_control", format_args!("{} {}", event.as_raw_fd(), control.as_raw_fd()))?;
     Ok(event)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+
+    /// Hosts with v1 alone have neither `cgroup.kill` nor `cgroup.events`.
+    #[test]
+    fn v1_alone_kills_too() {
+        let tree = Tree::create(&format!("flint-test-{}", std::process::id()), None).without_v2();
+        if tree.is_empty()
+            || tree.place(Controller::Freezer).is_none_or(|(version, _)| version != Version::V1)
+        {
+            println!("not checked: no v1 hierarchies, or none that can be written to");
+            return;
+        }
+        let mut leaf = tree.leaf("leaf").unwrap();
+        leaf.begin(&ResourceLimits::default(), 0).unwrap();
+        assert!(leaf.is_vacant());
+        let script = "read go; sleep 20 & sleep 20";
+        let mut child = Command::new("/bin/sh")
+            .args(["-c", script])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        leaf.take_in(child.id()).unwrap();
+        drop(child.stdin.take());
+        assert!(leaf.members().unwrap().contains(&child.id()));
+        // Killing also ends what is frozen.
+        leaf.freeze(true).unwrap();
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        while !leaf.is_vacant() {
+            assert!(std::time::Instant::now() < deadline, "{:?}", leaf.members());
+            leaf.kill();
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        assert!(!child.wait().unwrap().success());
+        drop(leaf);
+        for directory in tree.directories() {
+            super::super::remove_tree(&directory, std::time::Duration::from_secs(5)).unwrap();
+        }
+    }
 }

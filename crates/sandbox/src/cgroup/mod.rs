@@ -9,6 +9,7 @@ mod tree;
 
 pub(crate) use detect::{Controller, Layout, Version};
 pub(crate) use leaf::Leaf;
+use tree::processes;
 pub(crate) use tree::{Tree, remove_tree};
 
 use std::fs;

@@ -106,6 +106,16 @@ impl Tree {
         all
     }
 
+    /// As on a host that has v1 only.
+    #[cfg(test)]
+    pub(super) fn without_v2(mut self) -> Self {
+        if let Some(unified) = self.unified.take() {
+            let _ = fs::remove_dir(unified);
+        }
+        self.controllers.retain(|(_, version, _)| *version == Version::V1);
+        self
+    }
+
     /// A new leaf for one sandbox.
     pub(crate) fn leaf(&self, name: &str) -> io::Result<Leaf> {
         Leaf::create(self, name)
@@ -154,7 +164,7 @@ fn unified_group(
     Ok(directory)
 }
 
-fn processes(directory: &Path) -> io::Result<Vec<u32>> {
+pub(super) fn processes(directory: &Path) -> io::Result<Vec<u32>> {
     let text = fs::read_to_string(directory.join("cgroup.procs"))?;
     Ok(text.lines().filter_map(|line| line.parse().ok()).collect())
 }

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::outcome::ExitStatus;
+use crate::sys;
 
 /// Opens the process that has this id now.
 pub(crate) fn open(pid: u32) -> io::Result<OwnedFd> {
@@ -37,11 +38,16 @@ struct PidfdInfo {
 }
 
 const INFO_EXIT: u64 = 1 << 3;
+const EXIT_SINCE: (u32, u32) = (6, 15);
 /// `_IOWR(0xff, 11, struct pidfd_info)`
 const GET_INFO: libc::c_ulong = 0xc000_ff0b | ((size_of::<PidfdInfo>() as libc::c_ulong) << 16);
 
 /// How a process ended that is another's child. `Ok(None)`: not known yet. An error: this kernel (before 6.15) does not tell.
 pub(crate) fn exit_status(pidfd: BorrowedFd<'_>) -> io::Result<Option<ExitStatus>> {
+    // Kernels that know the question but not this part of the answer look like ones that have no answer yet.
+    if sys::kernel_version() < EXIT_SINCE {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
     let mut info = PidfdInfo { mask: INFO_EXIT, ..PidfdInfo::default() };
     // SAFETY: the kernel fills the structure, whose size is part of the request number.
     if unsafe { libc::ioctl(pidfd.as_fd().as_raw_fd(), GET_INFO as _, &raw mut info) } < 0 {

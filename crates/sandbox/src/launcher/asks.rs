@@ -101,6 +101,10 @@ impl Launcher {
 
     /// Mounts `source` read-only in a running sandbox. Only the launcher has the right to; it visits the sandbox's mount namespace.
     fn attach(&mut self, sid: u64, source: &Path, target: String) -> Result<Told, Fault> {
+        if self.cells.contains_key(&sid) {
+            let what = "a forked process has the mounts of its zygote; attach to that";
+            return Err(Fault::Invalid { what: what.into() });
+        }
         let kind = self.live(sid)?.kind;
         let template = self.templates.get_mut(&kind).ok_or(Fault::Ended)?;
         let mount = Mount { source: source.to_owned(), target, readonly: true };

@@ -248,8 +248,53 @@ mod tests {
     }
 
     #[test]
+    fn a_zygote_gets_less() {
+        let program = program(&list::zygote_verdicts());
+        let call = |number: libc::c_long, first: i32, second: u32| {
+            run(&program, ARCH, number as u32, [first as u32, second, 0, 0, 0, 0])
+        };
+        let (allow, refused) = (SECCOMP_RET_ALLOW, FAIL(libc::EPERM));
+        for (option, value, expected) in [
+            (libc::PR_SET_DUMPABLE, 0, allow),
+            (libc::PR_SET_DUMPABLE, 1, refused),
+            (libc::PR_SET_DUMPABLE, 2, refused),
+            (libc::PR_SET_CHILD_SUBREAPER, 1, refused),
+            (libc::PR_SET_CHILD_SUBREAPER, 0, allow),
+            (libc::PR_GET_DUMPABLE, 7, allow),
+            (libc::PR_SET_NAME, 7, allow),
+            (libc::PR_SET_NO_NEW_PRIVS, 1, allow),
+        ] {
+            assert_eq!(call(libc::SYS_prctl, option, value), expected, "{option} {value}");
+        }
+        let filter = libc::SECCOMP_SET_MODE_FILTER as i32;
+        assert_eq!(call(libc::SYS_seccomp, filter, 0), allow);
+        assert_eq!(call(libc::SYS_seccomp, filter, libc::SECCOMP_FILTER_FLAG_NEW_LISTENER as u32), refused);
+        for number in
+            [libc::SYS_shmget, libc::SYS_shmat, libc::SYS_semget, libc::SYS_msgget, libc::SYS_mq_open]
+        {
+            assert_eq!(call(number, 0, 0), refused, "{number}");
+        }
+        // What forking takes.
+        for number in [
+            libc::SYS_clone,
+            libc::SYS_madvise,
+            libc::SYS_close_range,
+            libc::SYS_recvmsg,
+            libc::SYS_landlock_create_ruleset,
+            libc::SYS_landlock_restrict_self,
+        ] {
+            assert_eq!(call(number, 0, 0), allow, "{number}");
+        }
+    }
+
+    #[test]
     fn what_must_never_pass() {
-        let verdicts = list::verdicts();
+        for verdicts in [list::verdicts(), list::zygote_verdicts()] {
+            never_pass(&verdicts);
+        }
+    }
+
+    fn never_pass(verdicts: &[Verdict]) {
         for number in [
             libc::SYS_mount,
             libc::SYS_umount2,
