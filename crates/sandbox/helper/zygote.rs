@@ -63,7 +63,8 @@ fn misbehave(how: &str) {
                 std::thread::spawn(|| std::thread::sleep(Duration::from_secs(600)));
             }
             "child" => {
-                if libc::fork() == 0 {
+                let child = libc::fork() == 0;
+                if child {
                     std::thread::sleep(Duration::from_secs(600));
                 }
             }

@@ -173,7 +173,7 @@ impl Baseline {
         let mut seen = Vec::new();
         let mut expected = self.descriptors.iter().peekable();
         for descriptor in &theirs {
-            while let Some(missing) = expected.next_if(|other| other.number < descriptor.number) {
+            if let Some(missing) = expected.next_if(|other| other.number < descriptor.number) {
                 return tampered(format!("the zygote has closed {} since it was sealed", missing.describe()));
             }
             match expected.next_if(|other| other.number == descriptor.number) {
