@@ -111,7 +111,7 @@ impl Tree {
             let entropy = entropy();
             let instance = context.id.to_string();
             let time = now_us();
-            let restore = Restore { entropy: &entropy, time, instance: &instance };
+            let restore = Restore { entropy: &entropy, time, instance: &instance, env: self.env(context) };
             let handler = HandlerInstance::restored(context.id, cell, Arc::clone(&self.artefact), &restore);
             return Ok(Arc::new(Clone::new(handler, zygote)));
         }
@@ -119,6 +119,13 @@ impl Tree {
             "{ATTEMPTS} snapshots of {} have ended while they were asked",
             self.function.path
         )))
+    }
+
+    /// What a call wants to be set that the snapshot was not loaded with.
+    fn env(&self, context: &StartContext) -> serde_json::Map<String, serde_json::Value> {
+        let known: Vec<_> = self.function.parameters.environment().collect();
+        let new = context.environment.iter().filter(|variable| !known.contains(variable));
+        new.map(|(name, value)| (name.clone(), value.clone().into())).collect()
     }
 
     /// Whether it is better not to freeze the function any more.

@@ -1,11 +1,16 @@
 'use strict';
 // The environment variables of the OpenWhisk contract.
 
-/** Sets what INIT brings, before user code is loaded. */
-function setInitial(init) {
-  for (const [name, value] of Object.entries(init.env || {})) {
+/** Sets variables. */
+function setAll(variables) {
+  for (const [name, value] of Object.entries(variables || {})) {
     process.env[name] = typeof value === 'string' ? value : value === null ? '' : JSON.stringify(value);
   }
+}
+
+/** Sets what INIT brings, before user code is loaded. */
+function setInitial(init) {
+  setAll(init.env);
   if (init.namespace !== undefined) process.env.__OW_NAMESPACE = init.namespace;
   if (init.name !== undefined) process.env.__OW_ACTION_NAME = `/${init.namespace}/${init.name}`;
   if (init.version !== undefined) process.env.__OW_ACTION_VERSION = init.version;
@@ -36,4 +41,4 @@ class CallEnvironment {
   }
 }
 
-module.exports = { setInitial, CallEnvironment };
+module.exports = { setAll, setInitial, CallEnvironment };

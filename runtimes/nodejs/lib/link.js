@@ -42,6 +42,7 @@ class Link {
 
   /** Reads on the event loop from now on. `fd`: another number for the link, which the socket may close in its time. */
   open(fd = this.fd) {
+    if (this.put !== put) this.put(this.fd, EMPTY, 0, 0); // sends what the native helper has held back
     const callback = (length) => {
       this.receive(length);
       return true;

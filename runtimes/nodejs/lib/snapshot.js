@@ -4,6 +4,7 @@
 const flint = require('./flint');
 const stdio = require('./stdio');
 const unique = require('./unique');
+const { setAll } = require('./environment');
 const { Kind, ProtocolError } = require('./frame');
 const { prime, rehearse } = require('./rehearsal');
 const { userStack } = require('./load');
@@ -55,10 +56,11 @@ function becomeClone(instance, native, call, flags) {
   if (!instance.rehearsing) setImmediate(() => instance.link.open());
 }
 
-function onRestore(instance, { entropy }) {
+function onRestore(instance, { entropy, env }) {
   if (instance.state !== 'cloned') throw new ProtocolError('order', 'RESTORE is for a clone, once');
   if (typeof entropy !== 'string' || !/^[0-9a-f]{64}$/i.test(entropy)) throw new ProtocolError('json', 'RESTORE brings no entropy of 64 hexadecimal digits');
   unique.renew(entropy, instance.zygote.native.pid());
+  if (env !== undefined) setAll(env);
   instance.zygote = null;
   if (!flint.hasAfter() || instance.rehearsing) {
     restored(instance);

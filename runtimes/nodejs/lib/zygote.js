@@ -2,6 +2,7 @@
 // A process that is warmed up, frozen, and from then on only forked: docs/link-protocol.md, "Zygotes and clones".
 
 const fs = require('fs');
+const inspector = require('inspector');
 const path = require('path');
 const v8 = require('v8');
 const vm = require('vm');
@@ -79,8 +80,9 @@ class Zygote {
     await this.settle();
     await instance.link.detach();
     // A full collection drops optimised code that nothing but a past call held on to: it is for the annotator to do it in time.
-    if (collected) collect({ type: 'minor' });
-    else collect();
+    if (!collected) collect();
+    finishSweeping();
+    collect({ type: 'minor' });
     report.notes.push(...unique.notes());
     report.hugePageBytes = options.hugePages === false ? 0 : this.native.hugePages();
     report.rssBytes = process.memoryUsage.rss();
@@ -126,6 +128,22 @@ async function runHooks() {
     await flint.runBefore();
   } catch (error) {
     throw new NotForkable(`A flint.beforeSnapshot hook has failed: ${userStack(error)}`);
+  }
+}
+
+/**
+ * After a full collection V8 sweeps a page when it next needs room there: every clone would do that anew, and copy the page.
+ * To iterate over the heap, as this profile does, it has to be swept.
+ */
+function finishSweeping() {
+  const session = new inspector.Session();
+  session.connect();
+  try {
+    session.post('Profiler.enable');
+    session.post('Profiler.getBestEffortCoverage', nothing);
+    session.post('Profiler.disable');
+  } finally {
+    session.disconnect();
   }
 }
 

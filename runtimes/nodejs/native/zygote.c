@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +23,7 @@
 #include <unistd.h>
 
 enum { LINK = 3, TMP = 200, HEADER = 12, CLONE_FRAME = HEADER + 1, HANDED = 4 };
-enum { KIND_HELLO = 1, KIND_CLONE = 5, KIND_ERROR = 13 };
+enum { KIND_HELLO = 1, KIND_CLONE = 5, KIND_ACK = 7, KIND_RESULT = 11, KIND_ERROR = 13 };
 enum { PRIME = 1 };
 enum { EXIT_PROTOCOL = 3, EXIT_BROKEN = 70 };
 
@@ -341,11 +342,29 @@ static napi_value exit_now(napi_env env, napi_callback_info info) {
   _exit(status);
 }
 
+/* RESTORE's ACK, which nobody waits for while more is on its way: it goes out with what is written next, or before the next wait. */
+static char held_bytes[HEADER];
+static size_t held;
+
+static ssize_t put_held(int fd, const char *bytes, size_t length) {
+  struct iovec pieces[2] = {{held_bytes, held}, {(void *)bytes, length}};
+  for (;;) {
+    ssize_t written = held == 0 ? write(fd, bytes, length) : writev(fd, pieces, 2);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return -1;
+    // So few bytes go whole or not at all.
+    size_t mine = held;
+    held = 0;
+    return written - (ssize_t)mine;
+  }
+}
+
 /* read(buffer) -> how many bytes came over the link; 0 at its end. Without the event loop and what fs.readSync does besides. */
 static napi_value read_link(napi_env env, napi_callback_info info) {
   void *data;
   size_t length;
   if (buffers(env, info, 1, &data, &length) != 0) return fail(env, "read(buffer)");
+  if (held > 0) put_held(LINK, NULL, 0);
   ssize_t got;
   do got = read(LINK, data, length);
   while (got < 0 && errno == EINTR);
@@ -365,9 +384,15 @@ static napi_value write_link(napi_env env, napi_callback_info info) {
     errno = EINVAL;
     return fail(env, "write(fd, buffer, at, length)");
   }
-  ssize_t written;
-  do written = write(fd, (char *)data + at, (size_t)length);
-  while (written < 0 && errno == EINTR);
+  const char *bytes = (const char *)data + at;
+  if (length == HEADER && bytes[4] == KIND_ACK && held == 0) {
+    memcpy(held_bytes, bytes, HEADER);
+    held = HEADER;
+    return number(env, length);
+  }
+  ssize_t written = put_held(fd, bytes, (size_t)length);
+  // What is woken by the answer may be waiting for this very processor, and the work that follows an answer is not short.
+  if (written == length && length >= HEADER && bytes[4] >= KIND_RESULT) sched_yield();
   return number(env, written >= 0 ? (double)written : errno == EAGAIN ? -1 : -2);
 }
 

@@ -16,10 +16,14 @@ ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUM
 """Set to 1 in a process that is to be copied, unless the function sets them: a copy has one thread."""
 
 
+def set_all(variables):
+    for name, value in (variables or {}).items():
+        os.environ[name] = value if isinstance(value, str) else "" if value is None else json.dumps(value)
+
+
 def set_initial(init):
     """Sets what INIT brings, before user code is loaded."""
-    for name, value in (init.get("env") or {}).items():
-        os.environ[name] = value if isinstance(value, str) else "" if value is None else json.dumps(value)
+    set_all(init.get("env"))
     if "namespace" in init:
         os.environ["__OW_NAMESPACE"] = init["namespace"]
     if "name" in init:

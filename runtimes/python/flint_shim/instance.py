@@ -113,7 +113,7 @@ class Instance:
             self._fail_quietly(0, "developer", f"An after_restore hook has failed: {describe_failure(error)}")
             self._exit(EXIT_FAILED)
         stdio.flush()
-        self.link.send(ACK, 0)
+        self.link.hold(ACK, 0)
 
     def _receive_body(self, call, first):
         pieces, unreported = [first], len(first)

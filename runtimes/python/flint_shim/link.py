@@ -19,11 +19,14 @@ class Link:
         os.set_inheritable(fd, False)
         os.set_blocking(fd, True)
         self.fd = self._to = fd
+        self._held = b""
         self._reader = FrameReader(self._read_into)
         self._poll = select.poll()
         self._poll.register(fd, select.POLLIN)
 
     def _read_into(self, view):
+        if self._held:
+            self.write(b"")
         try:
             return os.readv(self.fd, (view,))
         except ConnectionResetError:
@@ -36,7 +39,13 @@ class Link:
             raise PeerGone
         return frame
 
+    def hold(self, kind, call):
+        """Sends a frame that nobody waits for while more is on its way: with what is written next, or before the next wait."""
+        self._held = encode(kind, call)
+
     def write(self, data):
+        if self._held:
+            data, self._held = self._held + data, b""
         try:
             written = os.write(self._to, data)
             if written < len(data):

@@ -98,6 +98,9 @@ pub struct Restore<'a> {
     pub time: u64,
     /// The instance's id.
     pub instance: &'a str,
+    /// Variables that the snapshot was loaded without: what belongs to one call.
+    #[serde(skip_serializing_if = "serde_json::Map::is_empty")]
+    pub env: serde_json::Map<String, serde_json::Value>,
 }
 
 /// RESULT's head; an absent one means a JSON result.

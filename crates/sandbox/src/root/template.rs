@@ -122,7 +122,10 @@ fn populate_dev(dev: &Path, rootless: bool) -> io::Result<()> {
     Ok(())
 }
 
-/// The number of processors is all that runtimes look for in `/sys`.
+/// Where the kernel says whether programs may ask for huge pages.
+const HUGE_PAGES: &str = "kernel/mm/transparent_hugepage/enabled";
+
+/// What runtimes look for in `/sys`: the number of processors, and whether they may ask for huge pages.
 fn populate_sys(sys: &Path) -> io::Result<()> {
     let count = std::thread::available_parallelism().map_or(1, usize::from);
     let cpus = sys.join("devices/system/cpu");
@@ -133,6 +136,11 @@ fn populate_sys(sys: &Path) -> io::Result<()> {
     for name in ["online", "possible", "present"] {
         let list = if count > 1 { format!("0-{}\n", count - 1) } else { "0\n".into() };
         fs::write(cpus.join(name), list)?;
+    }
+    if let Ok(enabled) = fs::read(Path::new("/sys").join(HUGE_PAGES)) {
+        let file = sys.join(HUGE_PAGES);
+        fs::create_dir_all(file.parent().unwrap_or(sys))?;
+        fs::write(file, enabled)?;
     }
     Ok(())
 }

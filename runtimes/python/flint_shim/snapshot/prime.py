@@ -30,7 +30,7 @@ def prime(instance, make_unique):
         posix.readv(0, (bytearray(16),))
         link.begin_rehearsal(_RESTORE)
         make_unique(link.receive()[3])
-        link.send(ACK, 0)
+        link.hold(ACK, 0)
         link.begin_rehearsal(_INVOKE)
         instance.serve_one()
     finally:

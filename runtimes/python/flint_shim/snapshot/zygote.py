@@ -7,7 +7,7 @@ import os
 import posix
 
 from .. import hooks, stdio
-from ..environment import ONE_THREAD
+from ..environment import ONE_THREAD, set_all
 from ..exits import EXIT_CLONE
 from ..frame import ACK, ERROR, HELLO, ProtocolError, parse_object
 from ..link import PeerGone
@@ -142,7 +142,9 @@ class Zygote:
         event_loop.resume(instance.entry)
 
     def _make_unique(self, payload):
-        entropy = parse_object(payload).get("entropy")
+        order = parse_object(payload)
+        entropy = order.get("entropy")
         if not isinstance(entropy, str) or len(entropy) != 64 or set(entropy) - set("0123456789abcdefABCDEF"):
             raise ProtocolError("json", "the entropy of RESTORE is not 64 hexadecimal digits")
         self._uniqueness.restore(bytes.fromhex(entropy))
+        set_all(order.get("env"))
