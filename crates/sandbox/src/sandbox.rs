@@ -147,6 +147,14 @@ impl Sandbox {
         }
     }
 
+    /// Opens the way out of a sandbox that was started with [`crate::SandboxSpec::network_closed`]; no effect on one without [`crate::Network::Egress`].
+    ///
+    /// # Errors
+    /// [`Error::Ended`], [`Error::Operation`].
+    pub async fn open_network(&self) -> Result<()> {
+        self.ask(Ask::OpenNetwork).await.map(drop)
+    }
+
     /// A place for one process that the main process will fork: a cgroup with limits and an empty tmpfs. Made ahead of time it costs the call nothing.
     /// Cells that are dropped, or whose sandbox ends, are removed.
     ///

@@ -25,6 +25,10 @@ pub struct Sealed {
     pub threads: u32,
     /// Open descriptors.
     pub descriptors: u32,
+    /// Memory that is the process' own, in bytes; `None` where the kernel does not say.
+    pub private_bytes: Option<u64>,
+    /// Its share of all memory it maps.
+    pub pss_bytes: Option<u64>,
     /// Files with native code outside of `/usr` and the runtime's prefixes. Not in the way of forking, but such code can do what a runtime's own language
     /// cannot.
     pub native_code: Vec<String>,

@@ -73,6 +73,8 @@ pub struct SandboxSpec {
     pub limits: ResourceLimits,
     /// Network access.
     pub network: Network,
+    /// [`Network::Egress`] leads nowhere until [`crate::Sandbox::open_network`].
+    pub network_closed: bool,
     /// Ended sandboxes hand their cgroup and network namespace on to later ones with the same key (and to no others). Use one key per tenant and
     /// function version. `None`: everything is made afresh.
     pub recycle_key: Option<String>,
@@ -96,6 +98,7 @@ impl SandboxSpec {
             tmp_bytes: 64 << 20,
             limits: ResourceLimits::default(),
             network: Network::None,
+            network_closed: false,
             recycle_key: None,
             hostname: "function".into(),
             zygote: false,

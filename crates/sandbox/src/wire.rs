@@ -51,6 +51,7 @@ pub(crate) enum Ask {
         source: PathBuf,
         target: String,
     },
+    OpenNetwork,
     Seal {
         expect: SealSpec,
     },

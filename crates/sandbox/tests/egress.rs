@@ -144,6 +144,50 @@ fn sandboxes_with_a_way_out_do_not_reach_each_other() {
 }
 
 #[test]
+fn a_closed_way_out_leads_nowhere_until_it_is_opened() {
+    with_internet(|| {
+        let directory = tempfile::tempdir().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let mut config = flint_sandbox::LauncherConfig::new(directory.path(), "closed");
+            config.exe = Some(common::HELPER.into());
+            config.dns = vec!["192.0.2.53".parse().unwrap()];
+            let host = common::Host { launcher: flint_sandbox::Launcher::spawn(config).await.unwrap(), directory };
+            // Also with a socket that is bound to the interface, for which the kernel needs no route.
+            let script = "import socket,sys,time\n\
+                def tries(bound):\n\
+                \x20 s=socket.socket(); s.settimeout(1.5)\n\
+                \x20 if bound: s.setsockopt(socket.SOL_SOCKET,25,b'eth0')\n\
+                \x20 try: s.connect(('203.0.113.1',80)); return 'OK'\n\
+                \x20 except OSError as error: return type(error).__name__\n\
+                print('closed',tries(False)=='OK',tries(True)=='OK',flush=True)\n\
+                while tries(False)!='OK': time.sleep(0.05)\n\
+                print('open',flush=True)\n\
+                time.sleep(600)";
+            let mut spec = common::shell("");
+            spec.argv = vec!["/usr/bin/python3".into(), "-c".into(), script.into()];
+            spec.network = flint_sandbox::Network::Egress;
+            spec.recycle_key = Some("closed".into());
+            let open_first = flint_sandbox::SandboxSpec {
+                argv: vec!["/bin/true".into()],
+                ..spec.clone()
+            };
+            // What an open sandbox of the same function hands on is closed again.
+            assert!(host.run(&open_first).await.unwrap().0.status.success());
+            spec.network_closed = true;
+            let (sandbox, reader) = host.start(&spec).await.unwrap();
+            let mut lines = std::io::BufRead::lines(std::io::BufReader::new(reader));
+            assert_eq!(lines.next().unwrap().unwrap(), "closed False False");
+            sandbox.open_network().await.unwrap();
+            sandbox.open_network().await.unwrap();
+            assert_eq!(lines.next().unwrap().unwrap(), "open");
+            drop(sandbox);
+            host.launcher.shutdown().await;
+        });
+    });
+}
+
+#[test]
 fn without_a_route_it_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     if !common::is_root() {

@@ -114,6 +114,8 @@ async fn a_clone_that_is_no_plain_fork_is_refused() {
     for (mode, reason) in [
         ("stepchild", "is not a child of the zygote"),
         ("two-threads", "it has 2 threads"),
+        ("share-memory", "it shares its memory with its zygote"),
+        ("share-directory", "it shares its working directory with its zygote"),
         ("stay-in-tmp", "working directory is in the /tmp of another process"),
         ("keep-tmp", "it has the /tmp of another process"),
         ("extra-socket", "it has a socket besides its link"),

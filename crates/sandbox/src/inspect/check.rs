@@ -107,6 +107,9 @@ fn check_kinship(process: Process, zygote: &Baseline) -> Result<(), Finding> {
     if stat.threads != 1 {
         return tampered(format!("it has {} threads; a fork has one", stat.threads));
     }
+    if let Some(what) = kcmp::shared_state(process.0, zygote.main.0) {
+        return tampered(format!("it shares its {what} with its zygote"));
+    }
     if process.is_dumpable_of(zygote.owner)? {
         return tampered("it is dumpable, so that others could inspect it");
     }

@@ -1,8 +1,11 @@
-//! Whether two descriptors are one.
+//! Whether two processes have something in common: a descriptor, or what `clone` can share.
 
 use std::io;
 
 const KCMP_FILE: libc::c_int = 0;
+/// What `clone` shares on request, and a fork does not, in words.
+const SHARED: [(libc::c_int, &str); 3] =
+    [(1, "memory"), (2, "table of descriptors"), (3, "working directory")];
 
 /// Whether descriptor `one` of process `a` and `other` of `b` are the same open file: made by one `open`, then inherited, duplicated or passed on.
 /// An error where the kernel cannot tell (built without `CONFIG_KCMP`).
@@ -19,4 +22,14 @@ pub(crate) fn same_file(a: u32, one: i32, b: u32, other: i32) -> io::Result<bool
         },
         order => Ok(order == 0),
     }
+}
+
+/// What a process that looks like a fork has in common with its parent, because it was made by `clone` with other flags.
+/// None where the kernel cannot tell.
+pub(crate) fn shared_state(a: u32, b: u32) -> Option<&'static str> {
+    SHARED.iter().find_map(|(kind, what)| {
+        // SAFETY: compares; takes and gives numbers only.
+        let order = unsafe { libc::syscall(libc::SYS_kcmp, a, b, *kind, 0, 0) };
+        (order == 0).then_some(*what)
+    })
 }

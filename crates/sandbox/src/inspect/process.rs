@@ -17,6 +17,13 @@ pub(super) struct Stat {
     pub(super) threads: u32,
 }
 
+/// What `/proc/PID/smaps_rollup` says, in bytes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Memory {
+    pub(super) private: u64,
+    pub(super) proportional: u64,
+}
+
 impl Process {
     pub(super) fn path(self, below: &str) -> String {
         format!("/proc/{}/{below}", self.0)
@@ -33,6 +40,17 @@ impl Process {
         let fields: Vec<&str> = text.rsplit_once(") ").ok_or_else(invalid)?.1.split(' ').collect();
         let number = |at: usize| fields.get(at).and_then(|text| text.parse().ok()).ok_or_else(invalid);
         Ok(Stat { parent: number(1)?, threads: number(17)? })
+    }
+
+    /// The memory that it maps; `None` where the kernel does not say.
+    pub(super) fn memory(self) -> Option<Memory> {
+        let text = fs::read_to_string(self.path("smaps_rollup")).ok()?;
+        let kib = |name: &str| -> Option<u64> {
+            let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+            line.trim().strip_suffix("kB")?.trim().parse().ok()
+        };
+        let private = kib("Private_Clean:")? + kib("Private_Dirty:")?;
+        Some(Memory { private: private << 10, proportional: kib("Pss:")? << 10 })
     }
 
     /// Its name, for messages.

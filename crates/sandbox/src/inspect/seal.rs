@@ -60,8 +60,14 @@ impl Zygote {
             .collect();
         native_code.sort();
         native_code.dedup();
-        let sealed =
-            Sealed { threads: threads.len() as u32, descriptors: descriptors.len() as u32, native_code };
+        let memory = main.memory();
+        let sealed = Sealed {
+            threads: threads.len() as u32,
+            descriptors: descriptors.len() as u32,
+            private_bytes: memory.map(|memory| memory.private),
+            pss_bytes: memory.map(|memory| memory.proportional),
+            native_code,
+        };
         self.sealed = Some(Baseline {
             main,
             pid_namespace: main.pid_namespace().map_err(look)?,

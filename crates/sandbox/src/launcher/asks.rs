@@ -39,6 +39,7 @@ impl Launcher {
                 Err(fault) => (Err(fault), None),
             },
             Ask::Thaw => (self.set_frozen(sid, false).map(|()| Told::Done), None),
+            Ask::OpenNetwork => (self.open_network(sid).map(|()| Told::Done), None),
             Ask::Seal { expect } => (self.seal(sid, &expect).map(Told::Sealed), None),
             Ask::Cell { cell, limits, tmp_bytes } => match self.make_cell(sid, cell, &limits, tmp_bytes) {
                 Ok(tmp) => (Ok(Told::Done), Some(tmp)),
@@ -67,6 +68,11 @@ impl Launcher {
         self.networks
             .connect(net.namespace.as_fd(), port, v6)
             .map_err(|error| Fault::step(format!("connect to port {port}"), &error))
+    }
+
+    fn open_network(&mut self, sid: u64) -> Result<(), Fault> {
+        let net = self.live.get_mut(&sid).and_then(|live| live.slot.net.as_mut()).ok_or(Fault::Ended)?;
+        self.networks.set_open(net, true)
     }
 
     fn set_frozen(&self, sid: u64, frozen: bool) -> Result<(), Fault> {

@@ -117,6 +117,9 @@ impl Launcher {
         if slot.net.is_none() {
             slot.net = Some(self.networks.take(spec.network)?);
         }
+        if let Some(net) = &mut slot.net {
+            self.networks.set_open(net, !spec.network_closed)?;
+        }
         let (Some(stdout), Some(stderr), Some(net)) = (stdout, stderr, &slot.net) else {
             return Err(Fault::Invalid { what: "stdout and stderr did not arrive".into() });
         };

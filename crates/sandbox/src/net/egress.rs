@@ -48,14 +48,14 @@ impl Egress {
         Self { config, ready: false, used: HashSet::new(), forwarding: Vec::new() }
     }
 
-    /// Gives the empty network `namespace` a way out; the number returned gives it up again.
+    /// Prepares a way out of the empty network `namespace`, closed for now; the number returned gives it up again.
     pub(super) fn connect(&mut self, host: BorrowedFd<'_>, namespace: BorrowedFd<'_>) -> Result<u32, Fault> {
         self.prepare()?;
         let number = (0..100_000)
             .find(|number| !self.used.contains(number))
             .ok_or_else(|| Fault::step("find a free address for egress", &io::ErrorKind::AddrInUse.into()))?;
         self.used.insert(number);
-        let name = format!("{}{number:x}", self.config.interfaces);
+        let name = self.name_of(number);
         join(host, namespace, &name, Ipv4Addr::from_bits(FIRST + number)).map_err(|error| {
             self.release(number);
             Fault::step(format!("make the network interface {name}"), &error)
@@ -63,10 +63,33 @@ impl Egress {
         Ok(number)
     }
 
+    /// Opens or closes a way out. Closed, there is no route inside, so that connections fail at once, and nothing is forwarded on the host.
+    pub(super) fn set_open(
+        &self,
+        host: BorrowedFd<'_>,
+        namespace: BorrowedFd<'_>,
+        number: u32,
+        open: bool,
+    ) -> Result<(), Fault> {
+        let switch = || {
+            fs::write(forwarding_switch(&self.name_of(number)), if open { "1" } else { "0" })?;
+            sys::enter(namespace, LinkNameSpaceType::Network)?;
+            let switched = set_default_route(open);
+            sys::enter(host, LinkNameSpaceType::Network)?;
+            switched
+        };
+        let step = if open { "open the way out" } else { "close the way out" };
+        switch().map_err(|error| Fault::step(step, &error))
+    }
+
+    fn name_of(&self, number: u32) -> String {
+        format!("{}{number:x}", self.config.interfaces)
+    }
+
     /// Removes the interface pair at once; the namespace itself may live on for a moment.
     pub(super) fn release(&mut self, number: u32) {
         self.used.remove(&number);
-        let name = format!("{}{number:x}", self.config.interfaces);
+        let name = self.name_of(number);
         if let (Ok(index), Ok(netlink)) = (netlink::index_of(&name), Netlink::new()) {
             let _ = netlink.delete(index);
         }
@@ -147,7 +170,7 @@ pub(crate) fn missing(rootless: bool) -> Option<(String, String)> {
     None
 }
 
-/// The pair, its addresses and routes.
+/// The pair and its addresses.
 fn join(host: BorrowedFd<'_>, namespace: BorrowedFd<'_>, name: &str, address: Ipv4Addr) -> io::Result<()> {
     let here = Netlink::new()?;
     here.add_pair(name, "eth0", namespace)?;
@@ -156,7 +179,8 @@ fn join(host: BorrowedFd<'_>, namespace: BorrowedFd<'_>, name: &str, address: Ip
     here.add_address(index, GATEWAY, address)?;
     // Only the one address may come out of it.
     fs::write(format!("/proc/sys/net/ipv4/conf/{name}/rp_filter"), "1")?;
-    fs::write(forwarding_switch(name), "1")?;
+    // A new interface forwards when the host does.
+    fs::write(forwarding_switch(name), "0")?;
     here.set_up(index)?;
     sys::enter(namespace, LinkNameSpaceType::Network)?;
     let inside = inside(address);
@@ -168,8 +192,14 @@ fn inside(address: Ipv4Addr) -> io::Result<()> {
     let netlink = Netlink::new()?;
     let index = netlink::index_of("eth0")?;
     netlink.add_address(index, address, GATEWAY)?;
-    netlink.set_up(index)?;
-    netlink.add_default_route(index, GATEWAY)
+    netlink.set_up(index)
+}
+
+/// In the sandbox's network.
+fn set_default_route(there: bool) -> io::Result<()> {
+    let netlink = Netlink::new()?;
+    let index = netlink::index_of("eth0")?;
+    if there { netlink.add_default_route(index, GATEWAY) } else { netlink.remove_default_route(index, GATEWAY) }
 }
 
 /// Interfaces that a default IPv4 route leads through.

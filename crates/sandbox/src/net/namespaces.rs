@@ -21,6 +21,8 @@ pub(crate) struct SandboxNet {
     pub(crate) namespace: OwnedFd,
     /// Its number among those with a way out.
     egress: Option<u32>,
+    /// That way is open.
+    open: bool,
 }
 
 /// The launcher's own network namespace and a stock of empty ones.
@@ -38,7 +40,7 @@ impl Namespaces {
         Ok(Self { host: current()?, spare: Vec::new(), stock, egress: Egress::new(egress) })
     }
 
-    /// A network for a new sandbox.
+    /// A network for a new sandbox; a way out is closed for now.
     pub(crate) fn take(&mut self, kind: Network) -> Result<SandboxNet, Fault> {
         let namespace = match self.spare.pop() {
             Some(namespace) => namespace,
@@ -48,7 +50,15 @@ impl Namespaces {
             Network::None => None,
             Network::Egress => Some(self.egress.connect(self.host.as_fd(), namespace.as_fd())?),
         };
-        Ok(SandboxNet { namespace, egress })
+        Ok(SandboxNet { namespace, egress, open: false })
+    }
+
+    /// Opens or closes the way out, where there is one.
+    pub(crate) fn set_open(&self, net: &mut SandboxNet, open: bool) -> Result<(), Fault> {
+        let Some(number) = net.egress.filter(|_| net.open != open) else { return Ok(()) };
+        self.egress.set_open(self.host.as_fd(), net.namespace.as_fd(), number, open)?;
+        net.open = open;
+        Ok(())
     }
 
     /// Gives up a network whose sandbox has ended.

@@ -10,6 +10,7 @@ const RTM_NEWLINK: u16 = 16;
 const RTM_DELLINK: u16 = 17;
 const RTM_NEWADDR: u16 = 20;
 const RTM_NEWROUTE: u16 = 24;
+const RTM_DELROUTE: u16 = 25;
 
 const CREATE: u16 = (libc::NLM_F_CREATE | libc::NLM_F_EXCL) as u16;
 
@@ -73,12 +74,12 @@ impl Netlink {
 
     /// Sends everything else to `gateway` through an interface.
     pub(super) fn add_default_route(&self, index: u32, gateway: Ipv4Addr) -> io::Result<()> {
-        // struct rtmsg: family, dst length, src length, tos, table (main), protocol (static), scope (universe), type (unicast), flags.
-        let mut body = vec![libc::AF_INET as u8, 0, 0, 0, 254, 4, 0, 1, 0, 0, 0, 0];
-        attribute(&mut body, RTA_DST, &[0; 4]);
-        attribute(&mut body, RTA_GATEWAY, &gateway.octets());
-        attribute(&mut body, RTA_OIF, &index.to_ne_bytes());
-        self.request(RTM_NEWROUTE, CREATE, &body)
+        self.request(RTM_NEWROUTE, CREATE, &default_route(index, gateway))
+    }
+
+    /// Takes that route away again.
+    pub(super) fn remove_default_route(&self, index: u32, gateway: Ipv4Addr) -> io::Result<()> {
+        self.request(RTM_DELROUTE, 0, &default_route(index, gateway))
     }
 
     fn request(&self, kind: u16, flags: u16, body: &[u8]) -> io::Result<()> {
@@ -110,6 +111,15 @@ fn interface(index: u32, up: u32) -> Vec<u8> {
     body.extend(index.to_ne_bytes());
     body.extend(up.to_ne_bytes());
     body.extend(up.to_ne_bytes());
+    body
+}
+
+/// struct rtmsg: family, dst length, src length, tos, table (main), protocol (static), scope (universe), type (unicast), flags.
+fn default_route(index: u32, gateway: Ipv4Addr) -> Vec<u8> {
+    let mut body = vec![libc::AF_INET as u8, 0, 0, 0, 254, 4, 0, 1, 0, 0, 0, 0];
+    attribute(&mut body, RTA_DST, &[0; 4]);
+    attribute(&mut body, RTA_GATEWAY, &gateway.octets());
+    attribute(&mut body, RTA_OIF, &index.to_ne_bytes());
     body
 }
 

@@ -28,6 +28,14 @@ pub(super) enum Check {
     Socketpair,
     /// `prctl` other than becoming dumpable (and thereby open to inspection) or a reaper of others' children.
     Prctl,
+    /// `clone` without new namespaces, whose child belongs to the caller and not to the caller's parent.
+    CloneOfOneself,
+    /// Calls whose first argument names a process, for the caller only (0): Landlock does not stand before them.
+    Oneself,
+    /// `setpriority` for the caller only.
+    OwnPriority,
+    /// `ioprio_set` for the caller only.
+    OwnIoPriority,
     /// `seccomp` without a listener, which could answer the calls of processes forked later.
     Seccomp,
     /// `personality` to ask or to set the default.
@@ -47,6 +55,7 @@ const NEW_NAMESPACES: u32 = (libc::CLONE_NEWNS
     | libc::CLONE_NEWPID
     | libc::CLONE_NEWNET) as u32;
 const TIOCLINUX: u32 = 0x541c;
+const IOPRIO_WHO_PROCESS: u32 = 1;
 
 /// The program for verdicts by call number; numbers beyond fail with ENOSYS, foreign architectures end the process.
 pub(super) fn program(verdicts: &[Verdict]) -> Vec<sock_filter> {
@@ -86,6 +95,18 @@ fn search(ranges: &[(u32, Verdict)]) -> Vec<sock_filter> {
     program
 }
 
+/// For calls whose first argument says of what kind the second is: a process, by `kind`, and none but the caller.
+fn own(kind: u32) -> Vec<sock_filter> {
+    vec![
+        argument(0),
+        jump(BPF_JEQ, kind, 0, 3),
+        argument(1),
+        jump(BPF_JEQ, 0, 0, 1),
+        statement(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+        fail(libc::EPERM),
+    ]
+}
+
 fn leaf(verdict: Verdict) -> Vec<sock_filter> {
     let allow = statement(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
     match verdict {
@@ -94,6 +115,15 @@ fn leaf(verdict: Verdict) -> Vec<sock_filter> {
         Verdict::Check(Check::Clone) => {
             vec![argument(0), jump(BPF_JSET, NEW_NAMESPACES, 1, 0), allow, fail(libc::EPERM)]
         }
+        Verdict::Check(Check::CloneOfOneself) => {
+            let forbidden = NEW_NAMESPACES | libc::CLONE_PARENT as u32;
+            vec![argument(0), jump(BPF_JSET, forbidden, 1, 0), allow, fail(libc::EPERM)]
+        }
+        Verdict::Check(Check::Oneself) => {
+            vec![argument(0), jump(BPF_JEQ, 0, 0, 1), allow, fail(libc::EPERM)]
+        }
+        Verdict::Check(Check::OwnPriority) => own(libc::PRIO_PROCESS as u32),
+        Verdict::Check(Check::OwnIoPriority) => own(IOPRIO_WHO_PROCESS),
         Verdict::Check(Check::Ioctl) => vec![
             argument(1),
             jump(BPF_JEQ, libc::TIOCSTI as u32, 2, 0),
@@ -274,6 +304,24 @@ mod tests {
         {
             assert_eq!(call(number, 0, 0), refused, "{number}");
         }
+        assert_eq!(call(libc::SYS_clone, libc::CLONE_PARENT | libc::SIGCHLD, 0), refused);
+        assert_eq!(call(libc::SYS_clone, libc::CLONE_NEWUSER | libc::SIGCHLD, 0), refused);
+        assert_eq!(call(libc::SYS_clone, libc::CLONE_VM | libc::CLONE_THREAD, 0), allow);
+        for number in [
+            libc::SYS_prlimit64,
+            libc::SYS_sched_setaffinity,
+            libc::SYS_sched_setscheduler,
+            libc::SYS_sched_setparam,
+        ] {
+            assert_eq!(call(number, 0, 7), allow, "{number}");
+            assert_eq!(call(number, 2, 7), refused, "{number}");
+        }
+        for (number, process) in [(libc::SYS_setpriority, 0), (libc::SYS_ioprio_set, 1)] {
+            assert_ne!(call(number, process, 2), allow, "{number}");
+            assert_ne!(call(number, process + 1, 0), allow, "{number}");
+            assert_ne!(call(number, process + 2, 0), allow, "{number}");
+        }
+        assert_eq!(call(libc::SYS_setpriority, 0, 0), allow);
         // What forking takes.
         for number in [
             libc::SYS_clone,

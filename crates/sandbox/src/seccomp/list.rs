@@ -52,6 +52,21 @@ pub(super) fn zygote_verdicts() -> Vec<Verdict> {
     }
     verdicts[libc::SYS_prctl as usize] = Verdict::Check(Check::Prctl);
     verdicts[libc::SYS_seccomp as usize] = Verdict::Check(Check::Seccomp);
+    verdicts[libc::SYS_clone as usize] = Verdict::Check(Check::CloneOfOneself);
+    // They ask for the same user, nothing more: siblings and the zygote could be starved, or ended by a limit.
+    for (number, check) in [
+        (libc::SYS_prlimit64, Check::Oneself),
+        (libc::SYS_sched_setaffinity, Check::Oneself),
+        (libc::SYS_sched_setattr, Check::Oneself),
+        (libc::SYS_sched_setparam, Check::Oneself),
+        (libc::SYS_sched_setscheduler, Check::Oneself),
+        (libc::SYS_setpriority, Check::OwnPriority),
+        (libc::SYS_ioprio_set, Check::OwnIoPriority),
+    ] {
+        if verdicts[number as usize] == Verdict::Allow {
+            verdicts[number as usize] = Verdict::Check(check);
+        }
+    }
     verdicts
 }
 
