@@ -57,8 +57,7 @@ impl Course {
             course.timeline.restored = restored.map(|restored| station(own.max(start + restored)));
             course.timeline.initialised = Some(station(ready));
             course.start = Timestamp::from_millis(began_at.as_millis() + (own - start).as_millis() as u64);
-            // Of a snapshot, the code was loaded before: nothing is initialised for this call.
-            course.init = restored.is_none().then(|| ready - own);
+            course.init = Some(ready - own);
         }
         course
     }

@@ -1,6 +1,6 @@
 //! `flint activations`.
 
-use flint_api_native::resource::{ActivationList, StatusWord};
+use flint_api_native::resource::{ActivationList, ActivationResource, StatusWord};
 
 use crate::{
     cli::{ActivationsArgs, Global},
@@ -29,7 +29,7 @@ pub(crate) async fn run(global: &Global, args: &ActivationsArgs) -> anyhow::Resu
             record.id.clone(),
             record.function.split_once('/').map_or(record.function.as_str(), |(_, local)| local).to_owned(),
             record.status.word().replace('_', " "),
-            if record.init_us.is_some() { "cold" } else { "warm" }.to_owned(),
+            start_of(record).to_owned(),
             human_duration(record.wait_us),
             human_duration(record.duration_us),
             record.usage.memory_peak_bytes.map_or_else(|| "-".to_owned(), human_size),
@@ -42,4 +42,13 @@ pub(crate) async fn run(global: &Global, args: &ActivationsArgs) -> anyhow::Resu
         rows,
     ))?;
     Ok(Exit::Ok)
+}
+
+/// How the call came by its instance, in a word.
+fn start_of(record: &ActivationResource) -> &'static str {
+    match (record.timeline.restored, record.init_us) {
+        (Some(_), _) => "fork",
+        (None, Some(_)) => "cold",
+        (None, None) => "warm",
+    }
 }

@@ -40,11 +40,15 @@ pub(crate) async fn run(global: &Global, args: &ExplainArgs) -> anyhow::Result<E
 }
 
 fn activation(record: &ActivationResource) -> String {
-    let start = match record.init_us {
-        Some(init) => {
+    let start = match (record.timeline.restored, record.init_us) {
+        (Some(_), init) => {
+            let took = init.map(|init| format!(" in {}", human_duration(init))).unwrap_or_default();
+            format!("fork (its instance was forked from the function's snapshot{took})")
+        }
+        (None, Some(init)) => {
             format!("cold (its instance took {} to come up and load the code)", human_duration(init))
         }
-        None => "warm (its instance was there already)".to_owned(),
+        (None, None) => "warm (its instance was there already)".to_owned(),
     };
     let mut rows = vec![
         (
