@@ -3,6 +3,7 @@
 use std::{net::IpAddr, path::PathBuf, time::Duration};
 
 use flint_controller::AsyncConfig;
+use flint_executor_fork::ForkConfig;
 use flint_invoker::{PoolConfig, units};
 use flint_model::{ByteSize, FunctionLimits, LimitBounds};
 use flint_scheduler::QueueConfig;
@@ -23,6 +24,7 @@ pub(crate) struct Config {
     pub(crate) network: NetworkConfig,
     pub(crate) sandbox: SandboxConfig,
     pub(crate) prepare: PrepareConfig,
+    pub(crate) snapshot: SnapshotConfig,
     pub(crate) log: LogConfig,
     pub(crate) metrics: MetricsSection,
 }
@@ -259,11 +261,12 @@ pub(crate) struct SandboxConfig {
     pub(crate) uid_base: u32,
     pub(crate) spare_networks: usize,
     pub(crate) recycle: usize,
+    pub(crate) favor_cgroup_moves: bool,
 }
 
 impl Default for SandboxConfig {
     fn default() -> Self {
-        Self { uid_base: 1_600_000, spare_networks: 8, recycle: 256 }
+        Self { uid_base: 1_600_000, spare_networks: 8, recycle: 256, favor_cgroup_moves: true }
     }
 }
 
@@ -288,6 +291,33 @@ impl Default for PrepareConfig {
             build_timeout: Duration::from_secs(60),
             build_memory: ByteSize::mib(1024),
         }
+    }
+}
+
+/// Freezing functions, and forking them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct SnapshotConfig {
+    pub(crate) standbys: usize,
+    #[serde(with = "units::duration")]
+    pub(crate) idle: Duration,
+    pub(crate) warmup_calls: u32,
+    #[serde(with = "units::duration")]
+    pub(crate) warmup_budget: Duration,
+    pub(crate) huge_pages: bool,
+}
+
+impl Default for SnapshotConfig {
+    fn default() -> Self {
+        let ForkConfig { standbys, idle, warmup_calls, warmup_budget, huge_pages } = ForkConfig::default();
+        Self { standbys, idle, warmup_calls, warmup_budget, huge_pages }
+    }
+}
+
+impl SnapshotConfig {
+    pub(crate) fn config(&self) -> ForkConfig {
+        let Self { standbys, idle, warmup_calls, warmup_budget, huge_pages } = *self;
+        ForkConfig { standbys, idle, warmup_calls, warmup_budget, huge_pages }
     }
 }
 

@@ -15,7 +15,7 @@ use flint_api_native::{ActivationFeed, Maintenance, NativeConfig};
 use flint_api_openwhisk::FrontConfig;
 use flint_controller::{Controller, ControllerConfig, Stores};
 use flint_executor::Executor;
-use flint_executor_fork::{ForkConfig, ForkExecutor};
+use flint_executor_fork::ForkExecutor;
 use flint_executor_process::ProcessExecutor;
 use flint_invoker::{Invoker, InvokerConfig};
 use flint_runtimes::{House, HouseConfig, UnpackLimits};
@@ -78,7 +78,7 @@ impl Parts {
         let house = Arc::new(House::open(house_config(config, &data_dir, &url, launcher.clone())).await?);
         let executors: Vec<Arc<dyn Executor>> = vec![
             Arc::new(ProcessExecutor::new(Arc::clone(&house))),
-            Arc::new(ForkExecutor::new(house, ForkConfig::default())),
+            Arc::new(ForkExecutor::new(house, config.snapshot.config())),
         ];
         let abilities = {
             let executors = executors.clone();
@@ -189,6 +189,7 @@ async fn launch(config: &Config, data_dir: &Path) -> anyhow::Result<Launcher> {
         allow_private: config.network.allow_private,
         spare_networks: config.sandbox.spare_networks,
         recycle_limit: config.sandbox.recycle,
+        favor_cgroup_moves: config.sandbox.favor_cgroup_moves,
         uid_base: config.sandbox.uid_base,
         ..LauncherConfig::new(state_dir, format!("{:016x}", name.finish()))
     };
