@@ -152,7 +152,8 @@ fn a_closed_way_out_leads_nowhere_until_it_is_opened() {
             let mut config = flint_sandbox::LauncherConfig::new(directory.path(), "closed");
             config.exe = Some(common::HELPER.into());
             config.dns = vec!["192.0.2.53".parse().unwrap()];
-            let host = common::Host { launcher: flint_sandbox::Launcher::spawn(config).await.unwrap(), directory };
+            let host =
+                common::Host { launcher: flint_sandbox::Launcher::spawn(config).await.unwrap(), directory };
             // Also with a socket that is bound to the interface, for which the kernel needs no route.
             let script = "import socket,sys,time\n\
                 def tries(bound):\n\
@@ -168,10 +169,7 @@ fn a_closed_way_out_leads_nowhere_until_it_is_opened() {
             spec.argv = vec!["/usr/bin/python3".into(), "-c".into(), script.into()];
             spec.network = flint_sandbox::Network::Egress;
             spec.recycle_key = Some("closed".into());
-            let open_first = flint_sandbox::SandboxSpec {
-                argv: vec!["/bin/true".into()],
-                ..spec.clone()
-            };
+            let open_first = flint_sandbox::SandboxSpec { argv: vec!["/bin/true".into()], ..spec.clone() };
             // What an open sandbox of the same function hands on is closed again.
             assert!(host.run(&open_first).await.unwrap().0.status.success());
             spec.network_closed = true;

@@ -199,7 +199,11 @@ fn inside(address: Ipv4Addr) -> io::Result<()> {
 fn set_default_route(there: bool) -> io::Result<()> {
     let netlink = Netlink::new()?;
     let index = netlink::index_of("eth0")?;
-    if there { netlink.add_default_route(index, GATEWAY) } else { netlink.remove_default_route(index, GATEWAY) }
+    if there {
+        netlink.add_default_route(index, GATEWAY)
+    } else {
+        netlink.remove_default_route(index, GATEWAY)
+    }
 }
 
 /// Interfaces that a default IPv4 route leads through.
