@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use flint_executor::{Capability, Prepared, RuntimeKind};
+use flint_executor::{Capability, Prepared, RuntimeKind, SnapshotCounts};
 use flint_invoker::InvokerStats;
 use flint_model::{Contract, Function, Kind, Namespace, Start, Strategy};
 use flint_scheduler::SchedulerStats;
-use flint_telemetry::{InstanceState, LogSamples, Metrics, Samples};
+use flint_telemetry::{InstanceState, LogSamples, Metrics, Samples, SnapshotSamples};
 
 use crate::{
     Controller, ControllerError, LimitsConfig, kinds,
@@ -161,6 +161,7 @@ impl Controller {
             memory_committed: pool.memory_charged.as_u64(),
             memory_prewarmed: pool.memory_prewarmed.as_u64(),
             memory_budget: pool.memory_budget.as_u64(),
+            snapshots: snapshot_samples(self.invoker.snapshots()),
             log: LogSamples {
                 appended: log.appended,
                 shed_logs: log.shed_logs,
@@ -181,4 +182,9 @@ impl Controller {
         self.stores.queue.depth(None).await.map_err(|error| failed("the queue", &error))?;
         Ok(())
     }
+}
+
+fn snapshot_samples(counts: SnapshotCounts) -> SnapshotSamples {
+    let SnapshotCounts { zygotes, standbys, from_standby, forked, fresh, tampered, rebuilt } = counts;
+    SnapshotSamples { zygotes, standbys, from_standby, forked, fresh, tampered, rebuilt }
 }

@@ -9,7 +9,7 @@ use std::{
 use async_trait::async_trait;
 use flint_executor::{
     Capability, Executor, Fault, FunctionSource, Instance, PrepareError, Prepared, PrewarmTarget, Progress,
-    RuntimeKind, StartContext, StartFailure, Started,
+    RuntimeKind, SnapshotCounts, StartContext, StartFailure, Started,
 };
 use flint_model::{ByteSize, Contract, Function, Isolation, LogLine, Reuse, Start, Strategy};
 use flint_runtimes::{
@@ -24,6 +24,7 @@ use flint_sandbox::ProbeState;
 use crate::{
     ForkConfig,
     record::Record,
+    tally::Tally,
     tree::{Ground, Tree},
 };
 
@@ -83,7 +84,10 @@ impl ForkExecutor {
     pub fn new(house: Arc<House>, config: ForkConfig) -> Self {
         let forest = Arc::<Forest>::default();
         tokio::spawn(prune(Arc::downgrade(&forest), config.idle));
-        Self { ground: Arc::new(Ground { house, stems: Stems::default(), config }), forest }
+        Self {
+            ground: Arc::new(Ground { house, stems: Stems::default(), config, tally: Tally::default() }),
+            forest,
+        }
     }
 
     /// What the host lacks for it, if something.
@@ -189,11 +193,16 @@ impl Executor for ForkExecutor {
             Ok(report) => Record::Frozen(report),
             Err(NotFrozen::Refused(why)) => Record::Refused(why),
             Err(NotFrozen::Broken(Fault::Developer { message })) => return Err(PrepareError::Code(message)),
-            Err(NotFrozen::Broken(fault)) => {
+            Err(NotFrozen::Broken(Fault::Platform { cause })) => {
                 return Err(PrepareError::Failed {
                     operation: "freezing the function".to_owned(),
-                    detail: fault.to_string(),
+                    detail: cause,
                 });
+            }
+            Err(NotFrozen::Broken(fault)) => {
+                // It may have been the host's load, or something outside: not noted, so that it is tried again.
+                let why = Record::Refused(format!("it did not come to be frozen: {fault}"));
+                return Ok(Arc::new(self.prepared(tree, steps, took + began.elapsed(), why)));
             }
         };
         if let Err(error) = record.write(&tree.artefact, &function) {
@@ -209,33 +218,34 @@ impl Executor for ForkExecutor {
             let cause = "the function was prepared by another executor".to_owned();
             return Err(failed(Fault::Platform { cause }, Vec::new()));
         };
-        match plan {
-            Plan::Fork(tree) if !tree.is_hostile() => match tree.start(&context).await {
+        let tree = match plan {
+            Plan::Fork(tree) if !tree.is_given_up() => match tree.start(&context).await {
                 Ok(instance) => {
                     let took = began.elapsed();
-                    Ok(Started {
+                    return Ok(Started {
                         instance,
                         started: took,
                         restored: Some(took),
                         initialised: took,
                         logs: Vec::new(),
-                    })
+                    });
                 }
-                Err(fault) => Err(failed(fault, Vec::new())),
+                Err(_) if tree.is_given_up() => tree,
+                Err(fault) => return Err(failed(fault, Vec::new())),
             },
-            Plan::Fork(tree) | Plan::Spawn(tree) => {
-                let mut logs = Logs::new(context.max_logs);
-                match self.spawn(tree, &context, &mut logs).await {
-                    Ok((instance, started)) => Ok(Started {
-                        instance,
-                        started,
-                        restored: None,
-                        initialised: began.elapsed(),
-                        logs: finish(logs),
-                    }),
-                    Err(fault) => Err(failed(fault, finish(logs))),
-                }
-            }
+            Plan::Fork(tree) | Plan::Spawn(tree) => tree,
+        };
+        self.ground.tally.fresh.one();
+        let mut logs = Logs::new(context.max_logs);
+        match self.spawn(tree, &context, &mut logs).await {
+            Ok((instance, started)) => Ok(Started {
+                instance,
+                started,
+                restored: None,
+                initialised: began.elapsed(),
+                logs: finish(logs),
+            }),
+            Err(fault) => Err(failed(fault, finish(logs))),
         }
     }
 
@@ -252,6 +262,15 @@ impl Executor for ForkExecutor {
             bytes += tree.memory().await.as_u64();
         }
         ByteSize::bytes(bytes)
+    }
+
+    fn snapshots(&self) -> Option<SnapshotCounts> {
+        let mut counts = self.ground.tally.counts();
+        for standbys in self.forest.trees().iter().filter_map(|tree| tree.standbys()) {
+            counts.zygotes += 1;
+            counts.standbys += standbys as u64;
+        }
+        Some(counts)
     }
 
     async fn collect(&self, keep: &[Arc<Function>]) {

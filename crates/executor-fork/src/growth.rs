@@ -6,11 +6,13 @@ use std::{
 };
 
 use flint_executor::{Body, Call, CallEnd, CallHead, Fault, Progress, StartContext, link::Freeze};
-use flint_model::{ActivationId, ByteSize, Function, InstanceId, SnapshotReport, Timestamp, WarmupEvent};
+use flint_model::{
+    ActivationId, ByteSize, Function, InstanceId, Network, SnapshotReport, Timestamp, WarmupEvent,
+};
 use flint_runtimes::{
     House,
     discover::Runtime,
-    handler::{BringUp, Candidate, NotFrozen},
+    handler::{BringUp, Candidate, Frozen, NotFrozen},
     prepare::artefact::Artefact,
     process::{command::SHIM, logs::Logs},
     stems::Stems,
@@ -45,8 +47,37 @@ impl Growth<'_> {
         progress: Progress<'_>,
     ) -> Result<(Arc<Zygote>, SnapshotReport), NotFrozen> {
         let (began, function) = (Instant::now(), self.function);
-        let (candidate, mut notes) = self.load().await?;
         let events: &[WarmupEvent] = if thorough { &function.snapshot.warmup } else { &[] };
+        let candidate = self.load().await?;
+        let (frozen, mut report) = match self.warm_up_and_freeze(candidate, events, progress).await {
+            Err(NotFrozen::Broken(fault))
+                if !events.is_empty() && !matches!(fault, Fault::Platform { .. }) =>
+            {
+                progress("starting again without warm-up");
+                let candidate = self.load().await?;
+                let (frozen, mut report) = self.warm_up_and_freeze(candidate, &[], progress).await?;
+                report.notes.insert(0, format!("not warmed up: {fault}"));
+                (frozen, report)
+            }
+            other => other?,
+        };
+        // From here on only clones run code of the function.
+        if let Err(error) = frozen.sandbox().open_network().await {
+            return Err(NotFrozen::Broken(Fault::Platform { cause: error.to_string() }));
+        }
+        report.kept = true;
+        report.took_us = began.elapsed().as_micros().try_into().unwrap_or(u64::MAX);
+        let thorough = thorough || function.snapshot.warmup.is_empty();
+        Ok((Zygote::new(frozen, function, thorough, self.config.standbys), report))
+    }
+
+    async fn warm_up_and_freeze(
+        &self,
+        candidate: Candidate,
+        events: &[WarmupEvent],
+        progress: Progress<'_>,
+    ) -> Result<(Frozen, SnapshotReport), NotFrozen> {
+        let mut notes = Vec::new();
         for (index, event) in events.iter().enumerate() {
             progress(&format!("warming up: event {} of {}", index + 1, events.len()));
             let (result, end) = candidate.warm_up(self.call(event)).await;
@@ -59,12 +90,12 @@ impl Growth<'_> {
                 notes.push(said);
             }
         }
-        let options = &function.snapshot;
+        let options = &self.function.snapshot;
         let freeze = Freeze {
             calls: if events.is_empty() { 0 } else { self.config.warmup_calls },
             budget_ms: self.config.warmup_budget.as_millis().try_into().unwrap_or(u64::MAX),
             annotate: options.annotate && !events.is_empty(),
-            jit: options.jit.filter(|_| thorough),
+            jit: options.jit.filter(|_| events.len() == options.warmup.len()),
             huge_pages: self.config.huge_pages,
         };
         progress("freezing it");
@@ -78,18 +109,11 @@ impl Growth<'_> {
             ));
         }
         report.notes = notes;
-        report.kept = true;
-        report.took_us = began.elapsed().as_micros().try_into().unwrap_or(u64::MAX);
-        let zygote = Zygote::new(
-            frozen,
-            function,
-            thorough || function.snapshot.warmup.is_empty(),
-            self.config.standbys,
-        );
-        Ok((zygote, report))
+        (report.private_bytes, report.pss_bytes) = (sealed.private_bytes, sealed.pss_bytes);
+        Ok((frozen, report))
     }
 
-    async fn load(&self) -> Result<(Candidate, Vec<String>), NotFrozen> {
+    async fn load(&self) -> Result<Candidate, NotFrozen> {
         let Self { house, stems, function, artefact, runtime, .. } = self;
         let bring_up = BringUp { house, stems, function, artefact, runtime, zygote: true };
         let context = StartContext {
@@ -101,8 +125,18 @@ impl Growth<'_> {
             max_logs: MAX_LOGS,
         };
         let mut logs = Logs::new(MAX_LOGS);
-        let (cell, _) = bring_up.run(&context, &mut logs).await.map_err(NotFrozen::Broken)?;
-        Ok((Candidate::new(cell).await?, Vec::new()))
+        match bring_up.run(&context, &mut logs).await {
+            Ok((cell, _)) => Candidate::new(cell).await,
+            Err(Fault::Developer { message }) if self.is_cut_off() => Err(NotFrozen::Refused(format!(
+                "it does not load while it has no network: {message}. Connect in afterRestore, or allow the network with --warmup-network"
+            ))),
+            Err(fault) => Err(NotFrozen::Broken(fault)),
+        }
+    }
+
+    /// Whether loading and warming up lack the network that calls have.
+    fn is_cut_off(&self) -> bool {
+        self.function.network == Network::Egress && !self.function.snapshot.warmup_network
     }
 
     fn call(&self, event: &WarmupEvent) -> Call {

@@ -1,6 +1,9 @@
 //! A clone, as the pool sees it.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
 
 use async_trait::async_trait;
 use flint_executor::{Call, Instance, Invoked};
@@ -13,12 +16,13 @@ use crate::zygote::Zygote;
 pub(crate) struct Clone {
     // Dropped in this order.
     handler: HandlerInstance,
-    _zygote: Arc<Zygote>,
+    zygote: Arc<Zygote>,
+    calls: AtomicU64,
 }
 
 impl Clone {
     pub(crate) fn new(handler: HandlerInstance, zygote: Arc<Zygote>) -> Self {
-        Self { handler, _zygote: zygote }
+        Self { handler, zygote, calls: AtomicU64::new(0) }
     }
 }
 
@@ -29,6 +33,7 @@ impl Instance for Clone {
     }
 
     async fn invoke(&self, call: Call) -> Invoked {
+        self.calls.fetch_add(1, Ordering::Relaxed);
         self.handler.invoke(call).await
     }
 
@@ -50,5 +55,10 @@ impl Instance for Clone {
 
     async fn stop(&self) {
         self.handler.stop().await;
+        // Told to the zygote once, however often it is stopped.
+        let calls = self.calls.swap(0, Ordering::Relaxed);
+        if let Some(exit) = self.handler.sandbox().exited() {
+            self.zygote.siblings.ended(&exit, calls);
+        }
     }
 }

@@ -13,6 +13,7 @@ mod growth;
 mod instance;
 mod record;
 mod standby;
+mod tally;
 mod tree;
 mod zygote;
 

@@ -56,6 +56,11 @@ impl Standbys {
         self.kept().ready.iter().map(|cell| Arc::clone(&cell.sandbox)).collect()
     }
 
+    /// How many wait for a call.
+    pub(crate) fn ready(&self) -> usize {
+        self.kept().ready.len()
+    }
+
     /// Lets go of those that are too many; whether one is missing.
     fn balance(&self, most: usize) -> bool {
         let mut kept = self.kept();

@@ -17,8 +17,9 @@ use flint_runtimes::{
     prepare::artefact::SharedArtefact,
     stems::Stems,
 };
+use tokio::task::JoinHandle;
 
-use crate::{ForkConfig, growth::Growth, instance::Clone, zygote::Zygote};
+use crate::{ForkConfig, growth::Growth, instance::Clone, tally::Tally, zygote::Zygote};
 
 /// A start is tried with so many zygotes: one may end in the very moment it is asked.
 const ATTEMPTS: u32 = 3;
@@ -32,6 +33,7 @@ pub(crate) struct Ground {
     pub(crate) house: Arc<House>,
     pub(crate) stems: Stems,
     pub(crate) config: ForkConfig,
+    pub(crate) tally: Tally,
 }
 
 /// One revision of a function.
@@ -43,9 +45,13 @@ pub(crate) struct Tree {
     zygote: Mutex<Option<Arc<Zygote>>>,
     /// Only one is grown for those who wait.
     growing: tokio::sync::Mutex<()>,
-    /// A thorough one is being grown beside the one that serves.
-    succession: AtomicBool,
+    /// The task that grows a thorough one beside the one that serves.
+    succession: Mutex<Option<JoinHandle<()>>>,
+    /// There was one before.
+    grown: AtomicBool,
     tampered: AtomicU32,
+    /// It could be frozen once, and cannot now.
+    refuses: AtomicBool,
 }
 
 impl Tree {
@@ -62,8 +68,10 @@ impl Tree {
             runtime,
             zygote: Mutex::default(),
             growing: tokio::sync::Mutex::default(),
-            succession: AtomicBool::new(false),
+            succession: Mutex::default(),
+            grown: AtomicBool::new(false),
             tampered: AtomicU32::new(0),
+            refuses: AtomicBool::new(false),
         })
     }
 
@@ -82,7 +90,7 @@ impl Tree {
     pub(crate) async fn grow(&self, progress: Progress<'_>) -> Result<SnapshotReport, NotFrozen> {
         let _one = self.growing.lock().await;
         let (zygote, report) = self.growth().grow(true, progress).await?;
-        *self.slot() = Some(zygote);
+        self.take_over(zygote);
         Ok(report)
     }
 
@@ -91,17 +99,21 @@ impl Tree {
         for _ in 0..ATTEMPTS {
             let zygote = self.zygote().await?;
             let deadline = context.deadline.min(Instant::now() + FORK_WITHIN);
-            let cell = match zygote.clone_for_call(deadline).await {
+            let cell = match zygote.clone_for_call(deadline, &self.ground.tally).await {
                 Ok(cell) => cell,
                 Err(NotForked::Refused(why)) => return Err(platform(why)),
                 Err(NotForked::Platform(why)) => return Err(platform(why)),
                 Err(error) => {
                     if let NotForked::Tampered(what) = &error {
                         self.tampered.fetch_add(1, Ordering::Relaxed);
+                        self.ground.tally.tampered.one();
                         tracing::warn!(function = %self.function.path, what, "a snapshot has been tampered with; it is made anew");
                     }
                     let timed_out = matches!(error, NotForked::Deadline);
                     self.fell(&zygote);
+                    if self.is_given_up() {
+                        break;
+                    }
                     if timed_out && Instant::now() >= context.deadline {
                         return Err(Fault::Deadline);
                     }
@@ -112,7 +124,13 @@ impl Tree {
             let instance = context.id.to_string();
             let time = now_us();
             let restore = Restore { entropy: &entropy, time, instance: &instance, env: self.env(context) };
-            let handler = HandlerInstance::restored(context.id, cell, Arc::clone(&self.artefact), &restore);
+            let handler = HandlerInstance::restored(
+                context.id,
+                cell,
+                Arc::clone(&self.artefact),
+                &restore,
+                Arc::clone(&zygote.siblings),
+            );
             return Ok(Arc::new(Clone::new(handler, zygote)));
         }
         Err(platform(format!(
@@ -129,8 +147,8 @@ impl Tree {
     }
 
     /// Whether it is better not to freeze the function any more.
-    pub(crate) fn is_hostile(&self) -> bool {
-        self.tampered.load(Ordering::Relaxed) >= TOLERATED
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.refuses.load(Ordering::Relaxed) || self.tampered.load(Ordering::Relaxed) >= TOLERATED
     }
 
     /// The zygote that serves. Where there is none, one is grown without warm-up, so that nobody waits for that; its thorough successor follows.
@@ -143,10 +161,14 @@ impl Tree {
             return Ok(zygote);
         }
         let (zygote, _) = self.growth().grow(false, &|_| {}).await.map_err(|reason| match reason {
-            NotFrozen::Refused(why) => platform(format!("the function could not be frozen again: {why}")),
+            NotFrozen::Refused(why) => {
+                tracing::warn!(function = %self.function.path, why, "a function could not be frozen again; it is started as fresh processes");
+                self.refuses.store(true, Ordering::Relaxed);
+                platform(format!("the function could not be frozen again: {why}"))
+            }
             NotFrozen::Broken(fault) => fault,
         })?;
-        *self.slot() = Some(Arc::clone(&zygote));
+        self.take_over(Arc::clone(&zygote));
         if !zygote.thorough {
             self.succeed();
         }
@@ -155,19 +177,32 @@ impl Tree {
 
     /// Grows a thorough zygote beside the one that serves, and lets it take over.
     fn succeed(self: &Arc<Self>) {
-        if self.succession.swap(true, Ordering::AcqRel) {
+        let mut succession = self.succession.lock().unwrap_or_else(PoisonError::into_inner);
+        if succession.as_ref().is_some_and(|task| !task.is_finished()) {
             return;
         }
         let tree = Arc::clone(self);
-        tokio::spawn(async move {
+        *succession = Some(tokio::spawn(async move {
             match tree.growth().grow(true, &|_| {}).await {
-                Ok((zygote, _)) => *tree.slot() = Some(zygote),
+                Ok((zygote, _)) => tree.take_over(zygote),
                 Err(reason) => {
                     tracing::warn!(function = %tree.function.path, ?reason, "the snapshot could not be warmed up again");
                 }
             }
-            tree.succession.store(false, Ordering::Release);
-        });
+        }));
+    }
+
+    /// Clones come from this one from now on.
+    fn take_over(&self, zygote: Arc<Zygote>) {
+        if self.grown.swap(true, Ordering::Relaxed) {
+            self.ground.tally.rebuilt.one();
+        }
+        *self.slot() = Some(zygote);
+    }
+
+    /// How many clones wait for a call; `None` when it has no zygote.
+    pub(crate) fn standbys(&self) -> Option<usize> {
+        self.living().map(|zygote| zygote.standbys.ready())
     }
 
     fn living(&self) -> Option<Arc<Zygote>> {
@@ -208,6 +243,12 @@ impl Tree {
 
     /// Ends its zygote and waits until nothing is left.
     pub(crate) async fn end(&self) {
+        let succession = self.succession.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(task) = succession {
+            task.abort();
+            // Cancelled, its candidate is dropped, and so ended.
+            let _ = task.await;
+        }
         let zygote = self.slot().take();
         if let Some(zygote) = zygote {
             zygote.kill();

@@ -9,15 +9,24 @@ use std::{
 };
 
 use flint_model::{ByteSize, Function};
-use flint_runtimes::handler::{Cell, Frozen, NotForked};
+use flint_runtimes::{
+    handler::{Cell, Frozen, NotForked},
+    process::meter::Siblings,
+};
 use flint_sandbox::{CellSpec, ResourceLimits};
+use tokio::sync::Semaphore;
 
-use crate::standby::{self, Standbys};
+use crate::{
+    standby::{self, Standbys},
+    tally::Tally,
+};
 
 /// Places for clones that are kept ready, so that a start need not wait for the launcher twice.
 const SPARE_PLACES: usize = 2;
 /// A place that was taken is replaced this much later.
 const REPLACE_AFTER: Duration = Duration::from_millis(8);
+/// The most forks under way.
+const FORKS_AT_ONCE: usize = 64;
 
 /// A snapshot of one function. Dropping the last handle ends it; its clones hold one each.
 pub(crate) struct Zygote {
@@ -25,7 +34,11 @@ pub(crate) struct Zygote {
     pub(crate) standbys: Standbys,
     /// It was warmed up as the function asks.
     pub(crate) thorough: bool,
+    /// What its clones use.
+    pub(crate) siblings: Arc<Siblings>,
     place: CellSpec,
+    /// A burst is served in turns: a zygote forks one at a time anyway, and each fork under way needs descriptors and a process of the zygote's.
+    turns: Semaphore,
     spare: Mutex<Vec<flint_sandbox::Cell>>,
     born: Instant,
     /// When it was last asked for a clone, in ms after it was born.
@@ -49,7 +62,9 @@ impl Zygote {
             frozen,
             standbys: Standbys::default(),
             thorough,
+            siblings: Arc::default(),
             place,
+            turns: Semaphore::new(FORKS_AT_ONCE),
             spare: Mutex::default(),
             born: Instant::now(),
             used: AtomicU64::new(0),
@@ -61,13 +76,23 @@ impl Zygote {
     }
 
     /// A clone for a call: one forked ahead, or a new one.
-    pub(crate) async fn clone_for_call(self: &Arc<Self>, deadline: Instant) -> Result<Cell, NotForked> {
+    pub(crate) async fn clone_for_call(
+        self: &Arc<Self>,
+        deadline: Instant,
+        tally: &Tally,
+    ) -> Result<Cell, NotForked> {
         let now = Instant::now();
         self.used.store(self.age_ms(now), Ordering::Relaxed);
         match self.standbys.take(now) {
-            Some(cell) => Ok(cell),
+            Some(cell) => {
+                tally.from_standby.one();
+                Ok(cell)
+            }
             None => {
                 let cell = self.fork(false, deadline).await;
+                if cell.is_ok() {
+                    tally.forked.one();
+                }
                 self.replace_places();
                 cell
             }
@@ -76,6 +101,8 @@ impl Zygote {
 
     /// A new clone.
     pub(crate) async fn fork(&self, prime: bool, deadline: Instant) -> Result<Cell, NotForked> {
+        let turn = tokio::time::timeout_at(deadline.into(), self.turns.acquire()).await;
+        let _turn = turn.map_err(|_| NotForked::Deadline)?;
         let spare = self.spare().pop();
         let place = match spare {
             Some(place) => place,

@@ -33,17 +33,42 @@ pub trait Executor: Send + Sync {
     /// Starts an instance and loads the code, by the deadline.
     async fn start(&self, prepared: &Arc<Prepared>, context: StartContext) -> Result<Started, StartFailure>;
 
-    /// Keeps this many runtimes started without a function, for [`Self::start`] to take; replaces what was said before.
+    /// Keeps this many runtimes started without a function, for [`Self::start`] to take; replaces what was said before. None at all: memory is short, and
+    /// whatever is only there to make starts quicker is to go, except what is in use.
     async fn prewarm(&self, targets: &[PrewarmTarget]);
 
-    /// Memory that runtimes without a function use now.
+    /// Memory that runtimes without a function, and snapshots, use now.
     async fn prewarmed_memory(&self) -> ByteSize;
+
+    /// What it keeps of snapshots; `None` when it makes none.
+    fn snapshots(&self) -> Option<SnapshotCounts> {
+        None
+    }
 
     /// Removes prepared artefacts of functions other than `keep`.
     async fn collect(&self, keep: &[Arc<Function>]);
 
     /// Ends everything it keeps.
     async fn shutdown(&self);
+}
+
+/// Snapshots at one moment, and what became of them so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SnapshotCounts {
+    /// Snapshots that can be forked now.
+    pub zygotes: u64,
+    /// Clones that were forked ahead and wait for a call.
+    pub standbys: u64,
+    /// Starts that took a clone forked ahead.
+    pub from_standby: u64,
+    /// Starts that forked one.
+    pub forked: u64,
+    /// Starts as a fresh process, of functions that could not be frozen or were given up.
+    pub fresh: u64,
+    /// Snapshots found to have been tampered with.
+    pub tampered: u64,
+    /// Snapshots made again after the first of their function had gone.
+    pub rebuilt: u64,
 }
 
 /// Something a host may or may not offer.

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use flint_executor::{Capability, Executor, PrepareError, RuntimeKind};
+use flint_executor::{Capability, Executor, PrepareError, RuntimeKind, SnapshotCounts};
 use flint_model::{ByteSize, Contract, Function, FunctionPath, Strategy};
 use flint_store::Blobs;
 use tokio::time::{Instant, timeout};
@@ -121,6 +121,11 @@ impl Invoker {
         for executor in &self.executors {
             executor.collect(keep).await;
         }
+    }
+
+    /// What executors keep of snapshots, and what became of them.
+    pub fn snapshots(&self) -> SnapshotCounts {
+        self.executors.iter().find_map(|executor| executor.snapshots()).unwrap_or_default()
     }
 
     /// The pool now.

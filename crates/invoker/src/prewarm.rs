@@ -38,15 +38,15 @@ fn targets(
                 });
             }
         }
-        if !targets.is_empty() {
-            all.push((Arc::clone(executor), targets));
-        }
+        all.push((Arc::clone(executor), targets));
     }
     all
 }
 
 /// How long after the targets were set, memory is measured: the runtimes have to come up first.
 const MEASURE_AFTER: Duration = Duration::from_secs(2);
+/// How often after that: snapshots come with deploys and calls.
+const MEASURE_EVERY: Duration = Duration::from_secs(10);
 
 /// Tells the executors what to keep: at the beginning; without the one that was taken as soon as one is taken, so that its successor
 /// does not get in the way of those who wait; again with it when no start has begun for a while; and nothing while memory is
@@ -57,20 +57,20 @@ pub(crate) async fn keep_prewarmed(
     config: PoolConfig,
 ) {
     let all = targets(&executors, &config);
-    if all.is_empty() {
-        return;
-    }
     loop {
         set(&shared, &all).await;
-        let mut measured = false;
+        let mut measure_after = MEASURE_AFTER;
         loop {
             let news = shared.prewarm.notified();
             tokio::select! {
                 () = shared.closing.cancelled() => return,
                 () = news => break,
-                () = sleep(MEASURE_AFTER), if !measured => {
+                () = sleep(measure_after) => {
                     measure(&shared, &all).await;
-                    measured = true;
+                    measure_after = MEASURE_EVERY;
+                    if shared.pool().is_pressed() {
+                        break;
+                    }
                 }
             }
         }
@@ -96,21 +96,27 @@ async fn set(shared: &Shared, all: &Targets) {
     let pressed = shared.pool().is_pressed();
     shared.replace_taken();
     for (executor, targets) in all {
-        executor.prewarm(if pressed { &[] } else { targets }).await;
+        // That there is to be nothing means that memory is short.
+        if pressed || !targets.is_empty() {
+            executor.prewarm(if pressed { &[] } else { targets }).await;
+        }
     }
     measure(shared, all).await;
     shared.capacity.notify_one();
 }
 
 async fn measure(shared: &Shared, all: &Targets) {
-    let mut memory = 0;
-    for (executor, _) in all {
-        memory += executor.prewarmed_memory().await.as_u64();
+    let (mut memory, mut need) = (0, 0);
+    for (executor, targets) in all {
+        let used = executor.prewarmed_memory().await.as_u64();
+        memory += used;
+        // Snapshots that were given up come back when they are called, not when there is room.
+        need += if targets.is_empty() { 0 } else { used };
     }
     let mut pool = shared.pool();
     let wanted = all.iter().flat_map(|(_, targets)| targets).map(|target| target.count).sum();
     let kept = if pool.is_pressed() { 0 } else { wanted };
-    pool.measured_prewarmed(ByteSize::bytes(memory), kept);
+    pool.measured_prewarmed(ByteSize::bytes(memory), ByteSize::bytes(need), kept);
 }
 
 /// Lowers the targets of runtimes that were taken.
@@ -119,7 +125,7 @@ async fn hold_back(shared: &Shared, all: &Targets) {
     if taken.is_empty() || shared.pool().is_pressed() {
         return;
     }
-    for (executor, targets) in all {
+    for (executor, targets) in all.iter().filter(|(_, targets)| !targets.is_empty()) {
         let mut lowered = targets.clone();
         for target in &mut lowered {
             target.count =

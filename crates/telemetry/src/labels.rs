@@ -54,3 +54,9 @@ pub(crate) struct MemoryLabels {
 pub(crate) struct ShedLabels {
     pub(crate) what: &'static str,
 }
+
+/// How a function that starts by fork was started.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub(crate) struct SnapshotStartLabels {
+    pub(crate) by: &'static str,
+}

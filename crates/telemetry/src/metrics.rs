@@ -20,8 +20,8 @@ use crate::{
     FunctionMetrics, Samples, StartKind,
     function_metrics::STATUSES,
     labels::{
-        ActivationLabels, HttpLabels, KindLabels, MemoryLabels, ShedLabels, StartLabels, StateLabels,
-        ThrottleLabels,
+        ActivationLabels, HttpLabels, KindLabels, MemoryLabels, ShedLabels, SnapshotStartLabels, StartLabels,
+        StateLabels, ThrottleLabels,
     },
     process,
 };
@@ -232,6 +232,24 @@ fn sampled(samples: &Samples) -> Registry {
     }
     registry.register_with_unit("memory", "Memory of functions", Unit::Bytes, memory);
 
+    let snapshots = &samples.snapshots;
+    registry.register("zygotes", "Snapshots that can be forked", gauge(snapshots.zygotes));
+    registry.register(
+        "standby_clones",
+        "Clones forked ahead that wait for a call",
+        gauge(snapshots.standbys),
+    );
+    let starts = Family::<SnapshotStartLabels, Counter>::default();
+    let ways =
+        [("standby", snapshots.from_standby), ("forked", snapshots.forked), ("fresh", snapshots.fresh)];
+    for (by, count) in ways {
+        starts.get_or_create(&SnapshotStartLabels { by }).inc_by(count);
+    }
+    registry.register("snapshot_starts", "Starts of functions that start by fork", starts);
+    let tampered = ConstCounter::new(snapshots.tampered);
+    registry.register("zygotes_tampered", "Snapshots found to have been tampered with", tampered);
+    registry.register("zygotes_rebuilt", "Snapshots made again", ConstCounter::new(snapshots.rebuilt));
+
     let log = &samples.log;
     registry.register("activation_records", "Activation records accepted", ConstCounter::new(log.appended));
     registry.register(
@@ -265,7 +283,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::{Finished, InstanceState};
+    use crate::{Finished, InstanceState, SnapshotSamples};
 
     #[test]
     fn calls_are_counted_by_function_and_the_number_of_labels_is_bounded() {
@@ -282,14 +300,21 @@ mod tests {
         }
         metrics.throttled("guest", ThrottledBy::Rate);
         metrics.http_request("openwhisk", 202);
-        let text =
-            metrics.render(&Samples { instances: vec![(InstanceState::Idle, 3)], ..Samples::default() });
+        let snapshots = SnapshotSamples { zygotes: 2, from_standby: 5, ..SnapshotSamples::default() };
+        let text = metrics.render(&Samples {
+            instances: vec![(InstanceState::Idle, 3)],
+            snapshots,
+            ..Samples::default()
+        });
         for line in [
             r#"flint_activations_total{namespace="guest",function="one",status="success"} 1"#,
             r#"flint_activations_total{namespace="other",function="other",status="success"} 2"#,
             r#"flint_activation_starts_total{kind="nodejs:20",start="cold"} 3"#,
             r#"flint_http_requests_total{front="openwhisk",status="202"} 1"#,
             r#"flint_instances{state="idle"} 3"#,
+            r#"flint_zygotes 2"#,
+            r#"flint_snapshot_starts_total{by="standby"} 5"#,
+            r#"flint_zygotes_rebuilt_total 0"#,
             r#"flint_activation_init_seconds_count{kind="nodejs:20"} 3"#,
         ] {
             assert!(text.contains(line), "{line} is missing in\n{text}");

@@ -42,6 +42,25 @@ pub struct LogSamples {
     pub expired: u64,
 }
 
+/// Snapshots that functions are forked from.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SnapshotSamples {
+    /// Those that can be forked now.
+    pub zygotes: u64,
+    /// Clones forked ahead that wait for a call.
+    pub standbys: u64,
+    /// Starts with a clone forked ahead.
+    pub from_standby: u64,
+    /// Starts with a clone forked for them.
+    pub forked: u64,
+    /// Starts with a fresh process, for want of a snapshot.
+    pub fresh: u64,
+    /// Those found to have been tampered with.
+    pub tampered: u64,
+    /// Those made again.
+    pub rebuilt: u64,
+}
+
 /// What is so at this moment.
 #[derive(Clone, Debug, Default)]
 pub struct Samples {
@@ -59,6 +78,8 @@ pub struct Samples {
     pub memory_prewarmed: u64,
     /// The most memory that instances may have together, in bytes.
     pub memory_budget: u64,
+    /// Snapshots.
+    pub snapshots: SnapshotSamples,
     /// The activation log.
     pub log: LogSamples,
 }

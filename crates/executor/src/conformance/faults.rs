@@ -5,9 +5,9 @@ use serde_json::json;
 
 use super::{
     Subject,
-    subject::{AMPLE, done, request},
+    subject::{AMPLE, context, done, request},
 };
-use crate::{EndOfProcess, Fault};
+use crate::{EndOfProcess, Fault, PrepareError, StartFailure};
 
 /// The process exits in the middle of a call.
 pub async fn an_exit_is_said(subject: &Subject) {
@@ -44,10 +44,20 @@ pub async fn an_exception_is_said(subject: &Subject) {
 
 /// A syntax error, and a missing entry point.
 pub async fn code_that_does_not_load_is_said(subject: &Subject) {
-    for code in [subject.language.broken(), subject.language.without_entry()] {
+    for (code, cause) in
+        [(subject.language.broken(), "SyntaxError"), (subject.language.without_entry(), "main")]
+    {
         let source = subject.function(code, FunctionLimits::default());
-        let failure = subject.try_start(source, AMPLE).await.err().expect("it does not load");
-        assert!(matches!(&failure.fault, Fault::Developer { message } if !message.is_empty()), "{failure:?}");
+        // An executor that loads code to prepare it says so then.
+        let said = match subject.executor.prepare(source, &|_| {}).await {
+            Err(PrepareError::Code(said)) => said,
+            Err(other) => panic!("{other}"),
+            Ok(prepared) => match subject.executor.start(&prepared, context(AMPLE)).await.err() {
+                Some(StartFailure { fault: Fault::Developer { message }, .. }) => message,
+                other => panic!("{other:?}"),
+            },
+        };
+        assert!(said.contains(cause), "{said}");
     }
 }
 

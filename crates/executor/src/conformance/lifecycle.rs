@@ -47,7 +47,7 @@ pub async fn an_instance_serves_one_call_at_a_time(subject: &Subject) {
 /// `ended` resolves when the instance is stopped, and a call after that fails at once.
 pub async fn an_ended_instance_says_so(subject: &Subject) {
     let instance = subject.start().await;
-    assert!(instance.memory().await.is_none_or(|memory| memory > ByteSize::mib(1)));
+    assert!(instance.memory().await.is_none_or(|memory| memory > ByteSize::kib(64)));
     instance.stop().await;
     instance.ended().await;
     instance.stop().await;
@@ -84,7 +84,8 @@ pub async fn prewarmed_runtimes_are_taken(subject: &Subject) {
         let answer = subject.call(&started.instance, "state", json!({})).await.json();
         assert_eq!(answer, json!({ "calls": 0, "tmp": false, "env": "", "greeting": "hé" }));
         started.instance.stop().await;
-        taken = started.started == Duration::ZERO;
+        // Who starts from snapshots needs no runtime without a function.
+        taken = started.started == Duration::ZERO || started.restored.is_some();
         if taken {
             break;
         }

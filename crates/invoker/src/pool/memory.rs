@@ -180,12 +180,12 @@ impl Pool {
         }
     }
 
-    /// Notes what runtimes without a function use, and how many are to be kept.
-    pub(crate) fn measured_prewarmed(&mut self, memory: ByteSize, target: usize) {
+    /// Notes what runtimes without a function use with snapshots, what without these, and how many are to be kept.
+    pub(crate) fn measured_prewarmed(&mut self, memory: ByteSize, need: ByteSize, target: usize) {
         self.prewarmed = memory.as_u64();
         self.prewarm_target = target;
         if target > 0 {
-            self.prewarm_need = self.prewarmed;
+            self.prewarm_need = need.as_u64();
         }
     }
 

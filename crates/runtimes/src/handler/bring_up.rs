@@ -46,7 +46,9 @@ impl BringUp<'_> {
                 let command = house.command(runtime, function.limits.memory, self.zygote);
                 let command = tokio::time::timeout_at(context.deadline.into(), command).await;
                 let command = command.map_err(|_| Fault::Deadline)??;
-                let spec = command.for_function(context.id.to_string(), function, artefact);
+                let mut spec = command.for_function(context.id.to_string(), function, artefact);
+                // What happens before the snapshot happens once, for whatever calls will come: it is to change nothing outside.
+                spec.network_closed = self.zygote && !function.snapshot.warmup_network;
                 let cell = launch(house.launcher(), &spec, context.deadline, logs).await?;
                 (cell, began.elapsed())
             }

@@ -43,7 +43,14 @@ impl HandlerInstance {
     }
 
     /// A clone that was just forked. What makes it unlike its siblings goes out with its first call and is heeded before that.
-    pub fn restored(id: InstanceId, mut cell: Cell, artefact: SharedArtefact, restore: &Restore<'_>) -> Self {
+    pub fn restored(
+        id: InstanceId,
+        mut cell: Cell,
+        artefact: SharedArtefact,
+        restore: &Restore<'_>,
+        siblings: Arc<meter::Siblings>,
+    ) -> Self {
+        cell.channel.meter.compare(siblings);
         let json = serde_json::to_vec(restore).unwrap_or_default();
         cell.channel.send(FrameKind::Restore, 0, &json);
         let channel = Arc::new(Mutex::new(cell.channel));

@@ -2,8 +2,15 @@
 //!
 //! Asking the kernel goes through the launcher and costs more than a short call does. So it is asked after calls that took long
 //! ([`LONG`]) and after every [`EVERY`]th short one; a short call in between is reported with the average of the short calls before it.
+//! A clone may serve no second call. What it has used is told with its end, and is the figure of its later siblings ([`Siblings`]).
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
 
 use flint_model::{ByteSize, Usage};
 use flint_sandbox::Sandbox;
@@ -15,9 +22,50 @@ const EVERY: u32 = 256;
 /// The launcher may be busy making sandboxes; an answer does not wait long for a figure.
 const PATIENCE: Duration = Duration::from_millis(5);
 
+/// How much the newest sibling counts, as a power of a half.
+const NEWEST: u32 = 2;
+
+/// What clones of one snapshot have used, a call on average.
+#[derive(Debug, Default)]
+pub struct Siblings {
+    cpu_us: AtomicU64,
+    peak: AtomicU64,
+}
+
+impl Siblings {
+    /// One has ended after so many calls.
+    pub fn ended(&self, exit: &flint_sandbox::Exit, calls: u64) {
+        if calls > 0 {
+            mix(&self.cpu_us, exit.usage.cpu_us / calls);
+            mix(&self.peak, exit.usage.memory_peak_bytes);
+        }
+    }
+
+    fn cpu_us(&self) -> Option<u64> {
+        known(self.cpu_us.load(Ordering::Relaxed))
+    }
+
+    fn peak(&self) -> Option<ByteSize> {
+        known(self.peak.load(Ordering::Relaxed)).map(ByteSize::bytes)
+    }
+}
+
+/// A moving average that begins with the first figure. Two that end at once may overwrite each other, which only loses one figure of many.
+fn mix(average: &AtomicU64, newest: u64) {
+    let before = average.load(Ordering::Relaxed);
+    let after = if before == 0 { newest } else { before - (before >> NEWEST) + (newest >> NEWEST) };
+    average.store(after, Ordering::Relaxed);
+}
+
+/// Zero is what a host without these cgroups says.
+fn known(figure: u64) -> Option<u64> {
+    (figure > 0).then_some(figure)
+}
+
 /// One instance's account.
 #[derive(Debug, Default)]
 pub struct Meter {
+    siblings: Option<Arc<Siblings>>,
     cpu_us: u64,
     peak: Option<ByteSize>,
     /// Short calls since the last measurement.
@@ -29,6 +77,11 @@ pub struct Meter {
 }
 
 impl Meter {
+    /// For a clone: what its siblings have used stands for what is not measured.
+    pub fn compare(&mut self, siblings: Arc<Siblings>) {
+        self.siblings = Some(siblings);
+    }
+
     /// Takes what was used so far off the account of the calls to come.
     pub async fn reset(&mut self, sandbox: &Sandbox) {
         if let Some(usage) = self.ask(sandbox).await {
@@ -42,11 +95,9 @@ impl Meter {
         self.unmeasured += 1;
         let due = long || self.unmeasured >= EVERY;
         if self.blind || !due {
-            return Usage { cpu_us: self.average_us, memory_peak: self.peak };
+            return self.estimate();
         }
-        let Some(usage) = self.ask(sandbox).await else {
-            return Usage { cpu_us: self.average_us, memory_peak: self.peak };
-        };
+        let Some(usage) = self.ask(sandbox).await else { return self.estimate() };
         let used = usage.cpu_us.saturating_sub(self.cpu_us);
         let short_ones = u64::from(self.unmeasured - 1);
         let cpu_us = if long {
@@ -58,6 +109,15 @@ impl Meter {
         };
         (self.cpu_us, self.unmeasured) = (usage.cpu_us, 0);
         Usage { cpu_us: Some(cpu_us), memory_peak: self.peak }
+    }
+
+    /// What a call that was not measured is taken to have used.
+    fn estimate(&self) -> Usage {
+        let siblings = self.siblings.as_deref();
+        Usage {
+            cpu_us: self.average_us.or_else(|| siblings?.cpu_us()),
+            memory_peak: self.peak.or_else(|| siblings?.peak()),
+        }
     }
 
     async fn ask(&mut self, sandbox: &Sandbox) -> Option<flint_sandbox::Usage> {
@@ -77,7 +137,6 @@ impl Meter {
 
 /// The figures of a sandbox that has ended.
 pub fn of_exit(exit: &flint_sandbox::Exit) -> Usage {
-    let known = |figure: u64| (figure > 0).then_some(figure);
     Usage {
         cpu_us: known(exit.usage.cpu_us),
         memory_peak: known(exit.usage.memory_peak_bytes).map(ByteSize::bytes),
@@ -95,4 +154,30 @@ pub async fn of_ended(sandbox: &Sandbox) -> Usage {
     tokio::time::timeout(PATIENCE, sandbox.wait())
         .await
         .map_or_else(|_| Usage::default(), |exit| of_exit(&exit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ended(cpu_us: u64) -> flint_sandbox::Exit {
+        let usage = flint_sandbox::Usage { cpu_us, memory_peak_bytes: 1 << 20, ..Default::default() };
+        flint_sandbox::Exit { status: flint_sandbox::ExitStatus::Code(0), oom: false, usage, setup_us: 0 }
+    }
+
+    #[test]
+    fn a_clone_is_reported_with_what_its_siblings_used_a_call() {
+        let siblings = Arc::<Siblings>::default();
+        let mut meter = Meter::default();
+        meter.compare(Arc::clone(&siblings));
+        assert_eq!(meter.estimate(), Usage::default());
+        siblings.ended(&ended(7000), 0);
+        assert_eq!(meter.estimate(), Usage::default(), "one that served no call says nothing");
+        siblings.ended(&ended(8000), 2);
+        assert_eq!(meter.estimate(), Usage { cpu_us: Some(4000), memory_peak: Some(ByteSize::mib(1)) });
+        siblings.ended(&ended(8000), 1);
+        assert_eq!(meter.estimate().cpu_us, Some(5000));
+        meter.average_us = Some(300);
+        assert_eq!(meter.estimate().cpu_us, Some(300), "its own calls are worth more");
+    }
 }
