@@ -15,14 +15,14 @@ use std::{
 
 use bytes::Bytes;
 use flint_executor::{
-    Body, Call, Executor, FunctionSource, Instance, Invoked, Prepared, Reply, RuntimeKind, StartContext,
-    Started,
+    Body, Call, Executor, FunctionSource, Instance, Invoked, Prepared, Reply, RuntimeKind, SnapshotCounts,
+    StartContext, Started,
     conformance::{Language, Subject},
 };
 use flint_executor_fork::{ForkConfig, ForkExecutor};
 use flint_model::{
     ActivationId, Annotations, ByteSize, Code, CodeFormat, Contract, Digest, Function, FunctionLimits,
-    InstanceId, Isolation, Network, Parameters, Reuse, Start, Strategy, Timestamp, Version,
+    InstanceId, Isolation, Network, Parameters, Reuse, Start, Strategy, Timestamp, Version, WarmupEvent,
 };
 use flint_runtimes::{House as Shared, HouseConfig};
 use flint_sandbox::{Launcher, LauncherConfig};
@@ -38,10 +38,10 @@ pub struct House {
 
 impl House {
     pub async fn new() -> Self {
-        Self::with(|_| {}).await
+        Self::with(ForkConfig::default()).await
     }
 
-    pub async fn with(adjust: impl FnOnce(&mut HouseConfig)) -> Self {
+    pub async fn with(fork: ForkConfig) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let name = folder
             .path()
@@ -54,12 +54,62 @@ impl House {
         launcher.exe = Some(env!("CARGO_BIN_EXE_flint-executor-fork-test-launcher").into());
         let launcher = Launcher::spawn(launcher).await.unwrap();
         let (artefacts, runtimes) = (folder.path().join("artefacts"), folder.path().join("runtimes"));
-        let mut config = HouseConfig::new(artefacts, runtimes, launcher.clone());
-        adjust(&mut config);
+        let config = HouseConfig::new(artefacts, runtimes, launcher.clone());
         let house = Arc::new(Shared::open(config).await.unwrap());
         let kinds = house.kinds();
-        let executor = Arc::new(ForkExecutor::new(house, ForkConfig::default()));
+        let executor = Arc::new(ForkExecutor::new(house, fork));
         Self { kinds, executor, launcher, mark, folder }
+    }
+
+    /// As after a restart of Flint: a new executor over the same folders.
+    pub async fn restart(&mut self, fork: ForkConfig) {
+        self.executor.shutdown().await;
+        let config = HouseConfig::new(
+            self.folder.path().join("artefacts"),
+            self.folder.path().join("runtimes"),
+            self.launcher.clone(),
+        );
+        self.executor = Arc::new(ForkExecutor::new(Arc::new(Shared::open(config).await.unwrap()), fork));
+    }
+
+    /// An instance of what was prepared.
+    pub async fn start_prepared(&self, prepared: &Arc<Prepared>) -> Started {
+        match self.executor.start(prepared, context()).await {
+            Ok(started) => started,
+            Err(failure) => panic!("{failure}; logs: {:#?}", failure.logs),
+        }
+    }
+
+    /// The JSON answer of a new instance, which is stopped afterwards.
+    pub async fn answer_of(&self, prepared: &Arc<Prepared>, body: &str) -> serde_json::Value {
+        let instance = self.start_prepared(prepared).await.instance;
+        let answer = serde_json::from_str(&text(instance.invoke(json(body)).await)).unwrap();
+        instance.stop().await;
+        answer
+    }
+
+    pub fn counts(&self) -> SnapshotCounts {
+        self.executor.snapshots().unwrap()
+    }
+
+    /// The shims that run in this house's sandboxes, by process id, the eldest first.
+    pub fn shims(&self) -> Vec<u32> {
+        let mut found = Vec::new();
+        for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+            let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
+                continue;
+            };
+            let read = |name: &str| std::fs::read_to_string(entry.path().join(name)).unwrap_or_default();
+            if read("cgroup").contains(&self.mark) && read("cmdline").contains("/runtime/") {
+                let stat = read("stat");
+                // The 22nd field, of which two are before the name's end.
+                let began =
+                    stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(19)?.parse::<u64>().ok());
+                found.push((began.unwrap_or(u64::MAX), pid));
+            }
+        }
+        found.sort_unstable();
+        found.into_iter().map(|(_, pid)| pid).collect()
     }
 
     /// For the conformance suite.
@@ -145,6 +195,23 @@ pub fn function(
 
 pub fn handler(kind: &str, code: &str) -> FunctionSource {
     function(kind, Contract::Handler, CodeFormat::Source, code.to_owned())
+}
+
+/// A function that is warmed up with these arguments.
+pub fn warmed(source: FunctionSource, events: &[&str]) -> FunctionSource {
+    adjusted(source, |function| {
+        let events = events.iter().map(|event| WarmupEvent::Params(serde_json::from_str(event).unwrap()));
+        function.snapshot.warmup = events.collect();
+    })
+}
+
+/// Waits (up to a minute) until `condition` holds.
+pub async fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !condition() {
+        assert!(Instant::now() < deadline, "not within a minute: {what}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
 }
 
 /// The same with other limits or another entry point.

@@ -3,7 +3,7 @@
 use std::{future::poll_fn, sync::Arc, time::Instant};
 
 use flint_executor::{
-    Call, CallEnd, Fault, Invoked,
+    Call, CallEnd, Fault, Invoked, Reply, ReplyHead,
     link::{ErrorKind, Frame, FrameKind, Freeze, LinkFailure},
 };
 use flint_model::{ByteSize, SnapshotReport};
@@ -22,6 +22,16 @@ use crate::process::{ending, logs::Logs};
 
 /// What is kept of what the runtime writes while it is frozen.
 const MAX_LOGS: ByteSize = ByteSize::kib(64);
+/// A longer answer is not looked through for an error.
+const ERROR_MAX: usize = 64 << 10;
+
+/// What a report may have: it is kept, and shown again and again.
+const MAX_FUNCTIONS: usize = 200;
+const MAX_NOTES: usize = 50;
+const MAX_NOTE: usize = 2048;
+const MAX_NAME: usize = 256;
+/// The most of a reason.
+const MAX_REFUSAL: usize = 16 << 10;
 
 /// Why there is no snapshot. Nothing of the candidate is left.
 #[derive(Debug)]
@@ -69,7 +79,7 @@ impl Candidate {
             Outcome::Streaming(invoked, relay) => (invoked, Some(relay)),
         };
         match (invoked, relay) {
-            (Invoked::Done { result, end }, _) => (result.map(drop), end),
+            (Invoked::Done { result, end }, _) => (result.and_then(|reply| refused(&reply)), end),
             (Invoked::Streaming { mut body, end, .. }, Some(relay)) => {
                 let drained = async { while body.recv().await.is_some() {} };
                 tokio::join!(relay.run(), drained);
@@ -117,6 +127,21 @@ impl Candidate {
     }
 }
 
+/// An answer by which the function says that it failed, as a fault.
+fn refused(reply: &Reply) -> Result<(), Fault> {
+    if !matches!(reply.head, ReplyHead::Json) || reply.body.len() > ERROR_MAX {
+        return Ok(());
+    }
+    match serde_json::from_slice::<serde_json::Value>(&reply.body) {
+        Ok(serde_json::Value::Object(fields)) => match fields.get("error") {
+            Some(serde_json::Value::String(message)) => Err(Fault::Developer { message: message.clone() }),
+            Some(error) => Err(Fault::Developer { message: error.to_string() }),
+            None => Ok(()),
+        },
+        _ => Ok(()),
+    }
+}
+
 async fn ask(
     channel: &mut Channel,
     sandbox: &Sandbox,
@@ -138,6 +163,7 @@ async fn ask(
     };
     match event {
         Event::Frame(frame) if frame.kind == FrameKind::Ack => serde_json::from_slice(&frame.payload)
+            .map(bounded)
             .map_err(|error| NotFrozen::Broken(Phase::Loaded.breach(format!("the report: {error}")))),
         Event::Frame(frame) if frame.kind == FrameKind::Error => Err(refusal(&frame)),
         Event::Frame(frame) => {
@@ -154,7 +180,50 @@ async fn ask(
 
 fn refusal(frame: &Frame) -> NotFrozen {
     match serde_json::from_slice::<LinkFailure>(&frame.payload) {
-        Ok(failure) if failure.kind == ErrorKind::Snapshot => NotFrozen::Refused(failure.message),
+        Ok(mut failure) if failure.kind == ErrorKind::Snapshot => {
+            cut(&mut failure.message, MAX_REFUSAL);
+            NotFrozen::Refused(failure.message)
+        }
         _ => NotFrozen::Broken(fault_of_error(frame, Phase::Loaded)),
+    }
+}
+
+/// The report of a process that may say anything.
+fn bounded(mut report: SnapshotReport) -> SnapshotReport {
+    report.functions.truncate(MAX_FUNCTIONS);
+    for function in &mut report.functions {
+        for text in [&mut function.name, &mut function.file, &mut function.tier] {
+            cut(text, MAX_NAME);
+        }
+    }
+    report.notes.truncate(MAX_NOTES);
+    for note in &mut report.notes {
+        cut(note, MAX_NOTE);
+    }
+    report
+}
+
+fn cut(text: &mut String, most: usize) {
+    text.truncate(text.floor_char_boundary(most));
+}
+
+#[cfg(test)]
+mod tests {
+    use flint_model::WarmedFunction;
+
+    use super::*;
+
+    #[test]
+    fn reports_are_bounded() {
+        let long = "ä".repeat(100_000);
+        let function = WarmedFunction { name: long.clone(), ..WarmedFunction::default() };
+        let report = bounded(SnapshotReport {
+            functions: vec![function; 1000],
+            notes: vec![long; 1000],
+            ..SnapshotReport::default()
+        });
+        assert_eq!((report.functions.len(), report.notes.len()), (MAX_FUNCTIONS, MAX_NOTES));
+        assert!(report.functions.iter().all(|function| function.name.len() <= MAX_NAME));
+        assert!(report.notes.iter().all(|note| note.len() <= MAX_NOTE && !note.is_empty()));
     }
 }

@@ -1,0 +1,114 @@
+//! The life of a zygote: it is killed, let go, made anew, ended.
+
+mod support;
+
+use std::{sync::Arc, time::Duration};
+
+use flint_executor::Executor;
+use flint_executor_fork::ForkConfig;
+use flint_model::ByteSize;
+use support::{House, context, eventually, handler, warmed};
+
+const COUNTING: &str = "let calls = 0; exports.main = () => ({ calls: calls++ });";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_zygote_is_replaced_and_no_start_fails() {
+    let house = House::with(ForkConfig { standbys: 0, ..ForkConfig::default() }).await;
+    let prepared = house.prepare(handler("nodejs:default", COUNTING)).await;
+    let zygote = house.shims()[0];
+    let load = (0..4).map(|_| {
+        let (executor, prepared) = (Arc::clone(&house.executor), Arc::clone(&prepared));
+        tokio::spawn(async move {
+            for _ in 0..25 {
+                executor.start(&prepared, context()).await.unwrap().instance.stop().await;
+            }
+        })
+    });
+    let load: Vec<_> = load.collect();
+    eventually("the load is there", || house.counts().forked > 8).await;
+    let killed = std::process::Command::new("kill").args(["-KILL", &zygote.to_string()]).status().unwrap();
+    assert!(killed.success());
+    for starts in load {
+        starts.await.unwrap();
+    }
+    assert!(!house.shims().contains(&zygote));
+    assert_eq!((house.counts().zygotes, house.counts().rebuilt), (1, 1));
+    assert_eq!(house.answer_of(&prepared, "{}").await["calls"], 0);
+    house.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_a_restart_a_call_is_served_by_an_unwarmed_zygote_that_a_warmed_one_replaces() {
+    let mut house = House::new().await;
+    let source = || warmed(handler("nodejs:default", COUNTING), &["{}"]);
+    let prepared = house.prepare(source()).await;
+    let report = prepared.snapshot.clone().unwrap();
+    assert!(report.warmup_calls > 0 && report.kept, "{report:?}");
+    assert!(report.private_bytes.is_some_and(|bytes| bytes > 1 << 20), "{report:?}");
+    assert!(report.pss_bytes.is_some_and(|bytes| bytes > 1 << 20), "{report:?}");
+    assert!(
+        house.answer_of(&prepared, "{}").await["calls"].as_u64() > Some(0),
+        "the warm-up's calls are remembered"
+    );
+    drop(prepared);
+    house.restart(ForkConfig::default()).await;
+    assert_eq!(house.shims(), [0; 0]);
+    let prepared = house.prepare(source()).await;
+    assert_eq!((prepared.took, prepared.snapshot.as_ref()), (Duration::ZERO, Some(&report)));
+    assert_eq!(house.answer_of(&prepared, "{}").await["calls"], 0);
+    eventually("the warmed-up one has taken over", || house.counts().rebuilt == 1).await;
+    assert!(house.answer_of(&prepared, "{}").await["calls"].as_u64() > Some(0));
+    eventually("the first one is gone", || house.shims().len() == 1 + house.counts().standbys as usize).await;
+    house.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_idle_zygote_goes_and_comes_back_with_the_next_call() {
+    let idle = Duration::from_millis(300);
+    let house = House::with(ForkConfig { idle, ..ForkConfig::default() }).await;
+    let prepared = house.prepare(handler("python:default", "def main(params): return {}\n")).await;
+    // Alive, an instance keeps what it was forked from.
+    let instance = house.start_prepared(&prepared).await.instance;
+    eventually("it is let go", || house.counts().zygotes == 0).await;
+    assert_eq!(support::text(instance.invoke(support::json("{}")).await), "{}");
+    instance.stop().await;
+    drop(instance);
+    eventually("nothing is left of it", || house.shims().is_empty()).await;
+    assert_eq!(house.answer_of(&prepared, "{}").await, serde_json::json!({}));
+    assert_eq!(house.counts().rebuilt, 1);
+    house.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_memory_of_zygotes_is_known_and_given_back_when_it_is_short() {
+    let house = House::new().await;
+    let prepared = house.prepare(handler("nodejs:default", COUNTING)).await;
+    assert!(house.executor.prewarmed_memory().await > ByteSize::mib(5));
+    house.executor.prewarm(&[]).await;
+    assert_eq!(house.counts().zygotes, 1, "one that was asked just now stays");
+    tokio::time::sleep(Duration::from_secs(11)).await;
+    house.executor.prewarm(&[]).await;
+    assert_eq!(house.counts().zygotes, 0);
+    assert_eq!(house.executor.prewarmed_memory().await, ByteSize::bytes(0));
+    assert_eq!(house.answer_of(&prepared, "{}").await["calls"], 0);
+    house.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn shutdown_leaves_nothing_not_even_what_is_being_made() {
+    let mut house = House::new().await;
+    let slow = "exports.main = () => { const end = Date.now() + 50; while (Date.now() < end); return {}; };";
+    let source = || warmed(handler("nodejs:default", slow), &["{}"]);
+    drop(house.prepare(source()).await);
+    house.restart(ForkConfig::default()).await;
+    let prepared = house.prepare(source()).await;
+    for _ in 0..10 {
+        house.answer_of(&prepared, "{}").await;
+    }
+    assert_eq!(house.counts().rebuilt, 0, "the warmed-up one is still being made");
+    house.executor.shutdown().await;
+    assert_eq!(house.shims(), [0; 0]);
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(house.shims(), [0; 0]);
+    house.end().await;
+}
