@@ -38,6 +38,8 @@ class Link {
     this.socket = null;
     /** Writes to a descriptor: how many bytes went, FULL or GONE. In clones the native helper's, which touches fewer pages. */
     this.put = put;
+    /** In clones: sends RESTORE's ACK with what is written next, or before the next wait. */
+    this.holdAck = null;
   }
 
   /** Reads on the event loop from now on. `fd`: another number for the link, which the socket may close in its time. */

@@ -15,6 +15,7 @@ const PRIME = 1;
 function startZygote(instance) {
   const { link, zygote } = instance;
   link.put = zygote.native.write;
+  link.holdAck = zygote.native.holdAck;
   zygote.settleRuntime().then(() => {
     instance.open(zygote.native.duplicate(link.fd)); // the socket closes its own descriptor when it goes; fd 3 must stay
     zygote.drawBaseline();
@@ -81,7 +82,9 @@ function onRestore(instance, { entropy, env }) {
 
 function restored(instance) {
   instance.state = 'ready';
-  instance.link.send(Kind.ACK, false, 0);
+  const { link } = instance;
+  if (link.socket === null) link.holdAck();
+  else link.send(Kind.ACK, false, 0);
 }
 
 /** Keeps a frame that came before the hooks were done. */

@@ -343,8 +343,15 @@ static napi_value exit_now(napi_env env, napi_callback_info info) {
 }
 
 /* RESTORE's ACK, which nobody waits for while more is on its way: it goes out with what is written next, or before the next wait. */
-static char held_bytes[HEADER];
+static char held_bytes[HEADER] = {0, 0, 0, 0, KIND_ACK};
 static size_t held;
+
+/* holdAck() */
+static napi_value hold_ack(napi_env env, napi_callback_info info) {
+  (void)info;
+  held = HEADER;
+  return number(env, 0);
+}
 
 static ssize_t put_held(int fd, const char *bytes, size_t length) {
   struct iovec pieces[2] = {{held_bytes, held}, {(void *)bytes, length}};
@@ -385,11 +392,6 @@ static napi_value write_link(napi_env env, napi_callback_info info) {
     return fail(env, "write(fd, buffer, at, length)");
   }
   const char *bytes = (const char *)data + at;
-  if (length == HEADER && bytes[4] == KIND_ACK && held == 0) {
-    memcpy(held_bytes, bytes, HEADER);
-    held = HEADER;
-    return number(env, length);
-  }
   ssize_t written = put_held(fd, bytes, (size_t)length);
   // What is woken by the answer may be waiting for this very processor, and the work that follows an answer is not short.
   if (written == length && length >= HEADER && bytes[4] >= KIND_RESULT) sched_yield();
@@ -448,7 +450,7 @@ EXPORT int32_t node_api_module_get_api_version_v1(void) { return 8; }
 EXPORT napi_value napi_register_module_v1(napi_env env, napi_value exports) {
   static const struct { const char *name; napi_callback call; } functions[] = {
       {"harden", harden}, {"duplicate", duplicate}, {"pid", pid},
-      {"hugePages", huge_pages}, {"exit", exit_now}, {"read", read_link}, {"write", write_link}, {"sendHello", hello_of}, {"serve", serve},
+      {"hugePages", huge_pages}, {"exit", exit_now}, {"read", read_link}, {"write", write_link}, {"holdAck", hold_ack}, {"sendHello", hello_of}, {"serve", serve},
   };
   for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
     napi_value function;
