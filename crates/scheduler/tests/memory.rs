@@ -146,6 +146,25 @@ async fn prewarmed_runtimes_are_kept_replaced_and_given_up_when_memory_is_short(
 }
 
 #[tokio::test(start_paused = true)]
+async fn snapshots_count_and_are_given_up_when_memory_is_short() {
+    let node = with_memory(256);
+    node.sim.keep_snapshots(ByteSize::mib(160));
+    tokio::time::sleep(seconds(20.0)).await;
+    assert_eq!(node.invoker.stats().memory_prewarmed, ByteSize::mib(160));
+    assert!(node.sim.seen().prewarm.is_empty(), "an executor without runtimes is only asked to make room");
+    let f = Arc::new(function("guest/f"));
+    node.sim.script("guest/f", Script { service: seconds(1.0), ..Script::default() });
+    // 96 MB are left for instances of 64 MB.
+    all_good(node.burst(&f, 3)).await;
+    assert_eq!(node.sim.seen().most_live["guest/f"], 3);
+    assert_eq!(node.invoker.stats().memory_prewarmed, ByteSize::bytes(0));
+    node.sim.keep_snapshots(ByteSize::mib(64));
+    tokio::time::sleep(seconds(700.0)).await;
+    assert_eq!(node.invoker.stats().memory_prewarmed, ByteSize::mib(64), "there is room again");
+    node.ends_clean().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_prewarmed_runtime_that_was_taken_is_replaced_when_nothing_is_being_started() {
     let pool = PoolConfig { prewarm: 2, ..PoolConfig::default() };
     let node = node(pool, QueueConfig::default());

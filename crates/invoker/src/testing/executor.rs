@@ -25,6 +25,8 @@ pub struct Sim {
     scripts: Mutex<HashMap<String, Script>>,
     prepare_time: Mutex<Duration>,
     unavailable: Mutex<Option<String>>,
+    /// Memory of snapshots.
+    snapshots: Mutex<ByteSize>,
 }
 
 /// What an executor was asked for.
@@ -85,6 +87,11 @@ impl Sim {
     /// Nothing can be prepared any more.
     pub fn make_unavailable(&self, reason: &str) {
         *lock(&self.unavailable) = Some(reason.to_owned());
+    }
+
+    /// It keeps snapshots of this much memory, until it is told to keep nothing.
+    pub fn keep_snapshots(&self, memory: ByteSize) {
+        *lock(&self.snapshots) = memory;
     }
 
     /// What it was asked for.
@@ -184,6 +191,9 @@ impl Executor for Sim {
     }
 
     async fn prewarm(&self, targets: &[PrewarmTarget]) {
+        if targets.is_empty() {
+            *lock(&self.snapshots) = ByteSize::bytes(0);
+        }
         lock(&self.seen).prewarm.push(targets.to_vec());
     }
 
@@ -192,7 +202,7 @@ impl Executor for Sim {
             .prewarm
             .last()
             .map_or(0, |targets| targets.iter().map(|target| target.count).sum());
-        ByteSize::mib(40 * kept as u64)
+        ByteSize::bytes(ByteSize::mib(40 * kept as u64).as_u64() + lock(&self.snapshots).as_u64())
     }
 
     async fn collect(&self, _: &[Arc<Function>]) {}
