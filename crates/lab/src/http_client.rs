@@ -47,6 +47,10 @@ impl HttpRequest {
         let bytes = [text.as_bytes(), body].concat();
         Self { bytes: bytes.into(), expected_status }
     }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
 }
 
 /// A server that is sent each of `requests` in turn. Connections begin at different requests, so that they do not

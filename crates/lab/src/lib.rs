@@ -6,6 +6,7 @@
 
 mod arm;
 mod closed_loop;
+mod exchange;
 mod host;
 mod http_client;
 mod process;
@@ -15,9 +16,10 @@ mod statistics;
 
 pub use arm::{Arm, ArmError, Connection};
 pub use closed_loop::{Load, Measured, drive};
+pub use exchange::{HttpAnswer, HttpClient};
 pub use host::Host;
 pub use http_client::{HttpArm, HttpRequest};
-pub use process::{ProcessTree, TreeMemory};
+pub use process::{ProcessTree, TreeMemory, machine_cpu_us, memory_of, parent_of, process_cpu_us};
 pub use report::{ArmReport, Latency, Report, Target};
 pub use rounds::{ArmPlan, ArmRounds, run_rounds};
-pub use statistics::{median, median_ratio};
+pub use statistics::{median, median_ratio, quantile};

@@ -49,11 +49,7 @@ impl ProcessTree {
 
     /// Memory of the whole tree.
     pub fn memory(&self) -> TreeMemory {
-        self.pids().into_iter().map(memory_of).fold(TreeMemory::default(), |sum, one| TreeMemory {
-            rss: sum.rss + one.rss,
-            pss: sum.pss + one.pss,
-            private: sum.private + one.private,
-        })
+        self.pids().into_iter().map(memory_of).sum()
     }
 
     /// CPU time, user and system, of the whole tree with the children that it has waited for, in µs; in steps of a
@@ -61,6 +57,41 @@ impl ProcessTree {
     pub fn cpu_us(&self) -> u64 {
         self.pids().into_iter().filter_map(cpu_ticks).sum::<u64>() * US_PER_TICK
     }
+}
+
+impl std::iter::Sum for TreeMemory {
+    fn sum<I: Iterator<Item = Self>>(parts: I) -> Self {
+        parts.fold(Self::default(), |sum, one| Self {
+            rss: sum.rss + one.rss,
+            pss: sum.pss + one.pss,
+            private: sum.private + one.private,
+        })
+    }
+}
+
+/// CPU time of the process `pid` alone, user and system, in µs.
+pub fn process_cpu_us(pid: u32) -> u64 {
+    let fields = stat(pid).unwrap_or_default();
+    (11..=12).filter_map(|at| fields.get(at)?.parse::<u64>().ok()).sum::<u64>() * US_PER_TICK
+}
+
+/// CPU time that all processors of the machine have spent on anything, in µs: also on processes whose time nobody was told, such as those
+/// that end without being waited for.
+pub fn machine_cpu_us() -> u64 {
+    busy_ticks(&fs::read_to_string("/proc/stat").unwrap_or_default()) * US_PER_TICK
+}
+
+/// user, nice, system, irq and softirq of the first line, without idle, iowait and what other machines took.
+fn busy_ticks(stat: &str) -> u64 {
+    let fields: Vec<u64> = stat
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .split_whitespace()
+        .skip(1)
+        .filter_map(|field| field.parse().ok())
+        .collect();
+    [0, 1, 2, 5, 6].iter().filter_map(|&at| fields.get(at)).sum()
 }
 
 /// USER_HZ has been 100 on every Linux architecture that Flint runs on.
@@ -72,7 +103,8 @@ fn stat(pid: u32) -> Option<Vec<String>> {
     Some(text.rsplit_once(')')?.1.split_whitespace().map(str::to_owned).collect())
 }
 
-fn parent_of(pid: u32) -> Option<u32> {
+/// The process that started `pid`, or took it over.
+pub fn parent_of(pid: u32) -> Option<u32> {
     stat(pid)?.get(1)?.parse().ok()
 }
 
@@ -81,7 +113,8 @@ fn cpu_ticks(pid: u32) -> Option<u64> {
     (11..=14).map(|at| fields.get(at)?.parse::<u64>().ok()).sum()
 }
 
-fn memory_of(pid: u32) -> TreeMemory {
+/// Memory of one process; nothing when it has ended or may not be looked into.
+pub fn memory_of(pid: u32) -> TreeMemory {
     // A process that has just ended uses nothing.
     let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
     let kib = |name: &str| -> u64 {
@@ -100,6 +133,12 @@ fn memory_of(pid: u32) -> TreeMemory {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn busy_is_what_is_neither_idle_nor_stolen() {
+        assert_eq!(busy_ticks("cpu  1 20 300 4000 50000 600000 7000000 80000000 0 0\ncpu0 9 9 9"), 7_600_321);
+        assert_eq!(busy_ticks(""), 0);
+    }
 
     #[test]
     fn a_tree_includes_its_children_and_their_memory() {

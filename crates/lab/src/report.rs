@@ -64,6 +64,9 @@ pub struct ArmReport {
     /// Memory shared with nobody.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub private_bytes: Option<u64>,
+    /// What a reader has to know about it; where there are no figures, why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
 }
 
 /// Latency quantiles in µs.
@@ -82,23 +85,20 @@ pub struct Latency {
 pub struct Target {
     /// What was promised, with its unit.
     pub name: String,
-    /// What was measured; `None` when it could not be.
+    /// What was measured; absent when it was not.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<f64>,
     /// What was promised: `<= 100`, `>= 7000`.
     pub target: String,
-    /// Whether it held.
-    pub met: bool,
+    /// Whether it held; absent when it was not measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub met: Option<bool>,
 }
 
 impl Target {
     /// A promise that the value is at most `most`.
     pub fn at_most(name: &str, value: Option<f64>, most: f64) -> Self {
-        Self {
-            name: name.into(),
-            value,
-            target: format!("<= {most}"),
-            met: value.is_some_and(|value| value <= most),
-        }
+        Self { name: name.into(), value, target: format!("<= {most}"), met: value.map(|value| value <= most) }
     }
 
     /// A promise that the value is at least `least`.
@@ -107,7 +107,7 @@ impl Target {
             name: name.into(),
             value,
             target: format!(">= {least}"),
-            met: value.is_some_and(|value| value >= least),
+            met: value.map(|value| value >= least),
         }
     }
 }
@@ -128,6 +128,48 @@ impl From<&ArmRounds> for ArmReport {
     }
 }
 
+/// A column: its title, and what stands in it.
+type Column = (&'static str, fn(&ArmReport) -> Option<f64>);
+
+/// The arms; columns in which nothing stands are left out.
+fn table(f: &mut fmt::Formatter<'_>, arms: &[ArmReport]) -> fmt::Result {
+    fn mib(bytes: Option<u64>) -> Option<f64> {
+        bytes.map(|bytes| bytes as f64 / f64::from(1 << 20))
+    }
+    let columns: [Column; 11] = [
+        ("conc", |arm| arm.concurrency.map(|n| n as f64)),
+        ("p50 µs", |arm| arm.latency_us.as_ref().map(|latency| latency.p50)),
+        ("p90 µs", |arm| arm.latency_us.as_ref().map(|latency| latency.p90)),
+        ("p99 µs", |arm| arm.latency_us.as_ref().map(|latency| latency.p99)),
+        ("start µs", |arm| arm.start_us),
+        ("first µs", |arm| arm.first_us),
+        ("steady µs", |arm| arm.steady_us),
+        ("calls/s", |arm| arm.calls_per_s),
+        ("cpu µs", |arm| arm.cpu_us_per_call),
+        ("PSS MiB", |arm| mib(arm.pss_bytes)),
+        ("own MiB", |arm| mib(arm.private_bytes)),
+    ];
+    let used: Vec<_> =
+        columns.iter().filter(|(_, pick)| arms.iter().any(|arm| pick(arm).is_some())).collect();
+    write!(f, "{:<30}{:<20}", "arm", "function")?;
+    for (title, _) in &used {
+        write!(f, "{title:>11}")?;
+    }
+    writeln!(f)?;
+    for arm in arms {
+        write!(f, "{:<30}{:<20}", arm.arm, arm.function.as_deref().unwrap_or("–"))?;
+        for (title, pick) in &used {
+            match pick(arm) {
+                None => write!(f, "{:>11}", "–")?,
+                Some(value) if title.ends_with("MiB") => write!(f, "{value:>11.2}")?,
+                Some(value) => write!(f, "{value:>11.0}")?,
+            }
+        }
+        writeln!(f, "{}", arm.note.as_ref().map(|note| format!("  {note}")).unwrap_or_default())?;
+    }
+    Ok(())
+}
+
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Host { cpu, cores, kernel, load_1m, .. } = &self.host;
@@ -136,26 +178,7 @@ impl fmt::Display for Report {
             "{} on {cores} × {cpu}, Linux {kernel}, load {load_1m}, commit {}\n",
             self.experiment, self.commit
         )?;
-        writeln!(
-            f,
-            "{:<28}{:>5}{:>10}{:>10}{:>10}{:>12}{:>10}",
-            "arm", "conc", "p50 µs", "p90 µs", "p99 µs", "calls/s", "cpu µs"
-        )?;
-        let number = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| format!("{value:.0}"));
-        for arm in &self.arms {
-            let latency = |pick: fn(&Latency) -> f64| number(arm.latency_us.as_ref().map(pick));
-            writeln!(
-                f,
-                "{:<28}{:>5}{:>10}{:>10}{:>10}{:>12}{:>10}",
-                arm.arm,
-                arm.concurrency.map_or_else(|| "–".to_owned(), |c| c.to_string()),
-                latency(|l| l.p50),
-                latency(|l| l.p90),
-                latency(|l| l.p99),
-                number(arm.calls_per_s),
-                number(arm.cpu_us_per_call),
-            )?;
-        }
+        table(f, &self.arms)?;
         if !self.ratios.is_empty() {
             writeln!(f)?;
         }
@@ -167,7 +190,7 @@ impl fmt::Display for Report {
         }
         for Target { name, value, target, met } in &self.targets {
             // What was not asked for (`--arms`) has not been missed.
-            match (value, met) {
+            match (value, met.unwrap_or(false)) {
                 (None, _) => writeln!(f, "–       {name}: not measured (target {target})")?,
                 (Some(value), true) => writeln!(f, "met     {name}: {value:.2} (target {target})")?,
                 (Some(value), false) => writeln!(f, "MISSED  {name}: {value:.2} (target {target})")?,

@@ -12,6 +12,14 @@ pub fn median(values: &[f64]) -> Option<f64> {
     }
 }
 
+/// The value that the share `quantile` of all values does not exceed (nearest rank); `None` of nothing.
+pub fn quantile(values: &[f64], quantile: f64) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let rank = (quantile * sorted.len() as f64).ceil() as usize;
+    sorted.get(rank.clamp(1, sorted.len().max(1)) - 1).copied()
+}
+
 /// The median of `a`/`b`, taken round by round so that a drift of the machine's speed cancels out.
 pub fn median_ratio(a: &[f64], b: &[f64]) -> Option<f64> {
     let ratios: Vec<f64> = a.iter().zip(b).filter(|(_, b)| **b != 0.0).map(|(a, b)| a / b).collect();
@@ -21,6 +29,17 @@ pub fn median_ratio(a: &[f64], b: &[f64]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn quantiles_are_values_that_were_measured() {
+        let values: Vec<f64> = (1..=100).rev().map(f64::from).collect();
+        let at = |q| quantile(&values, q);
+        assert_eq!((at(0.5), at(0.9), at(0.99), at(1.0)), (Some(50.0), Some(90.0), Some(99.0), Some(100.0)));
+        assert_eq!(
+            (quantile(&[7.0], 0.0), quantile(&[7.0], 0.99), quantile(&[], 0.5)),
+            (Some(7.0), Some(7.0), None)
+        );
+    }
 
     #[test]
     fn medians_of_odd_even_and_no_rounds() {

@@ -1,6 +1,7 @@
 //! `flint bench`: the experiments, each a set of arms that the laboratory drives against each other.
 
 mod bare_http;
+mod coldstart;
 mod overhead;
 mod peers;
 mod server;
@@ -11,8 +12,13 @@ use flint_lab::{ArmPlan, Report};
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// The experiments there are, with what they measure.
-pub(crate) const EXPERIMENTS: &[(&str, &str)] =
-    &[("overhead", "what Flint adds to a call: bare HTTP, the runtime shim alone, and calls through Flint")];
+pub(crate) const EXPERIMENTS: &[(&str, &str)] = &[
+    ("overhead", "what Flint adds to a call: bare HTTP, the runtime shim alone, and calls through Flint"),
+    (
+        "coldstart",
+        "what a new instance costs: processes, sandboxes, snapshots before and after compiling, clones, standbys; time, memory, rate",
+    ),
+];
 
 /// How thorough an experiment is to be.
 #[derive(Clone, Debug)]
@@ -40,6 +46,7 @@ impl Effort {
 pub(crate) async fn run(experiment: &str, effort: Effort, json: bool) -> anyhow::Result<()> {
     let report = match experiment {
         "overhead" => overhead::run(effort).await?,
+        "coldstart" => coldstart::run(effort).await?,
         other => bail!("there is no experiment '{other}'"),
     };
     print(&report, json)

@@ -5,7 +5,7 @@ use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
     process::Stdio,
-    sync::Mutex,
+    sync::Arc,
     time::Duration,
 };
 
@@ -98,7 +98,7 @@ fn deploy(server: &Server, code: &Code) -> anyhow::Result<()> {
 }
 
 /// The kind of the `python3` on PATH.
-fn python_kind() -> anyhow::Result<String> {
+pub(super) fn python_kind() -> anyhow::Result<String> {
     let print = "import sys; print('python:%d.%d' % sys.version_info[:2])";
     let output =
         std::process::Command::new("python3").args(["-c", print]).output().context("running python3")?;
@@ -134,9 +134,8 @@ fn plans(
     let shim = |argv: &[&str], file: PathBuf, code: &Path| {
         let argv =
             argv.iter().map(|&argument| argument.to_owned()).chain([file.display().to_string()]).collect();
-        let processes = Mutex::default();
-        Box::new(ShimArm { argv, code: code.to_owned(), arguments: ARGUMENTS, result: ANSWER, processes })
-            as Box<dyn Arm>
+        let check = Arc::new(|result: &[u8]| result == ANSWER);
+        Box::new(ShimArm::new(argv, code.to_owned(), ARGUMENTS.into(), check)) as Box<dyn Arm>
     };
     let shim_node = shim(&["node"], server.shim("nodejs/shim.js")?, &code.node);
     let shim_python = shim(&["python3", "-X", "utf8", "-s"], server.shim("python/shim.py")?, &code.python);

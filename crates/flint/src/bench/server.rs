@@ -9,6 +9,7 @@ use std::{
 
 use anyhow::{Context as _, bail, ensure};
 use flint_lab::ArmError;
+use serde_json::Value;
 use tokio::{io::AsyncReadExt as _, io::AsyncWriteExt as _, net::TcpStream};
 
 /// How long a server may take to become ready.
@@ -28,6 +29,11 @@ pub(super) struct Server {
 impl Server {
     /// Starts `flint up` with throttles out of the way and everything else as users have it.
     pub(super) async fn start(scratch: &Path) -> anyhow::Result<Self> {
+        Self::start_with(scratch, &[]).await
+    }
+
+    /// The same with further settings, as variables of the environment. `scratch` is a folder of this server's own.
+    pub(super) async fn start_with(scratch: &Path, settings: &[(&str, &str)]) -> anyhow::Result<Self> {
         let binary = std::env::current_exe().context("finding this program")?;
         // The port is free now and, on a machine that is being benchmarked, a moment later as well.
         let address = TcpListener::bind("127.0.0.1:0")
@@ -40,6 +46,7 @@ impl Server {
             .arg(&data)
             .env("FLINT_LIMITS__INVOCATIONS_PER_MINUTE", "1000000000")
             .env("FLINT_LIMITS__CONCURRENT_INVOCATIONS", "100000")
+            .envs(settings.iter().copied())
             .stdin(Stdio::null())
             .stdout(log.try_clone().context("the server's log")?)
             .stderr(log)
@@ -75,19 +82,24 @@ impl Server {
 
     /// Deploys as a user does.
     pub(super) fn deploy(&self, code: &Path, name: &str, options: &[&str]) -> anyhow::Result<()> {
+        self.deployed(code, name, options).map(drop)
+    }
+
+    /// The same, and what the server says became of it.
+    pub(super) fn deployed(&self, code: &Path, name: &str, options: &[&str]) -> anyhow::Result<Value> {
         let output = Command::new(&self.binary)
             .arg("deploy")
             .arg(code)
-            .args(["--name", name, "--url", &format!("http://{}", self.address)])
+            .args(["--json", "--name", name, "--url", &format!("http://{}", self.address)])
             .args(options)
             .output()
             .context("running flint deploy")?;
         ensure!(
             output.status.success(),
             "deploying {name} failed: {}",
-            String::from_utf8_lossy(&output.stderr)
+            String::from_utf8_lossy(&output.stderr).trim()
         );
-        Ok(())
+        serde_json::from_slice(&output.stdout).context("reading what flint deploy said")
     }
 
     /// A file of the runtime shims, as the server laid them out.

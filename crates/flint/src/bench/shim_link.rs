@@ -4,7 +4,7 @@ use std::{
     os::fd::{AsRawFd as _, OwnedFd},
     path::PathBuf,
     process::{Child, Command, Stdio},
-    sync::Mutex,
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use async_trait::async_trait;
@@ -20,23 +20,26 @@ use tokio::{
 /// How to start a shim and what to call.
 pub(super) struct ShimArm {
     /// The program and its arguments.
-    pub(super) argv: Vec<String>,
+    argv: Vec<String>,
     /// The function's code.
-    pub(super) code: PathBuf,
+    code: PathBuf,
     /// The arguments of each call.
-    pub(super) arguments: &'static [u8],
-    /// The result of each call.
-    pub(super) result: &'static [u8],
+    arguments: Bytes,
+    /// Whether a call's result is right.
+    check: Check,
     /// The shims started; they end with the arm.
-    pub(super) processes: Mutex<Vec<Child>>,
+    processes: Mutex<Vec<Child>>,
 }
+
+/// Whether a result is right.
+pub(super) type Check = Arc<dyn Fn(&[u8]) -> bool + Send + Sync>;
 
 struct ShimConnection {
     link: UnixStream,
     decoder: Decoder,
     out: BytesMut,
-    arguments: &'static [u8],
-    result: &'static [u8],
+    arguments: Bytes,
+    check: Check,
 }
 
 fn wrong(error: impl std::fmt::Display) -> ArmError {
@@ -58,22 +61,34 @@ impl Arm for ShimArm {
             .spawn()?;
         drop(theirs);
         // Ended again when the arm is dropped; a poisoned lock still holds the list.
-        self.processes.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(process);
+        self.processes.lock().unwrap_or_else(PoisonError::into_inner).push(process);
         let mut connection = ShimConnection {
             link: stream(ours)?,
             decoder: Decoder::default(),
             out: BytesMut::new(),
-            arguments: self.arguments,
-            result: self.result,
+            arguments: self.arguments.clone(),
+            check: Arc::clone(&self.check),
         };
         connection.initialise(&self.code.to_string_lossy()).await?;
         Ok(Box::new(connection))
     }
 }
 
+impl ShimArm {
+    /// A shim that is started when it is connected to.
+    pub(super) fn new(argv: Vec<String>, code: PathBuf, arguments: Bytes, check: Check) -> Self {
+        Self { argv, code, arguments, check, processes: Mutex::default() }
+    }
+
+    /// The processes that were started.
+    pub(super) fn pids(&self) -> Vec<u32> {
+        self.processes.lock().unwrap_or_else(PoisonError::into_inner).iter().map(Child::id).collect()
+    }
+}
+
 impl Drop for ShimArm {
     fn drop(&mut self) {
-        for process in self.processes.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner) {
+        for process in self.processes.get_mut().unwrap_or_else(PoisonError::into_inner) {
             // Both fail only when it has ended already.
             let _ = process.kill();
             let _ = process.wait();
@@ -145,12 +160,12 @@ impl Connection for ShimConnection {
             api_host: None,
             warmup: false,
         };
-        encode_headed(&mut self.out, FrameKind::Invoke, true, 1, Some(&head), self.arguments)
+        encode_headed(&mut self.out, FrameKind::Invoke, true, 1, Some(&head), &self.arguments)
             .map_err(wrong)?;
         self.send().await?;
         let payload = self.expect(FrameKind::Result).await?;
         let (_, body) = split_headed(FrameKind::Result, payload).map_err(wrong)?;
-        if body != self.result {
+        if !(self.check)(&body) {
             return Err(wrong(String::from_utf8_lossy(&body)));
         }
         Ok(())

@@ -1,0 +1,202 @@
+//! Getting functions to where they are called: servers that are started when an arm needs them, and deploys that say what became of them.
+
+use std::{
+    collections::HashMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context as _, bail, ensure};
+use serde_json::Value;
+
+use super::{
+    numba,
+    rounds::KEEP_ALIVE,
+    way::{Setting, Way},
+    workload::{Language, Source, Workload},
+};
+use crate::bench::{overhead::python_kind, server::Server};
+
+/// Servers, and the code of what was deployed to them.
+pub(super) struct Stage {
+    scratch: PathBuf,
+    samples: Option<PathBuf>,
+    servers: HashMap<&'static str, Server>,
+    /// numba's archives by function and kind of start: packing takes a while.
+    archives: HashMap<String, PathBuf>,
+}
+
+impl Stage {
+    pub(super) fn new(scratch: &Path, samples: Option<PathBuf>) -> Self {
+        Self { scratch: scratch.to_owned(), samples, servers: HashMap::new(), archives: HashMap::new() }
+    }
+
+    /// The server with this setting. `purpose` keeps apart what would disturb each other.
+    pub(super) async fn server(
+        &mut self,
+        setting: Setting,
+        purpose: &'static str,
+    ) -> anyhow::Result<&Server> {
+        let name = match (purpose, setting) {
+            ("memory", Setting::SmallPages) => "memory-small-pages",
+            ("memory", _) => "memory",
+            (_, Setting::Plain) => "plain",
+            (_, Setting::Standbys) => "standbys",
+            (_, Setting::SmallPages) => "small-pages",
+        };
+        if !self.servers.contains_key(name) {
+            let folder = self.scratch.join(name);
+            fs::create_dir(&folder).with_context(|| format!("making {}", folder.display()))?;
+            let keep_alive = format!("{}ms", KEEP_ALIVE.as_millis());
+            let mut settings = vec![
+                ("FLINT_POOL__KEEP_ALIVE", keep_alive.as_str()),
+                // A cold start brings up its own runtime, as a container platform does.
+                ("FLINT_POOL__PREWARM", "0"),
+                // numba is larger than what functions usually bring.
+                ("FLINT_LIMITS__MAX_CODE", "512MB"),
+                ("FLINT_PREPARE__MAX_UNPACKED", "2GB"),
+            ];
+            if purpose == "memory" {
+                // The question is what instances use; how many the budget would allow is another one.
+                settings.push(("FLINT_POOL__MEMORY", "1024GB"));
+            }
+            settings.extend(setting.environment());
+            let server = Server::start_with(&folder, &settings).await?;
+            self.servers.insert(name, server);
+        }
+        self.servers.get(name).context("the server was just started")
+    }
+
+    /// Ends the servers: what follows is alone.
+    pub(super) fn clear(&mut self) {
+        self.servers.clear();
+    }
+
+    /// Deploys `workload` as `way` says; the name it has on the server.
+    pub(super) async fn deploy(
+        &mut self,
+        way: &Way,
+        workload: &Workload,
+        purpose: &'static str,
+    ) -> anyhow::Result<(std::net::SocketAddr, String)> {
+        let code = self.code(way, workload)?;
+        let event = self.event(workload)?;
+        let name = format!("{}-{}", workload.name, way.name);
+        let start = way.start.context("an unsandboxed process is not deployed")?;
+        let mut options: Vec<String> =
+            ["--start", start, "--reuse", way.reuse, "--memory", "512", "--timeout", "60s"]
+                .map(str::to_owned)
+                .into();
+        match workload.language {
+            Language::Numba if way.is_fork() && way.warmed_up => {
+                options.extend(["--jit".to_owned(), "numba".to_owned()]);
+            }
+            // The interpreter that the other Python arms run with.
+            Language::Python if matches!(workload.source, Source::Text(_)) => {
+                options.extend(["--kind".to_owned(), python_kind()?]);
+            }
+            _ => {}
+        }
+        if way.is_fork() {
+            let event = if way.warmed_up { event.display().to_string() } else { "none".to_owned() };
+            options.extend(["--warmup".to_owned(), event]);
+        }
+        let options: Vec<&str> = options.iter().map(String::as_str).collect();
+        let server = self.server(way.setting, purpose).await?;
+        let said = server.deployed(&code, &name, &options)?;
+        if way.is_fork() {
+            is_forked(&said)?;
+        }
+        Ok((server.address, name))
+    }
+
+    /// A call of `workload` as a file.
+    fn event(&self, workload: &Workload) -> anyhow::Result<PathBuf> {
+        let extension = if workload.content_type == "application/json" { "json" } else { "png" };
+        self.write(&format!("{}-event.{extension}", workload.name), &workload.body)
+    }
+
+    fn write(&self, name: &str, content: &[u8]) -> anyhow::Result<PathBuf> {
+        let path = self.scratch.join(name);
+        fs::write(&path, content).with_context(|| format!("writing {name}"))?;
+        Ok(path)
+    }
+
+    /// The code of `workload`, as `way` wants it.
+    pub(super) fn code(&mut self, way: &Way, workload: &Workload) -> anyhow::Result<PathBuf> {
+        match (workload.source, workload.language) {
+            (Source::Text(text), Language::Node) => {
+                self.write(&format!("{}.js", workload.name), text.as_bytes())
+            }
+            (Source::Text(text), Language::Python) => {
+                self.write(&format!("{}.py", workload.name), text.as_bytes())
+            }
+            (Source::Text(text), Language::Numba) => self.archive(way, workload, text),
+            (Source::Sample(folder), _) => {
+                let samples = self.samples.as_ref();
+                let path = samples
+                    .context("the sample functions are in Flint's repository: run the benchmark there")?
+                    .join(folder);
+                let packages =
+                    ["node_modules", "virtualenv"].iter().any(|packages| path.join(packages).is_dir());
+                ensure!(packages, "its packages are missing: run functions/samples/build.sh {folder}");
+                Ok(path)
+            }
+        }
+    }
+
+    /// With the decorator by hand where Flint does not compile it, as anyone would write it.
+    fn archive(&mut self, way: &Way, workload: &Workload, text: &str) -> anyhow::Result<PathBuf> {
+        let by_hand = !way.is_fork();
+        let name = format!("{}-{}.zip", workload.name, if by_hand { "decorated" } else { "plain" });
+        if let Some(archive) = self.archives.get(&name) {
+            return Ok(archive.clone());
+        }
+        let kernel = workload.kernel;
+        let main = match by_hand {
+            true => format!("{text}\n\nimport numba\n\n{kernel} = numba.njit({kernel})\n"),
+            false => text.to_owned(),
+        };
+        let archive = self.scratch.join(&name);
+        numba::pack(&archive, &main)?;
+        self.archives.insert(name, archive.clone());
+        Ok(archive)
+    }
+}
+
+/// A function that fell back is no measurement of forks.
+fn is_forked(said: &Value) -> anyhow::Result<()> {
+    let prepared = said.pointer("/function/prepared").or_else(|| said.get("prepared"));
+    let prepared = prepared.context("the server does not say what it made ready")?;
+    match prepared.get("fallback").and_then(Value::as_str) {
+        Some(why) => bail!("it is not forked: {why}"),
+        None => Ok(()),
+    }
+}
+
+/// How the shim of `language` is started without Flint.
+pub(super) fn shim_argv(server: &Server, language: Language) -> anyhow::Result<Vec<String>> {
+    let (program, shim) = match language {
+        Language::Node => (&["node"][..], server.shim("nodejs/shim.js")?),
+        Language::Python | Language::Numba => {
+            (&["python3", "-X", "utf8", "-s"][..], server.shim("python/shim.py")?)
+        }
+    };
+    Ok(program.iter().map(|&part| part.to_owned()).chain([shim.display().to_string()]).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_function_that_fell_back_is_not_taken_for_a_clone() {
+        let said = |prepared| is_forked(&json!({ "function": { "prepared": prepared } }));
+        assert!(said(json!({ "strategy": { "start": "fork" } })).is_ok());
+        let error = said(json!({ "fallback": "a thread is running" })).unwrap_err().to_string();
+        assert_eq!(error, "it is not forked: a thread is running");
+        assert!(is_forked(&json!({})).is_err());
+    }
+}

@@ -1,0 +1,164 @@
+//! What instances hold while many of them live at once: calls of a function that waits.
+
+use std::{
+    collections::HashSet,
+    net::SocketAddr,
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, bail, ensure};
+use bytes::Bytes;
+use flint_lab::{Arm as _, ArmReport, HttpClient, ProcessTree, TreeMemory, memory_of, parent_of};
+use tokio::{
+    task::JoinSet,
+    time::{sleep, timeout},
+};
+
+use super::caller::post;
+use crate::bench::{server::metric, shim_link::ShimArm};
+
+pub(super) const WAIT_NODE: &str =
+    "exports.main = ({ ms }) => new Promise((resolve) => setTimeout(() => resolve({}), ms));\n";
+pub(super) const WAIT_PYTHON: &str =
+    "import time\n\ndef main(params):\n    time.sleep(params['ms'] / 1000)\n    return {}\n";
+
+/// Until the last instance of an earlier measurement is gone.
+const QUIET_WITHIN: Duration = Duration::from_secs(60);
+/// From the last instance being busy until its call waits.
+const SETTLE: Duration = Duration::from_millis(300);
+/// Memory that is left to the host, for each instance that a spawned arm would start.
+const SPAWNED_BYTES: u64 = 80 << 20;
+
+/// The memory of `live` instances.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Held {
+    pub(super) live: usize,
+    /// All their processes together.
+    pub(super) instances: TreeMemory,
+    /// The process that they were forked from; nothing where there is none.
+    pub(super) zygote: TreeMemory,
+}
+
+impl Held {
+    /// An instance's share.
+    pub(super) fn report(&self, arm: &str, function: &str) -> ArmReport {
+        let each = |bytes: u64| Some(bytes / self.live as u64);
+        ArmReport {
+            arm: arm.to_owned(),
+            function: Some(function.to_owned()),
+            concurrency: Some(self.live),
+            n: Some(self.live as u64),
+            rss_bytes: each(self.instances.rss),
+            pss_bytes: each(self.instances.pss),
+            private_bytes: each(self.instances.private),
+            ..ArmReport::default()
+        }
+    }
+}
+
+/// Keeps `live` calls of `function` waiting and looks at the processes that have come with them.
+pub(super) async fn held(
+    server: SocketAddr,
+    pid: u32,
+    function: &str,
+    live: usize,
+    is_fork: bool,
+) -> anyhow::Result<Held> {
+    if !is_fork {
+        let needed = live as u64 * SPAWNED_BYTES;
+        ensure!(needed < available_memory() / 2, "{live} spawned instances need more memory than is free");
+    }
+    call_once(server, function).await?;
+    let begin = Instant::now();
+    while busy(server).await? > 0 || alive(server).await? > 0 {
+        ensure!(begin.elapsed() < QUIET_WITHIN, "instances of earlier calls stay");
+        sleep(Duration::from_millis(50)).await;
+    }
+    let tree = ProcessTree::new(pid);
+    let before: HashSet<u32> = tree.pids().into_iter().collect();
+
+    // Long enough for the last one to come up before the first one ends, and for all to be looked at.
+    let hold = Duration::from_secs(5) + Duration::from_millis(if is_fork { 30 } else { 250 }) * live as u32;
+    let body = format!(r#"{{"ms":{}}}"#, hold.as_millis());
+    let mut calls = JoinSet::new();
+    for _ in 0..live {
+        let request = post(server, function, "application/json", body.as_bytes());
+        calls.spawn(async move {
+            let answer = timeout(3 * hold, HttpClient::connect(server).await?.exchange(&request)).await??;
+            ensure!(answer.status == 200, "{}", String::from_utf8_lossy(&answer.body));
+            Ok(())
+        });
+    }
+    let seen = watch(server, live, hold, tree, &before).await;
+    while let Some(call) = calls.join_next().await {
+        call.context("a call that waits")??;
+    }
+    seen
+}
+
+async fn watch(
+    server: SocketAddr,
+    live: usize,
+    hold: Duration,
+    tree: ProcessTree,
+    before: &HashSet<u32>,
+) -> anyhow::Result<Held> {
+    let begin = Instant::now();
+    while busy(server).await? < live {
+        ensure!(begin.elapsed() < hold, "{live} instances did not live at once within {} s", hold.as_secs());
+        sleep(Duration::from_millis(20)).await;
+    }
+    sleep(SETTLE).await;
+    let come: Vec<u32> = tree.pids().into_iter().filter(|pid| !before.contains(pid)).collect();
+    let instances: TreeMemory = come.iter().copied().map(memory_of).sum();
+    let parents: HashSet<u32> = come.iter().filter_map(|&pid| parent_of(pid)).collect();
+    // What a forked process was forked from was there before; a spawned one's parent is the launcher, which holds none of its pages.
+    let zygote =
+        parents.into_iter().filter(|pid| before.contains(pid) && come.len() == live).map(memory_of).sum();
+    ensure!(busy(server).await? >= live, "some of {live} instances ended while their memory was read");
+    ensure!(instances.rss > 0, "the memory of other users' processes cannot be read: this needs root");
+    Ok(Held { live, instances, zygote })
+}
+
+async fn call_once(server: SocketAddr, function: &str) -> anyhow::Result<()> {
+    let request = post(server, function, "application/json", br#"{"ms":0}"#);
+    let answer = HttpClient::connect(server).await?.exchange(&request).await?;
+    ensure!(answer.status == 200, "{}", String::from_utf8_lossy(&answer.body));
+    Ok(())
+}
+
+async fn busy(server: SocketAddr) -> anyhow::Result<usize> {
+    Ok(metric(server, r#"flint_instances{state="busy"}"#).await? as usize)
+}
+
+async fn alive(server: SocketAddr) -> anyhow::Result<usize> {
+    let idle = metric(server, r#"flint_instances{state="idle"}"#).await?;
+    let starting = metric(server, r#"flint_instances{state="starting"}"#).await?;
+    Ok((idle + starting) as usize)
+}
+
+fn available_memory() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    text.lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:")?.trim().strip_suffix(" kB")?.parse::<u64>().ok())
+        .map_or(u64::MAX, |kib| kib * 1024)
+}
+
+/// The same of unsandboxed processes, each called once.
+pub(super) async fn processes(argv: &[String], code: PathBuf, live: usize) -> anyhow::Result<Held> {
+    if live as u64 * SPAWNED_BYTES >= available_memory() / 2 {
+        bail!("{live} processes need more memory than is free");
+    }
+    let check = Arc::new(|result: &[u8]| result == b"{}");
+    let arm = ShimArm::new(argv.to_vec(), code, Bytes::from_static(br#"{"ms":0}"#), check);
+    let mut connections = Vec::new();
+    for _ in 0..live {
+        let mut connection = arm.connect().await?;
+        connection.call().await?;
+        connections.push(connection);
+    }
+    let instances = arm.pids().into_iter().map(memory_of).sum();
+    Ok(Held { live, instances, zygote: TreeMemory::default() })
+}

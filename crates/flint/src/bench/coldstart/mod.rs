@@ -1,0 +1,302 @@
+//! `coldstart`: what a call costs that needs a new instance, by how the instance comes to be; docs/benchmarks.md says what each arm is.
+
+mod caller;
+mod deploy;
+mod figures;
+mod memory;
+mod numba;
+mod rate;
+mod rounds;
+mod series;
+mod way;
+mod workload;
+
+use std::{net::SocketAddr, time::Duration};
+
+use anyhow::Context as _;
+use flint_lab::{ArmReport, Host, Report};
+use indicatif::ProgressBar;
+
+use self::{
+    deploy::{Stage, shim_argv},
+    figures::{Measured, memory_arm, rate_arm},
+    memory::{Held, WAIT_NODE, WAIT_PYTHON},
+    rate::Rate,
+    rounds::{Cell, Target},
+    way::{
+        FORK_NEVER, FORK_WARM, PROCESS, SMALL_PAGES, SPAWN_NEVER, STANDBY, Selection, UNWARMED, WAYS, Way,
+    },
+    workload::{Language, Sizes, Source, Workload},
+};
+use super::{Effort, commit, progress_bar};
+
+struct Scale {
+    sizes: Sizes,
+    rounds: usize,
+    live: &'static [usize],
+    concurrency: &'static [usize],
+    rate_rounds: usize,
+    rate_for: Duration,
+}
+
+const FULL: Scale = Scale {
+    sizes: Sizes::FULL,
+    rounds: 8,
+    live: &[1, 20, 100, 500],
+    concurrency: &[1, 2, 4, 8, 16, 32],
+    rate_rounds: 5,
+    rate_for: Duration::from_secs(2),
+};
+const QUICK: Scale = Scale {
+    sizes: Sizes::QUICK,
+    rounds: 2,
+    live: &[1, 20],
+    concurrency: &[1, 4],
+    rate_rounds: 1,
+    rate_for: Duration::from_millis(700),
+};
+
+/// Ways whose instances are held alive to be looked at.
+const MEMORY: [&str; 5] = [PROCESS, SPAWN_NEVER, UNWARMED, SMALL_PAGES, FORK_NEVER];
+/// Ways that are driven in a closed loop.
+const RATES: [&str; 4] = [SPAWN_NEVER, FORK_NEVER, STANDBY, FORK_WARM];
+const RATE_FUNCTIONS: [&str; 2] = ["empty-node", "empty-python"];
+/// More processes than this are too many for the host, unless they share their memory.
+const MOST_SPAWNED: usize = 100;
+
+pub(super) async fn run(effort: Effort) -> anyhow::Result<Report> {
+    let scale = if effort.quick { QUICK } else { FULL };
+    let host = Host::describe();
+    let samples = workload::samples();
+    let workloads = workload::all(scale.sizes, samples.as_deref());
+    let waiting = waiting();
+    let selection = Selection::new(&effort.arms, &known(&workloads, &waiting))?;
+    let scratch = tempfile::tempdir().context("making a scratch directory")?;
+    let mut stage = Stage::new(scratch.path(), samples);
+    let bar = progress_bar();
+    let show = |name: &str, done: usize, steps: usize| show(&bar, name, done, steps);
+
+    let mut cells = cells(&mut stage, &workloads, &selection, &bar).await;
+    rounds::run(&mut cells, scale.rounds, &show).await;
+    let mut rates = rates(&mut stage, &workloads, &selection, &scale, &bar).await;
+    rate::run(&mut rates, scale.rate_rounds, scale.rate_for, &show).await;
+    // The servers of the calls keep zygotes; those that memory is measured on have nothing else.
+    stage.clear();
+    let memory = memories(&mut stage, &waiting, &selection, &scale, &bar).await;
+    stage.clear();
+    bar.finish_and_clear();
+
+    let mut arms: Vec<ArmReport> = cells
+        .iter()
+        .flat_map(|cell| {
+            cell.way
+                .arms()
+                .filter(|arm| selection.has(arm, cell.workload.name))
+                .map(|arm| cell_report(cell, arm))
+                .collect::<Vec<_>>()
+        })
+        .collect();
+    arms.extend(rates.iter().map(Rate::report));
+    let mut held = Vec::new();
+    for (way, function, live, measured) in memory {
+        let arm = memory_arm(way.name);
+        arms.push(match measured {
+            Ok(measured) => {
+                held.push((way, function, measured));
+                measured.report(&arm, function)
+            }
+            Err(error) => unavailable(&arm, function, Some(live), &format!("{error:#}")),
+        });
+    }
+    let measured = Measured { cells: &cells, held: &held, rates: &rates };
+    let (ratios, targets) = (measured.ratios(), measured.targets());
+    Ok(Report { experiment: "coldstart".into(), host, commit: commit(), arms, ratios, targets })
+}
+
+fn show(bar: &ProgressBar, name: &str, done: usize, steps: usize) {
+    bar.set_length(steps as u64);
+    bar.set_position(done as u64);
+    bar.set_message(name.to_owned());
+}
+
+fn unavailable(arm: &str, function: &str, concurrency: Option<usize>, why: &str) -> ArmReport {
+    ArmReport {
+        arm: arm.to_owned(),
+        function: Some(function.to_owned()),
+        concurrency,
+        note: Some(format!("unavailable: {why}")),
+        ..ArmReport::default()
+    }
+}
+
+fn cell_report(cell: &Cell, arm: &str) -> ArmReport {
+    match (&cell.target, cell.series(arm)) {
+        (Err(why), _) => unavailable(arm, cell.workload.name, Some(1), why),
+        (Ok(_), Some(series)) => series.report(arm, cell.workload.name),
+        (Ok(_), None) => unavailable(arm, cell.workload.name, Some(1), "nothing was measured"),
+    }
+}
+
+/// Functions that wait as long as they are told.
+fn waiting() -> Vec<Workload> {
+    [("wait-node", Language::Node, WAIT_NODE), ("wait-python", Language::Python, WAIT_PYTHON)]
+        .into_iter()
+        .map(|(name, language, source)| Workload {
+            name,
+            language,
+            source: Source::Text(source),
+            kernel: "",
+            body: br#"{"ms":1}"#.to_vec(),
+            content_type: "application/json",
+            calls: 1,
+            check: std::sync::Arc::new(|body| body == b"{}"),
+        })
+        .collect()
+}
+
+/// Every arm there is, with each function that it has.
+fn known(workloads: &[Workload], waiting: &[Workload]) -> Vec<(String, &'static str)> {
+    let mut known = Vec::new();
+    for workload in workloads {
+        for way in WAYS.iter().filter(|way| way.suits(workload.name, workload.language)) {
+            known.extend(way.arms().map(|arm| (arm.to_owned(), workload.name)));
+        }
+    }
+    for way in RATES {
+        known.extend(RATE_FUNCTIONS.map(|function| (rate_arm(way), function)));
+    }
+    for way in MEMORY {
+        known.extend(waiting.iter().map(|workload| (memory_arm(way), workload.name)));
+    }
+    known
+}
+
+/// What single calls are made of, deployed. What cannot be deployed is there with its reason.
+async fn cells(
+    stage: &mut Stage,
+    workloads: &[Workload],
+    selection: &Selection,
+    bar: &ProgressBar,
+) -> Vec<Cell> {
+    let mut wanted = Vec::new();
+    for workload in workloads {
+        for way in WAYS.iter().filter(|way| way.suits(workload.name, workload.language)) {
+            if way.arms().any(|arm| selection.has(arm, workload.name)) {
+                wanted.push((way, workload));
+            }
+        }
+    }
+    let mut cells = Vec::new();
+    for (at, (way, workload)) in wanted.iter().enumerate() {
+        show(bar, &format!("deploying {} {}", way.name, workload.name), at, wanted.len());
+        let target = match way.start {
+            None => process(stage, way, workload).await,
+            Some(_) => stage
+                .deploy(way, workload, "calls")
+                .await
+                .map(|(server, name)| Cell::target(server, &name, workload)),
+        };
+        cells.push(Cell::new(way, (*workload).clone(), target));
+    }
+    cells
+}
+
+async fn process(stage: &mut Stage, way: &Way, workload: &Workload) -> anyhow::Result<Target> {
+    let code = stage.code(way, workload)?;
+    let argv = shim_argv(stage.server(way.setting, "calls").await?, workload.language)?;
+    Ok(Target::Process { argv, code })
+}
+
+async fn rates(
+    stage: &mut Stage,
+    workloads: &[Workload],
+    selection: &Selection,
+    scale: &Scale,
+    bar: &ProgressBar,
+) -> Vec<Rate> {
+    let mut rates = Vec::new();
+    for way in RATES.iter().filter_map(|name| Way::named(name)) {
+        let arm = rate_arm(way.name);
+        for workload in workloads {
+            if !RATE_FUNCTIONS.contains(&workload.name) || !selection.has(&arm, workload.name) {
+                continue;
+            }
+            show(bar, &format!("deploying {arm} {}", workload.name), 0, 1);
+            let deployed = stage.deploy(way, workload, "calls").await.map_err(|error| format!("{error:#}"));
+            for &concurrency in scale.concurrency {
+                rates.push(Rate::new(arm.clone(), workload, deployed.clone(), concurrency));
+            }
+        }
+    }
+    rates
+}
+
+type Memory = (&'static Way, &'static str, usize, anyhow::Result<Held>);
+
+async fn memories(
+    stage: &mut Stage,
+    waiting: &[Workload],
+    selection: &Selection,
+    scale: &Scale,
+    bar: &ProgressBar,
+) -> Vec<Memory> {
+    let mut memories = Vec::new();
+    for way in MEMORY.iter().filter_map(|name| Way::named(name)) {
+        let arm = memory_arm(way.name);
+        for workload in waiting.iter().filter(|workload| selection.has(&arm, workload.name)) {
+            for &live in scale.live.iter().filter(|live| way.is_fork() || **live <= MOST_SPAWNED) {
+                show(bar, &format!("{arm} {} × {live}", workload.name), 0, 1);
+                let measured = memory(stage, way, workload, live).await;
+                memories.push((way, workload.name, live, measured));
+            }
+        }
+    }
+    memories
+}
+
+async fn memory(stage: &mut Stage, way: &Way, workload: &Workload, live: usize) -> anyhow::Result<Held> {
+    let Some(_) = way.start else {
+        let Target::Process { argv, code } = process(stage, way, workload).await? else {
+            anyhow::bail!("an unsandboxed process has a command line");
+        };
+        return memory::processes(&argv, code, live).await;
+    };
+    let (address, function): (SocketAddr, String) = stage.deploy(way, workload, "memory").await?;
+    let pid = stage.server(way.setting, "memory").await?.pid();
+    memory::held(address, pid, &function, live, way.is_fork()).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_arm_of_the_issue_is_there_for_every_function() {
+        let workloads = workload::all(Sizes::QUICK, None);
+        let waiting = waiting();
+        let known = known(&workloads, &waiting);
+        let has = |arm: &str, function: &str| known.iter().any(|(name, of)| name == arm && *of == function);
+        for workload in &workloads {
+            for arm in
+                ["spawn-never", "spawn-warm-cold", "spawn-warm", "fork-never", "fork-warm-cold", "fork-warm"]
+            {
+                assert!(has(arm, workload.name), "{arm} {}", workload.name);
+            }
+        }
+        assert!(has("fork-never-standby", "empty-node") && !has("fork-never-standby", "fact-node"));
+        assert!(has("process", "fact-python") && !has("process", "fact-numba"));
+        assert!(has("memory-fork-never", "wait-node") && has("rate-fork-never", "empty-python"));
+    }
+
+    #[test]
+    fn an_arm_that_cannot_be_measured_says_why() {
+        let way = Way::named(FORK_NEVER).unwrap();
+        let workload = workload::all(Sizes::QUICK, None).remove(0);
+        let cell = Cell::new(way, workload, Err(anyhow::anyhow!("no pip")));
+        let report = serde_json::to_value(cell_report(&cell, FORK_NEVER)).unwrap();
+        let expected = serde_json::json!({
+            "arm": "fork-never", "function": "empty-node", "concurrency": 1, "note": "unavailable: no pip",
+        });
+        assert_eq!(report, expected);
+    }
+}

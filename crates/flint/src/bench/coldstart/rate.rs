@@ -1,0 +1,117 @@
+//! How many calls with an instance of their own are served a second, and what CPU time each costs.
+
+use std::{net::SocketAddr, time::Duration};
+
+use flint_lab::{ArmError, ArmReport, HttpArm, Latency, Load, drive, machine_cpu_us, median, process_cpu_us};
+
+use super::{caller::request, workload::Workload};
+
+/// A closed loop on one function.
+pub(super) struct Rate {
+    pub(super) arm: String,
+    pub(super) function: &'static str,
+    pub(super) concurrency: usize,
+    http: Result<HttpArm, String>,
+    rates: Vec<f64>,
+    cpu_us: Vec<f64>,
+    p50: Vec<f64>,
+    p90: Vec<f64>,
+    p99: Vec<f64>,
+    calls: u64,
+}
+
+impl Rate {
+    pub(super) fn new(
+        arm: String,
+        workload: &Workload,
+        deployed: Result<(SocketAddr, String), String>,
+        concurrency: usize,
+    ) -> Self {
+        let http = deployed
+            .map(|(server, function)| HttpArm::new(server, vec![request(server, &function, workload)]));
+        let function = workload.name;
+        let none = Vec::new;
+        Self {
+            arm,
+            function,
+            concurrency,
+            http,
+            rates: none(),
+            cpu_us: none(),
+            p50: none(),
+            p90: none(),
+            p99: none(),
+            calls: 0,
+        }
+    }
+
+    /// One round of it. Clones end without being waited for, so the kernel tells nobody what they used: what the whole machine used
+    /// is taken, without the load generator's own share. On a machine that does something else besides, that is too much.
+    async fn round(&mut self, duration: Duration) -> Result<(), ArmError> {
+        let Ok(http) = &self.http else { return Ok(()) };
+        let own = std::process::id();
+        let used = || machine_cpu_us().saturating_sub(process_cpu_us(own));
+        let load = Load { concurrency: self.concurrency, duration, warm_up: 2 };
+        let before = used();
+        let measured = drive(http, load).await?;
+        let used = used().saturating_sub(before);
+        let calls = measured.calls + (load.concurrency * load.warm_up) as u64;
+        self.rates.push(measured.rate());
+        self.cpu_us.push(used as f64 / calls.max(1) as f64);
+        self.p50.push(measured.quantile_us(0.5));
+        self.p90.push(measured.quantile_us(0.9));
+        self.p99.push(measured.quantile_us(0.99));
+        self.calls += measured.calls;
+        Ok(())
+    }
+
+    pub(super) fn calls_per_s(&self) -> Option<f64> {
+        median(&self.rates)
+    }
+
+    /// How many one second of CPU time is enough for.
+    pub(super) fn calls_per_cpu_s(&self) -> Option<f64> {
+        median(&self.cpu_us).filter(|us| *us > 0.0).map(|us| 1e6 / us)
+    }
+
+    pub(super) fn report(&self) -> ArmReport {
+        let latency = median(&self.p50).zip(median(&self.p90)).zip(median(&self.p99));
+        ArmReport {
+            arm: self.arm.clone(),
+            function: Some(self.function.to_owned()),
+            concurrency: Some(self.concurrency),
+            n: (self.calls > 0).then_some(self.calls),
+            latency_us: latency.map(|((p50, p90), p99)| Latency { p50, p90, p99 }),
+            calls_per_s: self.calls_per_s(),
+            cpu_us_per_call: median(&self.cpu_us),
+            note: self.http.as_ref().err().cloned(),
+            ..ArmReport::default()
+        }
+    }
+}
+
+/// Drives all of them in turn, after one round that is not counted.
+pub(super) async fn run(
+    rates: &mut [Rate],
+    rounds: usize,
+    duration: Duration,
+    progress: &dyn Fn(&str, usize, usize),
+) {
+    let count = rates.len();
+    for round in 0..=rounds {
+        for (at, rate) in rates.iter_mut().enumerate() {
+            progress(
+                &format!("{} at {}", rate.arm, rate.concurrency),
+                round * count + at,
+                (rounds + 1) * count,
+            );
+            if let Err(error) = rate.round(duration).await {
+                rate.http = Err(error.to_string());
+            }
+            if round == 0 {
+                (rate.rates, rate.cpu_us, rate.calls) = (Vec::new(), Vec::new(), 0);
+                (rate.p50, rate.p90, rate.p99) = (Vec::new(), Vec::new(), Vec::new());
+            }
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! The arms of single calls, one after the other in each round, so that what the machine does meanwhile meets all of them alike.
+
+use std::{
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, bail};
+use bytes::Bytes;
+use flint_lab::{Arm as _, HttpRequest};
+use tokio::time::{MissedTickBehavior, interval, sleep};
+
+use super::{
+    caller::{Caller, request},
+    series::Series,
+    way::{STANDBY, Way},
+    workload::Workload,
+};
+use crate::bench::{server::metric, shim_link::ShimArm};
+
+/// Idle instances go after this long: the warm arms begin each round without one.
+pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(1);
+/// An instance is looked for every quarter of that, and takes a moment to stop.
+const GONE_AFTER: Duration = Duration::from_millis(1600);
+/// How often a call is tried that ought to be cold.
+const COLD_TRIES: u32 = 3;
+/// The rhythm in which a function keeps a standby clone ready.
+const RHYTHM: Duration = Duration::from_millis(30);
+/// Calls of a round before Flint has learnt it.
+const LEARNING: usize = 10;
+
+/// How a call is made.
+pub(super) enum Target {
+    /// Through a server.
+    Flint { caller: Caller, request: HttpRequest },
+    /// In a process of its own, driven over its link.
+    Process { argv: Vec<String>, code: PathBuf },
+}
+
+/// One function brought up in one way.
+pub(super) struct Cell {
+    pub(super) way: &'static Way,
+    pub(super) workload: Workload,
+    pub(super) target: Result<Target, String>,
+    /// Calls that had to wait for an instance, or all where none stays.
+    pub(super) cold: Series,
+    /// Calls that met an instance.
+    pub(super) warm: Series,
+    /// Starts of counted calls from a standby clone, and all of them; as far as the server's metrics tell.
+    pub(super) standby_starts: (f64, f64),
+    last: Option<Instant>,
+}
+
+impl Cell {
+    pub(super) fn new(way: &'static Way, workload: Workload, target: anyhow::Result<Target>) -> Self {
+        let target = target.map_err(|error| format!("{error:#}"));
+        Self {
+            way,
+            workload,
+            target,
+            cold: Series::default(),
+            warm: Series::default(),
+            standby_starts: (0.0, 0.0),
+            last: None,
+        }
+    }
+
+    pub(super) fn target(server: std::net::SocketAddr, function: &str, workload: &Workload) -> Target {
+        Target::Flint { caller: Caller::new(server), request: request(server, function, workload) }
+    }
+
+    /// What is measured as `arm`.
+    pub(super) fn series(&self, arm: &str) -> Option<&Series> {
+        match self.way.cold {
+            Some(cold) if arm == cold => Some(&self.cold),
+            Some(_) if arm == self.way.name => Some(&self.warm),
+            None if arm == self.way.name => Some(&self.cold),
+            _ => None,
+        }
+    }
+
+    /// Its calls of one round; a first round is not counted.
+    async fn visit(&mut self, counted: bool) -> anyhow::Result<()> {
+        let (mut cold, mut warm) = (Series::default(), Series::default());
+        if counted {
+            std::mem::swap(&mut cold, &mut self.cold);
+            std::mem::swap(&mut warm, &mut self.warm);
+        }
+        cold.begin_round();
+        warm.begin_round();
+        let made = match &mut self.target {
+            Err(_) => Ok(()),
+            Ok(Target::Process { argv, code }) => processes(argv, code, &self.workload, &mut cold).await,
+            Ok(Target::Flint { caller, request }) => {
+                let mut calls = Calls { caller, request, workload: &self.workload };
+                match (self.way.cold, self.way.name) {
+                    (Some(_), _) => calls.cold_then_warm(self.last, &mut cold, &mut warm).await,
+                    (None, STANDBY) => calls.in_rhythm(&mut cold).await.map(|(standby, all)| {
+                        if counted {
+                            self.standby_starts.0 += standby;
+                            self.standby_starts.1 += all;
+                        }
+                    }),
+                    _ => calls.cold(&mut cold).await,
+                }
+            }
+        };
+        self.last = Some(Instant::now());
+        if counted {
+            (self.cold, self.warm) = (cold, warm);
+        }
+        made
+    }
+}
+
+struct Calls<'a> {
+    caller: &'a mut Caller,
+    request: &'a HttpRequest,
+    workload: &'a Workload,
+}
+
+impl Calls<'_> {
+    async fn cold(&mut self, series: &mut Series) -> anyhow::Result<()> {
+        self.caller.reconnect();
+        for _ in 0..self.workload.calls {
+            let called = self.caller.call(self.request, self.workload).await?;
+            series.add(called.latency, self.caller.stations(&called).await?);
+        }
+        Ok(())
+    }
+
+    /// One call when the last instance has gone, then some that meet the new one.
+    async fn cold_then_warm(
+        &mut self,
+        last: Option<Instant>,
+        cold: &mut Series,
+        warm: &mut Series,
+    ) -> anyhow::Result<()> {
+        self.caller.reconnect();
+        let mut since = last.map_or(GONE_AFTER, |last| last.elapsed());
+        for attempt in 1.. {
+            sleep(GONE_AFTER.saturating_sub(since)).await;
+            let called = self.caller.call(self.request, self.workload).await?;
+            let stations = self.caller.stations(&called).await?;
+            if stations.start_us.is_some() {
+                cold.add(called.latency, stations);
+                break;
+            }
+            if attempt == COLD_TRIES {
+                bail!(
+                    "its instance stayed, though idle instances are to go after {} s",
+                    KEEP_ALIVE.as_secs()
+                );
+            }
+            since = Duration::ZERO;
+        }
+        // The second call of an instance is not what its hundredth is; half of the calls are for getting there.
+        let mut made = Vec::with_capacity(2 * self.workload.calls);
+        for _ in 0..2 * self.workload.calls {
+            made.push(self.caller.call(self.request, self.workload).await?);
+        }
+        for called in made.split_off(self.workload.calls) {
+            let stations = self.caller.stations(&called).await?;
+            if stations.start_us.is_none() {
+                warm.add(called.latency, stations);
+            }
+        }
+        Ok(())
+    }
+
+    /// Calls in a rhythm; how many of them were served from a standby clone, of how many starts.
+    async fn in_rhythm(&mut self, series: &mut Series) -> anyhow::Result<(f64, f64)> {
+        self.caller.reconnect();
+        let mut ticks = interval(RHYTHM);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        for _ in 0..LEARNING {
+            ticks.tick().await;
+            self.caller.call(self.request, self.workload).await?;
+        }
+        let before = starts(self.caller.address()).await;
+        let mut made = Vec::new();
+        for _ in 0..self.workload.calls {
+            ticks.tick().await;
+            made.push(self.caller.call(self.request, self.workload).await?);
+        }
+        let after = starts(self.caller.address()).await;
+        // Asking for the records in between would be a load of its own.
+        for called in made {
+            series.add(called.latency, self.caller.stations(&called).await?);
+        }
+        Ok((after.0 - before.0, after.1 - before.1))
+    }
+}
+
+/// Starts from a standby clone and all starts by fork since the server began; zeros when it does not say.
+async fn starts(server: std::net::SocketAddr) -> (f64, f64) {
+    let count = async |by: &str| {
+        metric(server, &format!(r#"flint_snapshot_starts_total{{by="{by}"}}"#)).await.unwrap_or(0.0)
+    };
+    let standby = count("standby").await;
+    (standby, standby + count("forked").await + count("fresh").await)
+}
+
+/// A runtime started for each call, without sandbox, server or HTTP.
+async fn processes(
+    argv: &[String],
+    code: &std::path::Path,
+    workload: &Workload,
+    series: &mut Series,
+) -> anyhow::Result<()> {
+    for _ in 0..workload.calls {
+        let arm = ShimArm::new(
+            argv.to_vec(),
+            code.to_owned(),
+            Bytes::from(workload.body.clone()),
+            Arc::clone(&workload.check),
+        );
+        let begin = Instant::now();
+        let mut connection = arm.connect().await.context("starting an unsandboxed process")?;
+        let start = begin.elapsed();
+        connection.call().await?;
+        series.add_parts(start, begin.elapsed() - start);
+    }
+    Ok(())
+}
+
+/// Goes through all cells `rounds` times, after one round that is not counted. A cell that fails says so and is left alone from then on.
+pub(super) async fn run(cells: &mut [Cell], rounds: usize, progress: &dyn Fn(&str, usize, usize)) {
+    let count = cells.len();
+    for round in 0..=rounds {
+        for (at, cell) in cells.iter_mut().enumerate() {
+            let name = format!("{} {}", cell.way.name, cell.workload.name);
+            progress(&name, round * count + at, (rounds + 1) * count);
+            if cell.target.is_ok()
+                && let Err(error) = cell.visit(round > 0).await
+            {
+                cell.target = Err(format!("{error:#}"));
+            }
+        }
+    }
+}

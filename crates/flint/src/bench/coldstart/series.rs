@@ -1,0 +1,139 @@
+//! What one arm measured, round by round.
+
+use std::time::Duration;
+
+use flint_lab::{ArmReport, Latency, median, median_ratio, quantile};
+
+use super::caller::Stations;
+
+#[derive(Debug, Default)]
+pub(super) struct Series {
+    /// From request to answer in µs, a list a round.
+    rounds: Vec<Vec<f64>>,
+    start_us: Vec<f64>,
+    /// What the function took in a new instance.
+    first_us: Vec<f64>,
+    /// What it took in one that had been called before.
+    steady_us: Vec<f64>,
+}
+
+impl Series {
+    pub(super) fn begin_round(&mut self) {
+        self.rounds.push(Vec::new());
+    }
+
+    /// A call with what its record says.
+    pub(super) fn add(&mut self, latency: Duration, stations: Stations) {
+        self.add_latency(latency);
+        match stations.start_us {
+            Some(start) => {
+                self.start_us.push(start as f64);
+                self.first_us.extend(stations.run_us.map(|run| run as f64));
+            }
+            None => self.steady_us.extend(stations.run_us.map(|run| run as f64)),
+        }
+    }
+
+    /// A call whose stations the benchmark saw itself.
+    pub(super) fn add_parts(&mut self, start: Duration, first: Duration) {
+        self.add_latency(start + first);
+        self.start_us.push(start.as_secs_f64() * 1e6);
+        self.first_us.push(first.as_secs_f64() * 1e6);
+    }
+
+    fn add_latency(&mut self, latency: Duration) {
+        if self.rounds.is_empty() {
+            self.begin_round();
+        }
+        if let Some(round) = self.rounds.last_mut() {
+            round.push(latency.as_secs_f64() * 1e6);
+        }
+    }
+
+    fn latencies(&self) -> Vec<f64> {
+        self.rounds.concat()
+    }
+
+    pub(super) fn quantile_us(&self, q: f64) -> Option<f64> {
+        quantile(&self.latencies(), q)
+    }
+
+    pub(super) fn first_us(&self) -> Option<f64> {
+        median(&self.first_us)
+    }
+
+    pub(super) fn steady_us(&self) -> Option<f64> {
+        median(&self.steady_us)
+    }
+
+    pub(super) fn start_us(&self) -> Option<f64> {
+        median(&self.start_us)
+    }
+
+    /// How many times as long the calls of this arm take as those of `other`: the medians of each round compared.
+    pub(super) fn times(&self, other: &Self) -> Option<f64> {
+        let medians =
+            |series: &Self| -> Vec<f64> { series.rounds.iter().filter_map(|round| median(round)).collect() };
+        let (mine, others) = (medians(self), medians(other));
+        if mine.len() == others.len() {
+            median_ratio(&mine, &others)
+        } else {
+            Some(median(&mine)? / median(&others)?)
+        }
+    }
+
+    pub(super) fn report(&self, arm: &str, function: &str) -> ArmReport {
+        let q = |q| self.quantile_us(q);
+        ArmReport {
+            arm: arm.to_owned(),
+            function: Some(function.to_owned()),
+            concurrency: Some(1),
+            n: Some(self.latencies().len() as u64),
+            latency_us: q(0.5).zip(q(0.9)).zip(q(0.99)).map(|((p50, p90), p99)| Latency { p50, p90, p99 }),
+            start_us: self.start_us(),
+            first_us: self.first_us(),
+            steady_us: self.steady_us(),
+            ..ArmReport::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn stations(start_us: Option<u64>, run_us: u64) -> Stations {
+        Stations { start_us, run_us: Some(run_us) }
+    }
+
+    #[test]
+    fn first_and_steady_calls_are_told_apart_by_the_start() {
+        let mut series = Series::default();
+        series.begin_round();
+        series.add(Duration::from_micros(900), stations(Some(500), 300));
+        series.add(Duration::from_micros(100), stations(None, 40));
+        series.begin_round();
+        series.add(Duration::from_micros(200), stations(None, 60));
+        let report = series.report("a", "f");
+        assert_eq!((report.n, report.start_us, report.first_us), (Some(3), Some(500.0), Some(300.0)));
+        assert_eq!(report.steady_us, Some(50.0));
+        let latency = report.latency_us.unwrap();
+        assert_eq!((latency.p50, latency.p99), (200.0, 900.0));
+    }
+
+    #[test]
+    fn arms_are_compared_round_by_round() {
+        let of = |rounds: [u64; 3]| {
+            let mut series = Series::default();
+            for us in rounds {
+                series.begin_round();
+                series.add(Duration::from_micros(us), stations(None, 1));
+            }
+            series
+        };
+        // The machine was ten times slower in the second round.
+        let times = of([20, 200, 30]).times(&of([10, 100, 10])).unwrap();
+        assert!((times - 2.0).abs() < 1e-9, "{times}");
+        assert_eq!(Series::default().times(&of([1, 2, 3])), None);
+    }
+}

@@ -1,0 +1,167 @@
+//! The ways in which one function is brought up.
+
+use super::workload::Language;
+
+/// A server's settings; each is started only if an arm needs it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Setting {
+    /// No standby clones: each call that needs an instance waits for its start.
+    Plain,
+    /// Standby clones as users have them.
+    Standbys,
+    /// No standby clones, and snapshots in pages of the usual size.
+    SmallPages,
+}
+
+impl Setting {
+    pub(super) const fn environment(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Self::Plain => &[("FLINT_SNAPSHOT__STANDBYS", "0")],
+            Self::Standbys => &[],
+            Self::SmallPages => &[("FLINT_SNAPSHOT__STANDBYS", "0"), ("FLINT_SNAPSHOT__HUGE_PAGES", "false")],
+        }
+    }
+}
+
+/// How an instance comes to be, and how long it stays.
+#[derive(Debug)]
+pub(super) struct Way {
+    /// The arm's name; that of its warm calls where it has such.
+    pub(super) name: &'static str,
+    /// The name of the arm of its cold calls, where instances stay for further calls.
+    pub(super) cold: Option<&'static str>,
+    /// `--start`; `None`: a process without Flint and without sandbox.
+    pub(super) start: Option<&'static str>,
+    pub(super) reuse: &'static str,
+    /// Called with an event before it is frozen.
+    pub(super) warmed_up: bool,
+    pub(super) setting: Setting,
+    /// Part of the factor analysis alone.
+    pub(super) factor: bool,
+}
+
+pub(super) const PROCESS: &str = "process";
+pub(super) const SPAWN_NEVER: &str = "spawn-never";
+pub(super) const SPAWN_COLD: &str = "spawn-warm-cold";
+pub(super) const SPAWN_WARM: &str = "spawn-warm";
+pub(super) const UNWARMED: &str = "fork-never-unwarmed";
+pub(super) const SMALL_PAGES: &str = "fork-never-small-pages";
+pub(super) const FORK_NEVER: &str = "fork-never";
+pub(super) const STANDBY: &str = "fork-never-standby";
+pub(super) const FORK_COLD: &str = "fork-warm-cold";
+pub(super) const FORK_WARM: &str = "fork-warm";
+
+const fn way(
+    name: &'static str,
+    start: Option<&'static str>,
+    reuse: &'static str,
+    cold: Option<&'static str>,
+) -> Way {
+    Way { name, cold, start, reuse, warmed_up: true, setting: Setting::Plain, factor: false }
+}
+
+/// All of them, in the order in which a round goes through them.
+pub(super) const WAYS: &[Way] = &[
+    Way { factor: true, ..way(PROCESS, None, "never", None) },
+    way(SPAWN_NEVER, Some("spawn"), "never", None),
+    way(SPAWN_WARM, Some("spawn"), "warm", Some(SPAWN_COLD)),
+    Way { factor: true, warmed_up: false, ..way(UNWARMED, Some("fork"), "never", None) },
+    Way { factor: true, setting: Setting::SmallPages, ..way(SMALL_PAGES, Some("fork"), "never", None) },
+    way(FORK_NEVER, Some("fork"), "never", None),
+    Way { setting: Setting::Standbys, ..way(STANDBY, Some("fork"), "never", None) },
+    way(FORK_WARM, Some("fork"), "warm", Some(FORK_COLD)),
+];
+
+impl Way {
+    pub(super) fn named(name: &str) -> Option<&'static Self> {
+        WAYS.iter().find(|way| way.name == name)
+    }
+
+    pub(super) fn is_fork(&self) -> bool {
+        self.start == Some("fork")
+    }
+
+    /// Whether it says anything about this function.
+    pub(super) fn suits(&self, function: &str, language: Language) -> bool {
+        let kernel = ["empty", "fact", "matrix-mult"].iter().any(|kernel| function.starts_with(kernel));
+        match self.name {
+            STANDBY => function.starts_with("empty"),
+            UNWARMED => kernel,
+            // The unsandboxed process is given one file, and numba's folder is deployed no oftener than is needed.
+            PROCESS | SMALL_PAGES => kernel && language != Language::Numba,
+            _ => true,
+        }
+    }
+
+    /// The names of its arms in the report.
+    pub(super) fn arms(&self) -> impl Iterator<Item = &'static str> {
+        self.cold.into_iter().chain([self.name])
+    }
+}
+
+/// What `--arms` chose: `arm`, or `arm:function`; everything when it says nothing.
+#[derive(Debug)]
+pub(super) struct Selection(Vec<(String, Option<String>)>);
+
+impl Selection {
+    /// `known` are all pairs of arm and function there are.
+    pub(super) fn new(asked: &[String], known: &[(String, &str)]) -> anyhow::Result<Self> {
+        let chosen: Vec<_> = asked
+            .iter()
+            .map(|text| match text.split_once(':') {
+                Some((arm, function)) => (arm.to_owned(), Some(function.to_owned())),
+                None => (text.clone(), None),
+            })
+            .collect();
+        for (arm, function) in &chosen {
+            let matches = |(known, of): &(String, &str)| {
+                known == arm && function.as_deref().is_none_or(|function| function == *of)
+            };
+            if !known.iter().any(matches) {
+                let mut names: Vec<_> = known.iter().map(|(arm, _)| arm.as_str()).collect();
+                names.sort_unstable();
+                names.dedup();
+                let of = function.as_ref().map(|function| format!(":{function}")).unwrap_or_default();
+                anyhow::bail!(
+                    "there is no arm '{arm}{of}': choose ARM or ARM:FUNCTION from {}",
+                    names.join(", ")
+                );
+            }
+        }
+        Ok(Self(chosen))
+    }
+
+    pub(super) fn has(&self, arm: &str, function: &str) -> bool {
+        self.0.is_empty()
+            || self.0.iter().any(|(name, of)| name == arm && of.as_deref().is_none_or(|of| of == function))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arms_are_chosen_by_name_and_function() {
+        let known = [("a".to_owned(), "f"), ("a".to_owned(), "g"), ("b".to_owned(), "f")];
+        let chosen = |asked: &[&str]| {
+            let asked: Vec<_> = asked.iter().map(|&text| text.to_owned()).collect();
+            Selection::new(&asked, &known)
+                .map(|selection| known.iter().map(|(arm, of)| selection.has(arm, of)).collect::<Vec<_>>())
+        };
+        assert_eq!(chosen(&[]).unwrap(), [true, true, true]);
+        assert_eq!(chosen(&["a"]).unwrap(), [true, true, false]);
+        assert_eq!(chosen(&["a:g", "b"]).unwrap(), [false, true, true]);
+        let error = chosen(&["b:g"]).unwrap_err().to_string();
+        assert_eq!(error, "there is no arm 'b:g': choose ARM or ARM:FUNCTION from a, b");
+    }
+
+    #[test]
+    fn every_arm_has_a_name_of_its_own() {
+        let mut names: Vec<_> = WAYS.iter().flat_map(Way::arms).collect();
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!((names.len(), count), (10, 10));
+    }
+}

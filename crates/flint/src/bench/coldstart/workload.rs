@@ -1,0 +1,202 @@
+//! The functions that are called, with what they have to answer.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use serde_json::{Value, json};
+
+const EMPTY_NODE: &str = "exports.main = () => ({});\n";
+const EMPTY_PYTHON: &str = "def main(params):\n    return {}\n";
+const FACT_NODE: &str = include_str!("../../../../../functions/faasdom/fact/index.js");
+const FACT_PYTHON: &str = include_str!("../../../../../functions/faasdom/fact/__main__.py");
+const MATRIX_NODE: &str = include_str!("../../../../../functions/faasdom/matrix-mult/index.js");
+const MATRIX_PYTHON: &str = include_str!("../../../../../functions/faasdom/matrix-mult/__main__.py");
+const DISK_NODE: &str = include_str!("../../../../../functions/faasdom/diskio/index.js");
+const DISK_PYTHON: &str = include_str!("../../../../../functions/faasdom/diskio/__main__.py");
+
+/// What runs it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Language {
+    Node,
+    Python,
+    /// Python with numba: annotated by Flint where it is forked, decorated by hand where it is not.
+    Numba,
+}
+
+/// Where its code comes from.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Source {
+    /// One file.
+    Text(&'static str),
+    /// A folder of `functions/samples`, which has to be built.
+    Sample(&'static str),
+}
+
+/// Whether an answer is right.
+pub(super) type Check = Arc<dyn Fn(&[u8]) -> bool + Send + Sync>;
+
+/// A function and a call of it.
+#[derive(Clone)]
+pub(super) struct Workload {
+    /// Its name in the report.
+    pub(super) name: &'static str,
+    pub(super) language: Language,
+    pub(super) source: Source,
+    /// The function in the source that numba is to compile.
+    pub(super) kernel: &'static str,
+    /// The body of each call, and of the warm-up event.
+    pub(super) body: Vec<u8>,
+    pub(super) content_type: &'static str,
+    /// Calls in a round: fewer where each takes long.
+    pub(super) calls: usize,
+    pub(super) check: Check,
+}
+
+/// How large the calls are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sizes {
+    pub(super) fact: u64,
+    pub(super) matrix: u64,
+    pub(super) files: u64,
+    pub(super) calls_of_empty: usize,
+    pub(super) calls: usize,
+}
+
+impl Sizes {
+    /// Those of FaaSdom's web page.
+    pub(super) const FULL: Self =
+        Self { fact: 88_834_647_444_046, matrix: 100, files: 1000, calls_of_empty: 50, calls: 3 };
+    pub(super) const QUICK: Self =
+        Self { fact: 88_834_647, matrix: 20, files: 20, calls_of_empty: 5, calls: 2 };
+}
+
+const FILE_BYTES: u64 = 10_240;
+const SEED: u64 = 7;
+/// Longest side of a thumbnail when nobody says another.
+const THUMBNAIL: u32 = 128;
+/// Below the 1 MiB that warm-up events may have, and well above what a thumbnail needs.
+const PHOTO: &str = "camera.png";
+
+/// All of them. `samples` is the folder of the sample functions, where there is one.
+pub(super) fn all(sizes: Sizes, samples: Option<&Path>) -> Vec<Workload> {
+    let Sizes { fact, matrix, files, calls_of_empty, calls } = sizes;
+    let json = |name, language, source, kernel, arguments: Value, calls, answer: Value| Workload {
+        name,
+        language,
+        source: Source::Text(source),
+        kernel,
+        body: arguments.to_string().into_bytes(),
+        content_type: "application/json",
+        calls,
+        check: Arc::new(move |body| serde_json::from_slice::<Value>(body).is_ok_and(|body| body == answer)),
+    };
+    let empty =
+        |name, language, source| json(name, language, source, "", json!({}), calls_of_empty, json!({}));
+    let factors = json!({ "factors": factors(fact) });
+    let fact = |name, language, source| {
+        json(name, language, source, "factors", json!({ "n": fact }), calls, factors.clone())
+    };
+    let total = json!({ "total": total_of_product(matrix, SEED) });
+    let matrix = |name, language, source| {
+        let arguments = json!({ "n": matrix, "seed": SEED });
+        json(name, language, source, "total_of_product", arguments, calls, total.clone())
+    };
+    let disk = |name, language, source| {
+        let arguments = json!({ "n": files, "size": FILE_BYTES });
+        json(name, language, source, "", arguments, calls, json!({ "files": files }))
+    };
+    let mut workloads = vec![
+        empty("empty-node", Language::Node, EMPTY_NODE),
+        empty("empty-python", Language::Python, EMPTY_PYTHON),
+        fact("fact-node", Language::Node, FACT_NODE),
+        fact("fact-python", Language::Python, FACT_PYTHON),
+        fact("fact-numba", Language::Numba, FACT_PYTHON),
+        matrix("matrix-mult-node", Language::Node, MATRIX_NODE),
+        matrix("matrix-mult-python", Language::Python, MATRIX_PYTHON),
+        matrix("matrix-mult-numba", Language::Numba, MATRIX_PYTHON),
+        disk("diskio-node", Language::Node, DISK_NODE),
+        disk("diskio-python", Language::Python, DISK_PYTHON),
+    ];
+    // Without the folder they are in the list all the same, so that their arms can say what is missing.
+    let photo =
+        samples.and_then(|folder| std::fs::read(folder.join("photos").join(PHOTO)).ok()).unwrap_or_default();
+    for (name, language, sample) in
+        [("resize-node", Language::Node, "resize-node"), ("resize-python", Language::Python, "resize-python")]
+    {
+        workloads.push(Workload {
+            name,
+            language,
+            source: Source::Sample(sample),
+            kernel: "",
+            body: photo.clone(),
+            content_type: "image/png",
+            calls,
+            check: Arc::new(|body| png_size(body).is_some_and(|(w, h)| w.max(h) == THUMBNAIL)),
+        });
+    }
+    workloads
+}
+
+/// The sample functions, when this runs somewhere in Flint's repository.
+pub(super) fn samples() -> Option<PathBuf> {
+    let here = std::env::current_dir().ok()?;
+    here.ancestors().map(|folder| folder.join("functions/samples")).find(|folder| folder.is_dir())
+}
+
+/// The divisors of `n` in ascending order: from the small ones up, then their counterparts down.
+fn factors(n: u64) -> Vec<u64> {
+    let small: Vec<u64> = (1..).take_while(|i| i * i <= n).filter(|i| n.is_multiple_of(*i)).collect();
+    let large = small.iter().rev().map(|i| n / i).filter(|i| i * i != n);
+    small.iter().copied().chain(large).collect()
+}
+
+/// The sum of all cells of A × B is the sum over k of (column k of A) × (row k of B): no product is needed for it.
+fn total_of_product(n: u64, seed: u64) -> u64 {
+    let mut state = seed;
+    let mut cell = move || {
+        state = state * 16_807 % 2_147_483_647;
+        state % 100
+    };
+    let mut columns_of_a = vec![0; n as usize];
+    for _ in 0..n {
+        columns_of_a.iter_mut().for_each(|sum| *sum += cell());
+    }
+    columns_of_a.into_iter().map(|column| column * (0..n).map(|_| cell()).sum::<u64>()).sum()
+}
+
+/// Width and height, of the first chunk of a PNG.
+fn png_size(bytes: &[u8]) -> Option<(u32, u32)> {
+    let field = |at: usize| Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
+    (bytes.starts_with(b"\x89PNG\r\n\x1a\n") && bytes.get(12..16)? == b"IHDR").then_some(())?;
+    Some((field(16)?, field(20)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oracles_agree_with_what_is_known_of_the_original() {
+        let divisors = factors(Sizes::FULL.fact);
+        assert_eq!((divisors.len(), &divisors[..3], divisors[47]), (48, &[1, 2, 7][..], Sizes::FULL.fact));
+        assert_eq!(factors(36), [1, 2, 3, 4, 6, 9, 12, 18, 36]);
+        // As the Node.js and Python functions compute it, cell by cell.
+        assert_eq!(total_of_product(100, 7), 2_408_727_532);
+        assert_eq!(total_of_product(0, 7), 0);
+    }
+
+    #[test]
+    fn an_answer_that_is_not_the_functions_is_wrong() {
+        let workloads = all(Sizes::QUICK, None);
+        let named = |name| workloads.iter().find(|workload| workload.name == name).unwrap();
+        assert!((named("empty-node").check)(b"{ }") && !(named("empty-node").check)(b"null"));
+        assert!((named("diskio-python").check)(br#"{"files":20}"#));
+        assert!(!(named("diskio-python").check)(br#"{"files":19}"#));
+        let png =
+            |w: u8| [b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\0".as_slice(), &[w], &[0, 0, 0, 100]].concat();
+        assert!((named("resize-node").check)(&png(128)) && !(named("resize-node").check)(&png(129)));
+        assert!(!(named("resize-node").check)(b"{}"));
+    }
+}
