@@ -29,6 +29,9 @@ pub struct PoolConfig {
     /// How long an instance without calls is kept.
     #[serde(with = "units::duration")]
     pub keep_alive: Duration,
+    /// How long a clone of a snapshot without calls is kept: another one comes in a millisecond or two.
+    #[serde(with = "units::duration")]
+    pub keep_alive_forked: Duration,
     /// How long an instance is without calls before the processor is taken away from it.
     #[serde(with = "units::duration")]
     pub pause_grace: Duration,
@@ -59,6 +62,7 @@ impl Default for PoolConfig {
             memory: None,
             start_charge: ByteSize::mib(64),
             keep_alive: Duration::from_secs(600),
+            keep_alive_forked: Duration::from_secs(30),
             pause_grace: Duration::from_secs(10),
             protected: Duration::from_secs(60),
             sample_every: Duration::from_secs(1),

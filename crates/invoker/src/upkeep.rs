@@ -15,8 +15,11 @@ const SHORTEST_ROUND: Duration = Duration::from_millis(10);
 
 /// Pauses, stops and measures until the invoker shuts down. Sleeps while the pool is empty.
 pub(crate) async fn look_after(shared: Arc<Shared>, config: PoolConfig) {
-    let round =
-        config.sample_every.min(config.pause_grace / 4).min(config.keep_alive / 4).max(SHORTEST_ROUND);
+    let round = config
+        .sample_every
+        .min(config.pause_grace / 4)
+        .min(config.keep_alive.min(config.keep_alive_forked) / 4)
+        .max(SHORTEST_ROUND);
     let mut rounds = interval(round);
     rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut measured = Instant::now();
@@ -28,7 +31,7 @@ pub(crate) async fn look_after(shared: Arc<Shared>, config: PoolConfig) {
         }
         tokio::select! { () = closing.cancelled() => return, _ = rounds.tick() => {} }
         let now = Instant::now();
-        let expired = shared.pool().expire(config.keep_alive, now);
+        let expired = shared.pool().expire(config.keep_alive, config.keep_alive_forked, now);
         shared.totals.expired.add(expired);
         if now.saturating_duration_since(measured) >= config.sample_every {
             measured = now;

@@ -79,6 +79,7 @@ pub(crate) const KEYS: &[Key] = &[
         "Memory that an instance of a function never measured before is charged",
     ),
     key("pool.keep_alive", r#""10min""#, "How long an instance without calls is kept"),
+    key("pool.keep_alive_forked", r#""30s""#, "How long a clone of a snapshot without calls is kept"),
     key(
         "pool.pause_grace",
         r#""10s""#,

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use flint_executor::{Call, Instance, Invoked};
-use flint_model::{ByteSize, InstanceId, Timestamp};
+use flint_model::{ByteSize, InstanceId, Start, Timestamp};
 use tokio::time::Instant;
 
 use super::{Pool, Shortage};
@@ -56,8 +56,11 @@ impl Table {
     /// Starts an instance, busy; later than everything before.
     fn start(&mut self, path: &'static str) -> Result<InstanceId, Shortage> {
         self.now += Duration::from_secs(1);
-        let function = Arc::new(testing::function(path));
-        let key = Self::key(path);
+        let mut function = testing::function(path);
+        if path.ends_with("/forked") {
+            function.strategy.start = Start::Fork;
+        }
+        let (function, key) = (Arc::new(function), Self::key(path));
         let mut reserved = self.pool.reserve(&key, &function.limits, self.now).1;
         while let Err(Shortage::Stopping { .. }) = reserved {
             self.bury();
@@ -195,4 +198,17 @@ fn a_start_is_charged_what_the_function_was_seen_to_need() {
     table.gone();
     assert_eq!((table.pool.live, table.pool.dying), (0, 0));
     assert_eq!(table.pool.charge_of_namespace(&Table::key("a/f").namespace), 0);
+}
+
+#[test]
+fn clones_are_let_go_sooner_than_what_took_long_to_start() {
+    let mut table = Table::new(4);
+    table.idle("a/spawned");
+    table.idle("a/forked");
+    let (keep, forked) = (Duration::from_secs(600), Duration::from_secs(30));
+    table.now += forked;
+    assert_eq!(table.pool.expire(keep, forked, table.now), 1);
+    assert_eq!(table.gone(), ["a/forked"]);
+    table.now += keep;
+    assert_eq!(table.pool.expire(keep, forked, table.now), 1);
 }

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use flint_model::{FunctionPath, InstanceId};
+use flint_model::{FunctionPath, InstanceId, Start};
 use tokio::time::Instant;
 
 use super::{Phase, Pool, Record};
@@ -12,9 +12,15 @@ use crate::{InstanceKey, entry::Entry};
 const REMEMBER: Duration = Duration::from_secs(3600);
 
 impl Pool {
-    /// Stops instances that were idle for `keep_alive`. Says how many.
-    pub(crate) fn expire(&mut self, keep_alive: Duration, now: Instant) -> usize {
-        let idle_too_long = |record: &Record| now.saturating_duration_since(record.idle_since) >= keep_alive;
+    /// Stops instances that were idle for `keep_alive`, and clones of a snapshot for `forked`. Says how many.
+    pub(crate) fn expire(&mut self, keep_alive: Duration, forked: Duration, now: Instant) -> usize {
+        let idle_too_long = |record: &Record| {
+            let kept = match &record.phase {
+                Phase::Live(entry) if entry.strategy.start == Start::Fork => forked,
+                _ => keep_alive,
+            };
+            now.saturating_duration_since(record.idle_since) >= kept
+        };
         let expired = self.idle(idle_too_long, |entry| entry.id);
         self.stop_all(&expired);
         self.functions.retain(|_, function| {
