@@ -96,7 +96,7 @@ impl Tree {
 
     /// A clone for a call. A zygote that ends meanwhile is replaced; the call does not notice.
     pub(crate) async fn start(self: &Arc<Self>, context: &StartContext) -> Result<Arc<dyn Instance>, Fault> {
-        for _ in 0..ATTEMPTS {
+        for attempt in 0..ATTEMPTS {
             let zygote = self.zygote().await?;
             let deadline = context.deadline.min(Instant::now() + FORK_WITHIN);
             let cell = match zygote.clone_for_call(deadline, &self.ground.tally).await {
@@ -104,13 +104,19 @@ impl Tree {
                 Err(NotForked::Refused(why)) => return Err(platform(why)),
                 Err(NotForked::Platform(why)) => return Err(platform(why)),
                 Err(error) => {
-                    if let NotForked::Tampered(what) = &error {
+                    let timed_out = matches!(error, NotForked::Deadline);
+                    // The clone alone may have ended: its zygote, and with it everybody else's call, is to live on.
+                    if attempt == 0 && matches!(error, NotForked::Ended) && !zygote.has_ended() {
+                        continue;
+                    }
+                    // Once, however many starts of a burst have found it.
+                    if self.fell(&zygote)
+                        && let NotForked::Tampered(what) = &error
+                    {
                         self.tampered.fetch_add(1, Ordering::Relaxed);
                         self.ground.tally.tampered.one();
                         tracing::warn!(function = %self.function.path, what, "a snapshot has been tampered with; it is made anew");
                     }
-                    let timed_out = matches!(error, NotForked::Deadline);
-                    self.fell(&zygote);
                     if self.is_given_up() {
                         break;
                     }
@@ -211,13 +217,15 @@ impl Tree {
         self.slot().as_ref().filter(|zygote| !zygote.has_ended()).map(Arc::clone)
     }
 
-    /// This one is not to be asked again.
-    fn fell(&self, zygote: &Arc<Zygote>) {
+    /// This one is not to be asked again. Whether it was in service until now.
+    fn fell(&self, zygote: &Arc<Zygote>) -> bool {
         zygote.kill();
         let mut slot = self.slot();
-        if slot.as_ref().is_some_and(|current| Arc::ptr_eq(current, zygote)) {
+        let served = slot.as_ref().is_some_and(|current| Arc::ptr_eq(current, zygote));
+        if served {
             *slot = None;
         }
+        served
     }
 
     fn slot(&self) -> MutexGuard<'_, Option<Arc<Zygote>>> {

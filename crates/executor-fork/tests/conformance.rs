@@ -12,7 +12,7 @@ async fn subject(language: Language, newest: bool) -> (Subject, House) {
         Language::Node => "nodejs",
         Language::Python => "python",
     };
-    let kinds: Vec<_> = house.kinds.iter().cloned().filter(|kind| kind.kind.family() == family).collect();
+    let kinds: Vec<_> = house.kinds.iter().filter(|kind| kind.kind.family() == family).collect();
     let kind = if newest { kinds.first() } else { kinds.last() };
     let kind = kind
         .filter(|kind| kind.state.is_ok())

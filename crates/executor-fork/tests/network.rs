@@ -1,5 +1,7 @@
 //! What happens before the snapshot reaches nothing; its clones do. In network namespaces made for it: no real address is used.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod support;
 
 use std::process::{Child, Command, Stdio};

@@ -1,5 +1,7 @@
 //! A clone is like no other clone before user code runs in it: in the sandbox, through the whole executor.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod support;
 
 use std::collections::{BTreeMap, HashSet};

@@ -13,7 +13,7 @@ async fn refusal(subject: &Subject, code: &[u8], adjust: impl FnOnce(&mut Functi
     let mut function = (*source.function).clone();
     adjust(&mut function);
     let source = FunctionSource { function: Arc::new(function), code: Bytes::copy_from_slice(code) };
-    subject.executor.prepare(source, &|_| {}).await.err().expect("it is refused")
+    subject.executor.prepare(source, &|_| {}).await.expect_err("it is refused")
 }
 
 /// A runtime that does not exist, or not in this version: what there is instead.

@@ -35,8 +35,8 @@ pub struct Siblings {
 impl Siblings {
     /// One has ended after so many calls.
     pub fn ended(&self, exit: &flint_sandbox::Exit, calls: u64) {
-        if calls > 0 {
-            mix(&self.cpu_us, exit.usage.cpu_us / calls);
+        if let Some(each) = exit.usage.cpu_us.checked_div(calls) {
+            mix(&self.cpu_us, each);
             mix(&self.peak, exit.usage.memory_peak_bytes);
         }
     }

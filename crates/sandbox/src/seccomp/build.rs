@@ -55,6 +55,7 @@ const NEW_NAMESPACES: u32 = (libc::CLONE_NEWNS
     | libc::CLONE_NEWPID
     | libc::CLONE_NEWNET) as u32;
 const TIOCLINUX: u32 = 0x541c;
+const PRIO_PROCESS: u32 = 0;
 const IOPRIO_WHO_PROCESS: u32 = 1;
 
 /// The program for verdicts by call number; numbers beyond fail with ENOSYS, foreign architectures end the process.
@@ -122,7 +123,7 @@ fn leaf(verdict: Verdict) -> Vec<sock_filter> {
         Verdict::Check(Check::Oneself) => {
             vec![argument(0), jump(BPF_JEQ, 0, 0, 1), allow, fail(libc::EPERM)]
         }
-        Verdict::Check(Check::OwnPriority) => own(libc::PRIO_PROCESS as u32),
+        Verdict::Check(Check::OwnPriority) => own(PRIO_PROCESS),
         Verdict::Check(Check::OwnIoPriority) => own(IOPRIO_WHO_PROCESS),
         Verdict::Check(Check::Ioctl) => vec![
             argument(1),
