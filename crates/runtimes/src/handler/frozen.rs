@@ -71,7 +71,8 @@ impl Frozen {
     pub(super) fn new(sandbox: Arc<Sandbox>, channel: Channel) -> Self {
         let (link, output) = channel.into_parts();
         let (link, waiting) = (Arc::new(link), Arc::<Waiting>::default());
-        let listener = tokio::spawn(listen(Arc::clone(&link), output, Arc::clone(&waiting)));
+        let listener =
+            tokio::spawn(listen(Arc::clone(&link), output, Arc::clone(&waiting), Arc::clone(&sandbox)));
         Self {
             sandbox,
             link,
@@ -184,8 +185,8 @@ impl Drop for Ticket<'_> {
     }
 }
 
-/// Reads what the snapshot says: nothing, unless a fork failed. What it writes to its output belongs to no call.
-async fn listen(link: Arc<UnixStream>, mut output: Output, waiting: Arc<Waiting>) {
+/// Reads what the snapshot says: nothing, unless a fork failed; one that says anything else is ended. What it writes to its output belongs to no call.
+async fn listen(link: Arc<UnixStream>, mut output: Output, waiting: Arc<Waiting>, sandbox: Arc<Sandbox>) {
     let talk = async {
         let mut decoder = Decoder::default();
         loop {
@@ -197,8 +198,10 @@ async fn listen(link: Arc<UnixStream>, mut output: Output, waiting: Arc<Waiting>
                         let _ = told.send(why);
                     }
                 }
-                Ok(Some(_)) => {}
-                Err(_) => return,
+                Ok(Some(_)) | Err(_) => {
+                    sandbox.kill();
+                    return;
+                }
                 Ok(None) => {
                     if link.readable().await.is_err() {
                         return;
