@@ -37,6 +37,7 @@ impl Stage {
         setting: Setting,
         purpose: &'static str,
     ) -> anyhow::Result<&Server> {
+        // The two purposes never run side by side.
         let name = match (purpose, setting) {
             ("memory", Setting::SmallPages) => "memory-small-pages",
             ("memory", _) => "memory",
@@ -45,7 +46,8 @@ impl Stage {
             (_, Setting::SmallPages) => "small-pages",
         };
         if !self.servers.contains_key(name) {
-            let folder = self.scratch.join(name);
+            // A server of that name may have been here before.
+            let folder = self.scratch.join(format!("{name}-{purpose}"));
             fs::create_dir(&folder).with_context(|| format!("making {}", folder.display()))?;
             let keep_alive = format!("{}ms", KEEP_ALIVE.as_millis());
             let mut settings = vec![

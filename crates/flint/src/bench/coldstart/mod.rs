@@ -132,8 +132,14 @@ fn unavailable(arm: &str, function: &str, concurrency: Option<usize>, why: &str)
 fn cell_report(cell: &Cell, arm: &str) -> ArmReport {
     match (&cell.target, cell.series(arm)) {
         (Err(why), _) => unavailable(arm, cell.workload.name, Some(1), why),
-        (Ok(_), Some(series)) => series.report(arm, cell.workload.name),
-        (Ok(_), None) => unavailable(arm, cell.workload.name, Some(1), "nothing was measured"),
+        (Ok(_), Some(series)) if series.quantile_us(0.5).is_some() => series.report(arm, cell.workload.name),
+        (Ok(_), Some(_)) if cell.way.cold == Some(arm) => unavailable(
+            arm,
+            cell.workload.name,
+            Some(1),
+            "no call was cold: its instance stayed beyond its time",
+        ),
+        (Ok(_), _) => unavailable(arm, cell.workload.name, Some(1), "nothing was measured"),
     }
 }
 
@@ -190,7 +196,7 @@ async fn cells(
     for (at, (way, workload)) in wanted.iter().enumerate() {
         show(bar, &format!("deploying {} {}", way.name, workload.name), at, wanted.len());
         let target = match way.start {
-            None => process(stage, way, workload).await,
+            None => process(stage, way, workload, "calls").await,
             Some(_) => stage
                 .deploy(way, workload, "calls")
                 .await
@@ -201,9 +207,14 @@ async fn cells(
     cells
 }
 
-async fn process(stage: &mut Stage, way: &Way, workload: &Workload) -> anyhow::Result<Target> {
+async fn process(
+    stage: &mut Stage,
+    way: &Way,
+    workload: &Workload,
+    purpose: &'static str,
+) -> anyhow::Result<Target> {
     let code = stage.code(way, workload)?;
-    let argv = shim_argv(stage.server(way.setting, "calls").await?, workload.language)?;
+    let argv = shim_argv(stage.server(way.setting, purpose).await?, workload.language)?;
     Ok(Target::Process { argv, code })
 }
 
@@ -256,7 +267,7 @@ async fn memories(
 
 async fn memory(stage: &mut Stage, way: &Way, workload: &Workload, live: usize) -> anyhow::Result<Held> {
     let Some(_) = way.start else {
-        let Target::Process { argv, code } = process(stage, way, workload).await? else {
+        let Target::Process { argv, code } = process(stage, way, workload, "memory").await? else {
             anyhow::bail!("an unsandboxed process has a command line");
         };
         return memory::processes(&argv, code, live).await;
