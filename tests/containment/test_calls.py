@@ -70,6 +70,33 @@ def main(params):
     return search()
 """
 
+NODE_PARTIES = """
+const fs = require('fs'), net = require('net'), os = require('os');
+const attempt = (action) => { try { action(); return 'allowed'; } catch (error) { return error.code || error.name; } };
+async function hide(secret) {
+  fs.writeFileSync('/tmp/secret', secret);
+  process.env.SECRET = secret;
+  const listener = net.createServer().listen('\\0secret');
+  const before = os.getPriority();
+  await new Promise((done) => setTimeout(done, 1500));
+  listener.close();
+  return { secret: fs.readFileSync('/tmp/secret', 'utf8'), unharmed: os.getPriority() === before };
+}
+async function search() {
+  const found = {};
+  for (let pid = 1; pid < 64; pid += 1) {
+    if (pid === process.pid) continue;
+    for (const name of ['mem', 'environ', 'maps', 'fd/3', 'cwd/x', 'root/tmp/secret']) found[`${pid} ${name}`] = attempt(() => fs.readFileSync(`/proc/${pid}/${name}`));
+    for (const signal of ['SIGKILL', 'SIGSTOP', 'SIGTERM']) found[`${pid} ${signal}`] = attempt(() => process.kill(pid, signal));
+    found[`${pid} priority`] = attempt(() => os.setPriority(pid, 19));
+  }
+  found.socket = await new Promise((done) => { net.connect('\\0secret', () => done('allowed')).on('error', (error) => done(error.code)); });
+  attempt(() => process.kill(-1, 'SIGKILL'));
+  return { allowed: Object.keys(found).filter((what) => found[what] === 'allowed'), files: fs.readdirSync('/tmp'), env: process.env.SECRET };
+}
+exports.main = ({ secret }) => (secret ? hide(secret) : search());
+"""
+
 # Leaves something of everything behind; says what it found.
 REMAINS = {
     "py": """
@@ -146,6 +173,14 @@ class Calls(UnderAttack):
                 self.assertEqual(allowed, [], f"process {place}")
         # Its zygote was not harmed either.
         self.test_calls_that_end_violently_end_alone()
+
+    def test_a_nodejs_call_finds_and_reaches_nothing_of_another(self):
+        self.assertTrue(self.deploy("node-parties", "js", NODE_PARTIES)["snapshot"]["kept"])
+        calls = [("node-parties", {"secret": "do-not-leak"})] + [("node-parties", {})] * 3
+        (status, response), *attacks = self.at_once(calls)
+        self.assertEqual((status, response["result"]), (200, {"secret": "do-not-leak", "unharmed": True}))
+        for status, response in attacks:
+            self.assertEqual((status, response["result"]), (200, {"allowed": [], "files": []}))
 
     def test_another_namespace_is_out_of_reach(self):
         made = self.server.cli("namespace", "create", "victims", "--data-dir", str(self.server.data_dir))

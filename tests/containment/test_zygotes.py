@@ -206,7 +206,8 @@ class Zygotes(UnderAttack):
 
     def test_a_zygote_that_changes_after_the_freeze_is_noticed(self):
         noticed = ["keep_descriptors", "share_memory", "start_thread", "stepchild", "share_directory", "fork_more"]
-        ended = ["end", "kill", "garbage", "brothers"]
+        ended = ["end", "kill", "brothers"]
+        erratic = ["garbage"]  # ended with its clones, as soon as it is read
         harmless = ["be_dumpable", "unconfined", "open_socket", "alarm"]
         silent = ["hang"]
 
@@ -214,7 +215,7 @@ class Zygotes(UnderAttack):
             name = f"late-{attack.replace('_', '-')}"
             prepared = self.deploy(name, "py", AFTER_THE_FREEZE.replace("ATTACK", attack))
             self.assertTrue(prepared["snapshot"]["kept"], prepared)
-            answers = [self.call(name, {"n": n}) for n in range(4)]
+            answers = [self.call(name, {"n": n}) for n in range(2 if attack in silent else 4)]
             for n, (status, response) in enumerate(answers):
                 self.assertTrue(status != 200 or response["result"] == {"n": n}, response)
             warnings = [line for line in self.server_log().splitlines() if "tampered" in line and name in line]
@@ -227,7 +228,7 @@ class Zygotes(UnderAttack):
             if attack in silent:
                 self.assertEqual({response["status"] for _, response in answers}, {"action developer error"}, answers)
 
-        self.each(check, [(attack,) for attack in noticed + ended + harmless + silent])
+        self.each(check, [(attack,) for attack in noticed + ended + erratic + harmless + silent], at_once=15)
 
 
 if __name__ == "__main__":
