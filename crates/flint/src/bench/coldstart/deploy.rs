@@ -52,6 +52,7 @@ impl Stage {
             let keep_alive = format!("{}ms", KEEP_ALIVE.as_millis());
             let mut settings = vec![
                 ("FLINT_POOL__KEEP_ALIVE", keep_alive.as_str()),
+                ("FLINT_POOL__KEEP_ALIVE_FORKED", keep_alive.as_str()),
                 // A cold start brings up its own runtime, as a container platform does.
                 ("FLINT_POOL__PREWARM", "0"),
                 // numba is larger than what functions usually bring.

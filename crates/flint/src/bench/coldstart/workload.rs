@@ -148,7 +148,7 @@ pub(super) fn samples() -> Option<PathBuf> {
 /// The divisors of `n` in ascending order: from the small ones up, then their counterparts down.
 fn factors(n: u64) -> Vec<u64> {
     let small: Vec<u64> = (1..).take_while(|i| i * i <= n).filter(|i| n.is_multiple_of(*i)).collect();
-    let large = small.iter().rev().map(|i| n / i).filter(|i| i * i != n);
+    let large = small.iter().rev().filter(|i| *i * *i != n).map(|i| n / i);
     small.iter().copied().chain(large).collect()
 }
 
