@@ -1,5 +1,6 @@
 """Functions that tamper with the snapshot that their calls are forked from: when they are loaded, in the warm-up, and after the freeze."""
 
+import time
 import unittest
 
 from platform_under_attack import PYTHON_PRELUDE, UnderAttack
@@ -128,7 +129,7 @@ def alarm():
     import signal
     original = memory.use_huge_pages
     def late():
-        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        signal.setitimer(signal.ITIMER_REAL, 1.5)
         return original()
     memory.use_huge_pages = late
 def unconfined():
@@ -215,6 +216,8 @@ class Zygotes(UnderAttack):
             name = f"late-{attack.replace('_', '-')}"
             prepared = self.deploy(name, "py", AFTER_THE_FREEZE.replace("ATTACK", attack))
             self.assertTrue(prepared["snapshot"]["kept"], prepared)
+            if attack == "alarm":
+                time.sleep(2)  # it has gone off by then
             answers = [self.call(name, {"n": n}) for n in range(2 if attack in silent else 4)]
             for n, (status, response) in enumerate(answers):
                 self.assertTrue(status != 200 or response["result"] == {"n": n}, response)
