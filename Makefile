@@ -32,6 +32,9 @@ fmt: ## format the Rust code
 bench-overhead: ## what Flint adds to a call (both cores should be free), as JSON
 	@flint=$$(scripts/build.sh) && "$$flint" bench overhead --json
 
+bench-coldstart: ## how a new instance comes to be, in every way there is (both cores should be free), as JSON
+	@flint=$$(scripts/build.sh) && "$$flint" bench coldstart --json
+
 fuzz-short: ## every fuzz target for 20 seconds (SECONDS_EACH=…)
 	@scripts/fuzz-short.sh $(SECONDS_EACH)
 

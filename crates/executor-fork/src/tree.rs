@@ -104,7 +104,14 @@ impl Tree {
                 Err(NotForked::Refused(why)) => return Err(platform(why)),
                 Err(NotForked::Platform(why)) => return Err(platform(why)),
                 Err(error) => {
-                    let timed_out = matches!(error, NotForked::Deadline);
+                    if matches!(error, NotForked::Deadline) {
+                        // Its clones may be in the middle of calls; it ends with the last of them.
+                        self.retire(&zygote);
+                        if Instant::now() >= context.deadline {
+                            return Err(Fault::Deadline);
+                        }
+                        continue;
+                    }
                     // The clone alone may have ended: its zygote, and with it everybody else's call, is to live on.
                     if attempt == 0 && matches!(error, NotForked::Ended) && !zygote.has_ended() {
                         continue;
@@ -119,9 +126,6 @@ impl Tree {
                     }
                     if self.is_given_up() {
                         break;
-                    }
-                    if timed_out && Instant::now() >= context.deadline {
-                        return Err(Fault::Deadline);
                     }
                     continue;
                 }
@@ -217,9 +221,14 @@ impl Tree {
         self.slot().as_ref().filter(|zygote| !zygote.has_ended()).map(Arc::clone)
     }
 
-    /// This one is not to be asked again. Whether it was in service until now.
+    /// This one is not to be asked again, and its clones are not to go on. Whether it was in service until now.
     fn fell(&self, zygote: &Arc<Zygote>) -> bool {
         zygote.kill();
+        self.retire(zygote)
+    }
+
+    /// This one is not to be asked again, but its clones may go on. Whether it was in service until now.
+    fn retire(&self, zygote: &Arc<Zygote>) -> bool {
         let mut slot = self.slot();
         let served = slot.as_ref().is_some_and(|current| Arc::ptr_eq(current, zygote));
         if served {
