@@ -22,6 +22,10 @@ pub const ARCHIVE: &str = "/archive";
 /// Where a server of contract `http` or `openwhisk` listens.
 pub const PORT: u16 = 8080;
 
+/// What a zygote may use beside its function's memory: the kernel charges it the page tables of its clones, some 0.6 MiB each, for as long as
+/// they live, and what they copy until they have a cgroup of their own. Enough for a thousand.
+const CLONES: u64 = 768 << 20;
+
 /// A runtime with its shim, ready for any function: argv, mounts and environment.
 pub struct ShimCommand<'a> {
     pub(crate) runtime: &'a Runtime,
@@ -96,8 +100,8 @@ impl ShimCommand<'_> {
         spec.mounts = self.mounts();
         spec.mounts.extend(code_mounts(artefact));
         spec.env = environment(Some(self.runtime));
-        self.finish(&mut spec);
         limit(&mut spec, &function.limits, function.network);
+        self.finish(&mut spec);
         spec.recycle_key = Some(recycle_key(function));
         spec
     }
@@ -107,17 +111,18 @@ impl ShimCommand<'_> {
         let mut spec = SandboxSpec::new(id, self.argv(None));
         spec.mounts = self.mounts();
         spec.env = environment(Some(self.runtime));
-        self.finish(&mut spec);
         limit(&mut spec, limits, Network::None);
+        self.finish(&mut spec);
         spec
     }
 
-    /// What the shim is told by its environment.
+    /// What the shim is told by its environment, and what a zygote has beside other runtimes.
     fn finish(&self, spec: &mut SandboxSpec) {
         spec.env.push(("FLINT_LINK_FD".into(), "3".into()));
         if self.zygote {
             spec.env.push(("FLINT_ZYGOTE".into(), "1".into()));
             spec.zygote = true;
+            spec.limits.memory_bytes += CLONES;
             // /tmp is another one in each clone.
             spec.cwd = "/".into();
         }
