@@ -130,7 +130,11 @@ impl Tree {
                     continue;
                 }
             };
-            let entropy = entropy();
+            let entropy = entropy().map_err(|error| {
+                platform(format!(
+                    "the kernel gives no random bytes ({error}); without them clones would be alike"
+                ))
+            })?;
             let instance = context.id.to_string();
             let time = now_us();
             let restore = Restore { entropy: &entropy, time, instance: &instance, env: self.env(context) };
@@ -281,7 +285,7 @@ fn platform(cause: String) -> Fault {
 }
 
 /// 32 random bytes in hex.
-fn entropy() -> String {
+fn entropy() -> Result<String, rustix::io::Errno> {
     use std::fmt::Write;
     let mut bytes = [0_u8; 32];
     let mut filled = 0;
@@ -289,17 +293,13 @@ fn entropy() -> String {
         match rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty()) {
             Ok(count) => filled += count,
             Err(rustix::io::Errno::INTR) => {}
-            Err(error) => {
-                // Without it clones would be alike; no kernel since 3.17 lacks it.
-                tracing::error!(%error, "the kernel gives no random bytes");
-                break;
-            }
+            Err(error) => return Err(error),
         }
     }
-    bytes.iter().fold(String::with_capacity(64), |mut text, byte| {
+    Ok(bytes.iter().fold(String::with_capacity(64), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");
         text
-    })
+    }))
 }
 
 fn now_us() -> u64 {
