@@ -5,7 +5,8 @@ import os
 import socket
 import struct
 import subprocess
-import threading
+
+from output import Output
 
 KINDS = {"HELLO": 1, "INIT": 2, "READY": 3, "FREEZE": 4, "CLONE": 5, "RESTORE": 6, "ACK": 7,
          "INVOKE": 8, "BODY": 9, "END": 10, "RESULT": 11, "LOG": 12, "ERROR": 13}
@@ -63,24 +64,21 @@ class Peer:
         full_env = dict(os.environ if env is None else env, FLINT_LINK_FD="3")
         lowered = os.dup(theirs.fileno())  # dup2 to the same number would leave close-on-exec set
         theirs.close()
+        pipes = {name: os.pipe() for name in ("stdout", "stderr")}
         self.process = subprocess.Popen(
-            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=cwd, env=full_env,
+            argv, stdin=subprocess.DEVNULL, stdout=pipes["stdout"][1], stderr=pipes["stderr"][1], cwd=cwd, env=full_env,
             close_fds=False, preexec_fn=lambda: os.dup2(lowered, 3))
         os.close(lowered)
-        self.output = {"stdout": bytearray(), "stderr": bytearray()}
-        self.readers = [threading.Thread(target=self._collect, args=(name,), daemon=True) for name in self.output]
-        for reader in self.readers:
-            reader.start()
+        self.collect(pipes)
         self.buffer = bytearray()
         self.last_call = 0
 
-    def _collect(self, name):
-        stream = getattr(self.process, name)
-        while True:
-            piece = os.read(stream.fileno(), 65536)
-            if not piece:
-                return
-            self.output[name] += piece
+    def collect(self, pipes):
+        """Reads from pipes whose writing ends another process has by now."""
+        self.output = {}
+        for name, (reading, writing) in pipes.items():
+            os.close(writing)
+            self.output[name] = Output(reading)
 
     # --- frames
 
@@ -188,17 +186,17 @@ class Peer:
 
     @property
     def stdout(self):
-        return self.output["stdout"].decode("utf-8", "replace")
+        return self.output["stdout"].so_far().decode("utf-8", "replace")
 
     @property
     def stderr(self):
-        return self.output["stderr"].decode("utf-8", "replace")
+        return self.output["stderr"].so_far().decode("utf-8", "replace")
 
     def wait(self, timeout_s=20):
         """The exit status, with all output collected."""
         status = self.process.wait(timeout_s)
-        for reader in self.readers:
-            reader.join(timeout_s)
+        for output in self.output.values():
+            output.ended(timeout_s)
         return status
 
     def close(self, timeout_s=20):
@@ -209,12 +207,3 @@ class Peer:
             self.process.kill()
             self.wait()
             raise
-        finally:
-            self.process.stdout.close()
-            self.process.stderr.close()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.close()

@@ -27,8 +27,6 @@ class Contract:
         self.peer.socket.close()
         self.peer.process.kill()
         self.peer.wait()
-        self.peer.process.stdout.close()
-        self.peer.process.stderr.close()
 
     def ready(self, **init):
         self.peer.start(*self.shim.probe(), **init)
@@ -277,9 +275,9 @@ class Contract:
         for stream, word in (("stdout", "out"), ("stderr", "err")):
             wanted = "".join(f"{word} {i} ☃\n" for i in range(lines)).encode()
             deadline = time.monotonic() + 10
-            while len(self.peer.output[stream]) < len(wanted) and time.monotonic() < deadline:
+            while len(self.peer.output[stream].so_far()) < len(wanted) and time.monotonic() < deadline:
                 time.sleep(0.01)
-            self.assertEqual(bytes(self.peer.output[stream]), wanted)
+            self.assertEqual(self.peer.output[stream].so_far(), wanted)
 
     def test_function_may_close_its_stdout(self):
         self.ready()

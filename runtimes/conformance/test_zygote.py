@@ -31,8 +31,6 @@ class ZygoteContract:
         self.zygote.socket.close()
         self.zygote.process.kill()
         self.zygote.wait()
-        self.zygote.process.stdout.close()
-        self.zygote.process.stderr.close()
 
     def ready(self, **init):
         hello = self.zygote.start(*self.shim.forked(), **init)
@@ -206,7 +204,7 @@ class ZygoteContract:
     def test_a_clone_has_the_tmp_it_was_given(self):
         self.frozen()
         for clone in [self.clone(), self.clone()]:
-            self.assertEqual(clone.invoke({"do": "descriptors"}).json()["descriptors"]["200"], clone.tmp)
+            self.assertEqual(clone.invoke({"do": "descriptors"}).json()["descriptors"]["200"], clone.tmp.name)
 
     def test_a_clone_cannot_signal_its_sibling_or_its_zygote(self):
         self.frozen()

@@ -3,11 +3,9 @@
 import array
 import json
 import os
-import shutil
 import socket
 import struct
 import tempfile
-import threading
 
 from peer import HEADER, NAMES, Frame, Peer, encode
 
@@ -62,19 +60,15 @@ class Clone(Peer):
         ours.setsockopt(socket.SOL_SOCKET, SO_PASSCRED, 1)
         self.socket, self.number, self.process, self.pid = ours, number, None, None
         self.buffer, self.last_call = bytearray(), 0
-        self.output = {"stdout": bytearray(), "stderr": bytearray()}
-        self.tmp = tempfile.mkdtemp(prefix="flint-clone-")
-        pipes = {name: os.pipe() for name in self.output}
-        tmp = os.open(self.tmp, os.O_RDONLY | os.O_DIRECTORY)
+        self.tmp = tempfile.TemporaryDirectory(prefix="flint-clone-")
+        pipes = {name: os.pipe() for name in ("stdout", "stderr")}
+        tmp = os.open(self.tmp.name, os.O_RDONLY | os.O_DIRECTORY)
         handed = [theirs.fileno(), pipes["stdout"][1], pipes["stderr"][1], tmp]
         zygote.socket.sendmsg([encode("CLONE", number, bytes([PRIME if prime else 0]))],
                               [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", handed))])
         theirs.close()
-        for fd in handed[1:]:
-            os.close(fd)
-        self.readers = [threading.Thread(target=self._drain, args=(name, pipe[0]), daemon=True) for name, pipe in pipes.items()]
-        for reader in self.readers:
-            reader.start()
+        os.close(tmp)
+        self.collect(pipes)
         self.hello = self._first_frame()
         assert self.hello["clone"] == number, self.hello
 
@@ -91,14 +85,6 @@ class Clone(Peer):
         assert len(data) == 12 + length, data
         return json.loads(data[12:])
 
-    def _drain(self, name, fd):
-        while True:
-            piece = os.read(fd, 65536)
-            if not piece:
-                os.close(fd)
-                return
-            self.output[name] += piece
-
     def restore(self, entropy=None, time_us=0):
         self.send_restore(entropy, time_us)
         ack = self.expect("ACK")
@@ -114,9 +100,8 @@ class Clone(Peer):
         return self.ended(timeout_s)
 
     def ended(self, timeout_s=20):
-        for reader in self.readers:
-            reader.join(timeout_s)
-            assert not reader.is_alive(), "the clone keeps its output open"
-        shutil.rmtree(self.tmp, ignore_errors=True)
+        for output in self.output.values():
+            assert output.ended(timeout_s), "the clone keeps its output open"
+        self.tmp.cleanup()
 
     close = end

@@ -8,7 +8,6 @@ import socket
 import struct
 import sys
 import tempfile
-import threading
 import time
 
 from support import PYTHON, ShimTestCase
@@ -32,22 +31,9 @@ class Clone(Peer):
         frame = HEADER.pack(1, KINDS["CLONE"], 0, 0, number) + bytes([flags])
         zygote.socket.sendmsg([frame], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", theirs))])
         link.close()
-        for fd in theirs[1:]:
-            os.close(fd)
-        self.output = {"stdout": bytearray(), "stderr": bytearray()}
-        self.pipes = {name: pipe[0] for name, pipe in pipes.items()}
-        self.readers = [threading.Thread(target=self._collect, args=(name,), daemon=True) for name in self.output]
-        for reader in self.readers:
-            reader.start()
+        os.close(tmp)
+        self.collect(pipes)
         self.buffer, self.last_call, self.pid, self.zygote = bytearray(), 0, None, zygote
-
-    def _collect(self, name):
-        while True:
-            piece = os.read(self.pipes[name], 65536)
-            if not piece:
-                os.close(self.pipes[name])
-                return
-            self.output[name] += piece
 
     def hello(self):
         """Takes HELLO and with it the process id."""
@@ -64,9 +50,8 @@ class Clone(Peer):
 
     def wait(self, timeout_s=20):
         """Until the process has ended: its outputs are closed then."""
-        for reader in self.readers:
-            reader.join(timeout_s)
-            assert not reader.is_alive(), "the clone has not ended"
+        for output in self.output.values():
+            assert output.ended(timeout_s), "the clone has not ended"
 
     def close(self, timeout_s=20):
         self.socket.close()

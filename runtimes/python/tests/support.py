@@ -33,8 +33,6 @@ class ShimTestCase(unittest.TestCase):
         peer.socket.close()
         peer.process.kill()
         peer.wait()
-        peer.process.stdout.close()
-        peer.process.stderr.close()
 
     def started(self, source, main="main", name="function.py"):
         """A shim that has loaded `source`."""

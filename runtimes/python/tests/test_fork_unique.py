@@ -15,15 +15,13 @@ GENERATORS = """
     own, system, chosen = random.Random(), random.SystemRandom(), random.Random(42)
 
     def main(params):
-        with tempfile.NamedTemporaryFile(delete=False) as file:
-            name = file.name
         return {
             "random.random": random.random(), "from random import": imported_random(), "random.randint": randint(0, 2**64),
             "random.Random()": own.random(), "random.SystemRandom": system.random(), "random.gauss": random.gauss(0, 1),
             "random.randbytes": random.getrandbits(128),
             "os.urandom": os.urandom(16).hex(), "os.getpid": os.getpid(), "secrets": secrets.token_hex(),
             "uuid1": str(uuid.uuid1()), "uuid1 node": uuid.uuid1().node, "uuid4": str(uuid.uuid4()), "uuid.getnode": uuid.getnode(),
-            "ssl.RAND_bytes": ssl.RAND_bytes(16).hex(), "tempfile": name, "authkey": current_process().authkey.hex(),
+            "ssl.RAND_bytes": ssl.RAND_bytes(16).hex(), "tempfile": tempfile.mktemp(), "authkey": current_process().authkey.hex(),
             "thread id": threading.get_native_id(), "same: Random(42)": chosen.random(), "same: hash": hash("text"),
             "time": time.time(),
         }
