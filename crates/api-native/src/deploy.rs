@@ -13,7 +13,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use flint_controller::{LimitsWish, PrepareWhen, PutCode, PutFunction};
 use flint_model::{
-    Annotations, CodeFormat, Function, FunctionLimits, FunctionPath, Parameter, Parameters, Start,
+    Annotations, CodeFormat, Function, FunctionLimits, FunctionPath, Isolation, Parameter, Parameters, Start,
     StrategyRequest,
 };
 use serde::Deserialize;
@@ -173,6 +173,7 @@ fn put_of(Upload { request, code }: Upload, defaults: &FunctionLimits) -> Result
             reuse: request.reuse,
         },
         snapshot: Some(request.snapshot.options().map_err(ApiError::invalid)?),
+        wasm: Some(request.wasm.into()),
         network: Some(request.network.unwrap_or_default()),
         limits: LimitsWish {
             timeout: Some(limits.timeout),
@@ -199,9 +200,10 @@ async fn carry_out(
     progress: &(dyn Fn(&str) + Send + Sync),
 ) -> Result<DeployResult, ApiError> {
     let deployed = native.controller.put_function(&tenant.caller, path, put, progress).await?;
-    let notes = unused_options(native, &deployed.function).await;
+    let mut notes: Vec<String> = unused_options(native, &deployed.function).await.into_iter().collect();
+    notes.extend(unused_grants(&deployed.function));
     Ok(DeployResult {
-        notes: notes.into_iter().collect(),
+        notes,
         function: FunctionResource::with(&deployed.function, deployed.prepared.as_deref()),
         created: deployed.created,
         steps: deployed.steps,
@@ -219,6 +221,17 @@ async fn unused_options(native: &Native, function: &Function) -> Option<String> 
         None => format!("that is for start fork; this function's start is {}", function.strategy.start),
     };
     Some(format!("its snapshot options change nothing here, it is not warmed up: {why}"))
+}
+
+/// Why grants mean nothing although its user gave them.
+fn unused_grants(function: &Function) -> Option<String> {
+    let isolation = function.strategy.isolation;
+    let unused = isolation != Isolation::Wasm && !function.wasm.is_default();
+    unused.then(|| {
+        format!(
+            "its wasm options change nothing here: they are for isolation wasm, this function's is {isolation}"
+        )
+    })
 }
 
 fn wants_progress(headers: &HeaderMap) -> bool {

@@ -123,6 +123,7 @@ impl Controller {
             return Err(ControllerError::NotOnThisHost { what: format!("the strategy {strategy}"), missing });
         }
         let snapshot = merge::snapshot(old, put.snapshot, &kind)?;
+        let wasm = merge::wasm(old, put.wasm, &kind)?;
         let annotations = merge::annotations(
             old.map(|old| &old.annotations),
             &put.remove_annotations,
@@ -145,6 +146,7 @@ impl Controller {
             asked: asked.request,
             strategy,
             snapshot,
+            wasm,
             network: put.network.or(old.map(|old| old.network)).unwrap_or_default(),
             limits,
             parameters,

@@ -4,6 +4,7 @@ use std::{num::NonZeroU32, time::Duration};
 
 use flint_model::{
     Annotations, ByteSize, CodeFormat, Function, FunctionLimits, Jit, Kind, Parameters, SnapshotOptions,
+    WasmOptions,
 };
 
 use crate::{ControllerError, LimitsWish};
@@ -43,6 +44,18 @@ pub(crate) fn snapshot(
         ))),
         _ => Ok(options),
     }
+}
+
+/// What the function is granted as WebAssembly: what is said, or else what was said before of the same runtime.
+pub(crate) fn wasm(
+    old: Option<&Function>,
+    wish: Option<WasmOptions>,
+    kind: &Kind,
+) -> Result<WasmOptions, ControllerError> {
+    let old = old.filter(|old| old.kind.family() == kind.family());
+    let options = wish.or_else(|| old.map(|old| old.wasm.clone())).unwrap_or_default();
+    options.check().map_err(|error| ControllerError::Invalid(error.to_string()))?;
+    Ok(options)
 }
 
 /// The old annotations without `remove`, with those of the request over them, and what Flint itself says: the kind, and for a

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use flint_executor::Prepared;
 use flint_model::{
     Annotations, ByteSize, CodeFormat, Function, Network, Parameters, SnapshotOptions, StrategyRequest,
-    Version,
+    Version, WasmOptions,
 };
 
 /// A deploy. What is absent keeps its old value, or gets its default when the function is new.
@@ -25,6 +25,8 @@ pub struct PutFunction {
     pub keep_clones: bool,
     /// How it is warmed up and frozen; replaces what was said before.
     pub snapshot: Option<SnapshotOptions>,
+    /// What it is granted as WebAssembly; replaces what was said before.
+    pub wasm: Option<WasmOptions>,
     /// What it may connect to.
     pub network: Option<Network>,
     /// What it may use; each absent one keeps its old value.

@@ -299,6 +299,7 @@ fn source(
         publish: false,
         asked: flint_model::StrategyRequest::default(),
         snapshot: flint_model::SnapshotOptions::default(),
+        wasm: flint_model::WasmOptions::default(),
         updated: Timestamp::now(),
     };
     Ok(FunctionSource { function: Arc::new(function), code })

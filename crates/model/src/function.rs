@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Annotations, ByteSize, Contract, Digest, FunctionLimits, FunctionPath, Parameters, Reuse,
-    SnapshotOptions, Start, Strategy, StrategyError, StrategyRequest, Timestamp, Version,
+    SnapshotOptions, Start, Strategy, StrategyError, StrategyRequest, Timestamp, Version, WasmOptions,
 };
 
 /// A deployed function. Never changed in place: each write makes a new revision.
@@ -35,6 +35,9 @@ pub struct Function {
     /// How it is warmed up and frozen, where it is.
     #[serde(default, skip_serializing_if = "SnapshotOptions::is_default")]
     pub snapshot: SnapshotOptions,
+    /// What it is granted as WebAssembly, where it is that.
+    #[serde(default, skip_serializing_if = "WasmOptions::is_default")]
+    pub wasm: WasmOptions,
     /// What it may connect to.
     pub network: Network,
     /// What it may use.
@@ -205,7 +208,12 @@ mod tests {
             "limits": FunctionLimits::default(), "parameters": [], "annotations": [], "publish": false,
         });
         let function: Function = serde_json::from_value(stored.clone()).unwrap();
-        assert!(function.asked.is_empty() && function.snapshot.is_default() && function.snapshot.annotate);
+        assert!(
+            function.asked.is_empty()
+                && function.wasm.is_default()
+                && function.snapshot.is_default()
+                && function.snapshot.annotate
+        );
         assert_eq!(serde_json::to_value(&function).unwrap(), stored);
     }
 

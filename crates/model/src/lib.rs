@@ -21,6 +21,7 @@ mod strategy;
 mod time;
 mod timeline;
 mod version;
+mod wasm;
 
 pub use activation::{Activation, Attempt, Response, Status, Usage};
 pub use byte_size::{ByteSize, ByteSizeError};
@@ -38,3 +39,4 @@ pub use strategy::{Contract, Isolation, Reuse, Start, Strategy, StrategyError, S
 pub use time::Timestamp;
 pub use timeline::Timeline;
 pub use version::{Version, VersionError};
+pub use wasm::{HostPattern, HostPatternError, HttpScheme, WasmOptions, WasmOptionsError};

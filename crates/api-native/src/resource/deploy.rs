@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use super::{FunctionResource, LimitsPatch, SnapshotRequest};
+use super::{FunctionResource, LimitsPatch, SnapshotRequest, WasmResource};
 
 /// What a function is to be. What is absent gets its default; only absent `code` (with `kind` and `main`) keeps what is there.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -41,6 +41,9 @@ pub struct DeployRequest {
     /// How it is warmed up and frozen, where it starts from a snapshot.
     #[serde(skip_serializing_if = "SnapshotRequest::is_empty")]
     pub snapshot: SnapshotRequest,
+    /// What it is granted as WebAssembly, where it is that.
+    #[serde(skip_serializing_if = "WasmResource::is_default")]
+    pub wasm: WasmResource,
     /// What it may connect to.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, example = "none")]

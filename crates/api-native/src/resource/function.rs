@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use super::{LimitsResource, ParameterResource, PreparedResource, SnapshotResource};
+use super::{LimitsResource, ParameterResource, PreparedResource, SnapshotResource, WasmResource};
 
 /// A deployed function.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -41,6 +41,9 @@ pub struct FunctionResource {
     /// How it is warmed up and frozen, where it starts from a snapshot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<SnapshotResource>,
+    /// What it is granted as WebAssembly, where it is that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wasm: Option<WasmResource>,
     /// The function as it was made ready; absent in lists, and as long as that was not done since the server started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prepared: Option<PreparedResource>,
@@ -157,6 +160,8 @@ impl From<&Function> for FunctionResource {
             // Where nothing is said and nothing is forked, there is nothing to say.
             snapshot: (function.strategy.start == Start::Fork || !function.snapshot.is_default())
                 .then(|| (&function.snapshot).into()),
+            wasm: (function.strategy.isolation == Isolation::Wasm || !function.wasm.is_default())
+                .then(|| (&function.wasm).into()),
             prepared: None,
             network: function.network,
             limits: (&function.limits).into(),

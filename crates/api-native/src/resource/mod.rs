@@ -9,6 +9,7 @@ mod limits;
 mod namespace;
 mod server;
 mod snapshot;
+mod wasm;
 
 pub use activation::{ActivationList, ActivationResource, AttemptResource, StatusWord, UsageResource};
 pub use deploy::{CodeUpload, DeployRequest, DeployResult, ParameterResource, ProgressLine};
@@ -22,3 +23,4 @@ pub use snapshot::{
     PreparedResource, SnapshotReportResource, SnapshotRequest, SnapshotResource, WarmedFunctionResource,
     WarmupEventResource,
 };
+pub use wasm::WasmResource;

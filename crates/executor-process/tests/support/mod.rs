@@ -135,6 +135,7 @@ pub fn function(
         publish: false,
         asked: flint_model::StrategyRequest::default(),
         snapshot: flint_model::SnapshotOptions::default(),
+        wasm: flint_model::WasmOptions::default(),
         updated: Timestamp::now(),
     };
     FunctionSource { function: Arc::new(function), code }

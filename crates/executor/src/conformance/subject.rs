@@ -97,6 +97,7 @@ impl Subject {
             publish: false,
             asked: flint_model::StrategyRequest::default(),
             snapshot: flint_model::SnapshotOptions::default(),
+            wasm: flint_model::WasmOptions::default(),
             updated: Timestamp::now(),
         };
         FunctionSource { function: Arc::new(function), code }

@@ -3,7 +3,7 @@
 use std::{num::NonZeroU32, path::PathBuf, time::Duration};
 
 use clap::Args;
-use flint_model::{Contract, Isolation, Jit, Network, Reuse, Start};
+use flint_model::{Contract, HostPattern, Isolation, Jit, Network, Reuse, Start};
 use serde_json::Value;
 
 use super::values;
@@ -60,6 +60,18 @@ pub(crate) struct FunctionArgs {
     /// Compile what can be, if that changes no result of the warm-up: numba (Python)
     #[arg(long)]
     pub(crate) jit: Option<Jit>,
+    /// Where a WebAssembly function may send HTTP requests: [http://|https://]HOST[:PORT], HOST a name, *.NAME or *. Repeatable
+    #[arg(long = "allow-host", value_name = "HOST")]
+    pub(crate) allow_hosts: Vec<HostPattern>,
+    /// Let a WebAssembly function use its namespace's key-value buckets
+    #[arg(long)]
+    pub(crate) keyvalue: bool,
+    /// What wasi:config tells a WebAssembly function. Repeatable
+    #[arg(long = "wasm-config", value_name = "K=V", value_parser = values::pair)]
+    pub(crate) wasm_config: Vec<(String, String)>,
+    /// Do not run a WebAssembly module's initialiser at deploy
+    #[arg(long)]
+    pub(crate) no_preinit: bool,
     /// Calls at once in one instance
     #[arg(long, value_name = "N")]
     pub(crate) concurrency: Option<NonZeroU32>,

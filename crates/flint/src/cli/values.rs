@@ -57,6 +57,13 @@ pub(crate) fn cpu_millis(text: &str) -> Result<u32, String> {
 
 /// `key=value`. The value is JSON when it reads as JSON, otherwise a string.
 pub(crate) fn parameter(text: &str) -> Result<(String, Value), String> {
+    let (key, value) = pair(text)?;
+    let value = serde_json::from_str(&value).unwrap_or(Value::String(value));
+    Ok((key, value))
+}
+
+/// `key=value`.
+pub(crate) fn pair(text: &str) -> Result<(String, String), String> {
     let Some((key, value)) = text.split_once('=') else {
         return Err(format!(
             "'{text}' has no '=': write key=value, for example name=you or 'sizes=[64,128]'"
@@ -65,8 +72,7 @@ pub(crate) fn parameter(text: &str) -> Result<(String, Value), String> {
     if key.is_empty() {
         return Err(format!("'{text}' has no key before the '=': write key=value"));
     }
-    let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
-    Ok((key.to_owned(), value))
+    Ok((key.to_owned(), value.to_owned()))
 }
 
 /// `Name: value`, as curl takes it.

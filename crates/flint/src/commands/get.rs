@@ -1,6 +1,6 @@
 //! `flint get`.
 
-use flint_api_native::resource::{AskedResource, FunctionResource, SnapshotResource};
+use flint_api_native::resource::{AskedResource, FunctionResource, SnapshotResource, WasmResource};
 use http::Method;
 use serde_json::Value;
 
@@ -42,6 +42,23 @@ fn asked_words(asked: &AskedResource) -> String {
         true => "chosen by Flint".to_owned(),
         false => format!("asked for: {}", said.join(", ")),
     }
+}
+
+/// What a WebAssembly function is granted beyond its own assets; nothing said of secrets in its configuration.
+fn grant_words(grants: &WasmResource) -> Vec<String> {
+    let mut words: Vec<String> =
+        grants.allow_hosts.iter().map(|host| format!("HTTP requests to {host}")).collect();
+    if grants.keyvalue {
+        words.push("the namespace's key-value buckets".to_owned());
+    }
+    if !grants.config.is_empty() {
+        let keys: Vec<&str> = grants.config.keys().map(String::as_str).collect();
+        words.push(format!("configuration: {}", keys.join(", ")));
+    }
+    if grants.preinit == Some(false) {
+        words.push("no pre-initialisation".to_owned());
+    }
+    words
 }
 
 fn warmup_words(options: &SnapshotResource) -> String {
@@ -105,6 +122,9 @@ fn describe(function: &FunctionResource) -> String {
     ];
     if let Some(options) = &function.snapshot {
         rows.push(("warm-up", warmup_words(options)));
+    }
+    if let Some(grants) = &function.wasm {
+        rows.extend(grant_words(grants).into_iter().map(|text| ("grant", text)));
     }
     if let Some(prepared) = &function.prepared {
         if prepared.strategy != function.strategy {

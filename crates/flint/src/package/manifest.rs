@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use flint_model::{Contract, Isolation, Jit, Network, Reuse, Start};
+use flint_model::{Contract, HostPattern, Isolation, Jit, Network, Reuse, Start};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -27,6 +27,7 @@ pub(crate) struct Manifest {
     concurrency: Option<NonZeroU32>,
     network: Option<Network>,
     snapshot: Snapshot,
+    wasm: Wasm,
     limits: Limits,
     params: BTreeMap<String, Value>,
     init_params: BTreeMap<String, Value>,
@@ -43,6 +44,16 @@ struct Snapshot {
     warmup_network: bool,
     annotate: Option<bool>,
     jit: Option<Jit>,
+}
+
+/// What it is granted as WebAssembly.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Wasm {
+    allow_hosts: Vec<HostPattern>,
+    keyvalue: bool,
+    config: BTreeMap<String, String>,
+    preinit: Option<bool>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -123,6 +134,11 @@ impl Manifest {
             true => (self.snapshot.warmup, self.snapshot.warmup_list),
             false => (args.warmup, args.warmup_list),
         };
+        // Hosts on the command line stand in place of the manifest's, so that a grant can be taken back.
+        let allow_hosts =
+            if args.allow_hosts.is_empty() { self.wasm.allow_hosts } else { args.allow_hosts };
+        let mut wasm_config = self.wasm.config;
+        wasm_config.extend(args.wasm_config);
         Ok(FunctionArgs {
             name: args.name.or(self.name),
             kind: args.kind.or(self.kind),
@@ -140,6 +156,10 @@ impl Manifest {
             warmup_network: args.warmup_network || self.snapshot.warmup_network,
             no_annotate: args.no_annotate || self.snapshot.annotate == Some(false),
             jit: args.jit.or(self.snapshot.jit),
+            allow_hosts,
+            keyvalue: args.keyvalue || self.wasm.keyvalue,
+            wasm_config: wasm_config.into_iter().collect(),
+            no_preinit: args.no_preinit || self.wasm.preinit == Some(false),
             concurrency: args.concurrency.or(self.concurrency),
             network: args.network.or(self.network),
             params: merged(self.params, args.params),
@@ -204,6 +224,23 @@ mod tests {
         assert_eq!(done.warmup, [PathBuf::from("none")]);
         let done = complete(FunctionArgs { warmup_list: Some("all.json".into()), ..Default::default() });
         assert!(done.warmup.is_empty() && done.warmup_list == Some("all.json".into()));
+    }
+
+    #[test]
+    fn grants_are_read_and_hosts_give_way_to_the_command_line() {
+        let text = "[wasm]\nallow_hosts = ['https://a.example']\nkeyvalue = true\npreinit = false\nconfig = { level = 'low', by = 'file' }\n";
+        let complete = |args| Manifest::from_toml(text).unwrap().complete(args).unwrap();
+        let done = complete(FunctionArgs::default());
+        assert_eq!(done.allow_hosts, ["https://a.example".parse().unwrap()]);
+        assert!(done.keyvalue && done.no_preinit);
+        let done = complete(FunctionArgs {
+            allow_hosts: vec!["b.example".parse().unwrap()],
+            wasm_config: vec![("level".into(), "high".into())],
+            ..Default::default()
+        });
+        assert_eq!(done.allow_hosts, ["b.example".parse().unwrap()]);
+        assert_eq!(done.wasm_config, [("by".into(), "file".into()), ("level".into(), "high".into())]);
+        assert!(Manifest::from_toml("[wasm]\nallow_hosts = ['ftp://x']").unwrap_err().contains("scheme"));
     }
 
     #[test]

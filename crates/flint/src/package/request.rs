@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use flint_api_native::resource::{
-    CodeUpload, DeployRequest, LimitsPatch, ParameterResource, SnapshotRequest,
+    CodeUpload, DeployRequest, LimitsPatch, ParameterResource, SnapshotRequest, WasmResource,
 };
 use flint_model::CodeFormat;
 use serde_json::Value;
@@ -98,6 +98,12 @@ fn request(kind: String, guess: Guess, code: Vec<u8>, args: FunctionArgs) -> Res
             warmup_network: args.warmup_network,
             annotate: args.no_annotate.then_some(false),
             jit: args.jit,
+        },
+        wasm: WasmResource {
+            allow_hosts: args.allow_hosts,
+            keyvalue: args.keyvalue,
+            config: args.wasm_config.into_iter().collect(),
+            preinit: args.no_preinit.then_some(false),
         },
         network: args.network,
         limits: LimitsPatch {

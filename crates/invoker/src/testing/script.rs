@@ -100,6 +100,7 @@ pub fn function(path: &str) -> Function {
         publish: false,
         asked: flint_model::StrategyRequest::default(),
         snapshot: flint_model::SnapshotOptions::default(),
+        wasm: flint_model::WasmOptions::default(),
         updated: Timestamp::from_millis(0),
     }
 }
