@@ -248,6 +248,8 @@ impl Catalog for SqliteCatalog {
                         .map_err(sql_fault(connection, OPERATION))
                 };
                 delete("DELETE FROM functions WHERE namespace = ?1")?;
+                delete("DELETE FROM key_values WHERE namespace = ?1")?;
+                delete("DELETE FROM key_value_usage WHERE namespace = ?1")?;
                 Ok(delete("DELETE FROM namespaces WHERE name = ?1")? > 0) // its keys go by their foreign key
             })
             .await

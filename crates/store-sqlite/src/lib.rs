@@ -19,6 +19,7 @@ mod config;
 mod database;
 mod fault;
 mod files;
+mod key_value;
 mod lock;
 mod log;
 mod queue;

@@ -63,6 +63,22 @@ const MIGRATIONS: &[&str] = &[
         body BLOB NOT NULL
     );
     ",
+    // 2: data of functions.
+    "
+    CREATE TABLE key_values (
+        namespace TEXT NOT NULL,
+        bucket TEXT NOT NULL,
+        key TEXT NOT NULL,
+        value BLOB NOT NULL,
+        PRIMARY KEY (namespace, bucket, key)
+    );
+    -- Kept with every write, so that a quota costs no counting.
+    CREATE TABLE key_value_usage (
+        namespace TEXT PRIMARY KEY,
+        keys INTEGER NOT NULL,
+        bytes INTEGER NOT NULL          -- of keys and values
+    ) WITHOUT ROWID;
+    ",
 ];
 
 /// The newest format this build writes and reads.

@@ -2,7 +2,7 @@
 
 use std::{path::Path, sync::Arc};
 
-use flint_store::{ActivationLog, Blobs, Catalog, Queue, StoreError};
+use flint_store::{ActivationLog, Blobs, Catalog, KeyValue, Queue, StoreError};
 
 use crate::{
     BackupSummary, Progress, StoreConfig, backup,
@@ -11,6 +11,7 @@ use crate::{
     database,
     fault::{file_fault, locked, off_thread},
     files,
+    key_value::SqliteKeyValue,
     lock::DataDirLock,
     log::SegmentLog,
     queue::{Depth, SqliteQueue},
@@ -34,6 +35,7 @@ pub struct SqliteStore {
     readers: Arc<Readers>,
     catalog: Arc<SqliteCatalog>,
     queue: Arc<SqliteQueue>,
+    values: Arc<SqliteKeyValue>,
     log: Arc<SegmentLog>,
     blobs: FileBlobs,
     lock: std::sync::Mutex<Option<DataDirLock>>,
@@ -67,6 +69,7 @@ impl SqliteStore {
         let readers = Arc::new(Readers::new(database));
         Ok(Self {
             catalog: Arc::new(SqliteCatalog { writer: Arc::clone(&writer), readers: Arc::clone(&readers) }),
+            values: Arc::new(SqliteKeyValue { writer: Arc::clone(&writer), readers: Arc::clone(&readers) }),
             queue: Arc::new(SqliteQueue::new(Arc::clone(&writer), depth, Arc::clone(&log))),
             config,
             writer,
@@ -90,6 +93,11 @@ impl SqliteStore {
     /// Accepted calls.
     pub fn queue(&self) -> Arc<dyn Queue> {
         Arc::clone(&self.queue) as Arc<dyn Queue>
+    }
+
+    /// Data of functions.
+    pub fn values(&self) -> Arc<dyn KeyValue> {
+        Arc::clone(&self.values) as Arc<dyn KeyValue>
     }
 
     /// Code.

@@ -40,6 +40,7 @@ impl Driver for Sqlite {
             activations: store.activations(),
             queue: store.queue(),
             blobs: store.blobs(),
+            values: store.values(),
             close: Box::pin(async move { store.close().await.unwrap() }),
         }
     }

@@ -1,4 +1,4 @@
-//! What Flint keeps, as four contracts that every driver fulfils: [`Catalog`], [`ActivationLog`], [`Queue`] and [`Blobs`].
+//! What Flint keeps, as five contracts that every driver fulfils: [`Catalog`], [`ActivationLog`], [`Queue`], [`Blobs`] and [`KeyValue`].
 //!
 //! The conformance suite in `conformance` (the feature of that name) is the definition of these contracts: a driver
 //! passes all of it. When a write is acknowledged is part of the contract, and stated on each method.
@@ -11,6 +11,7 @@ mod catalog;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod error;
+mod key_value;
 mod page;
 mod queue;
 
@@ -18,5 +19,6 @@ pub use activation_log::{ActivationLog, ActivationLogStats, ActivationQuery};
 pub use blobs::Blobs;
 pub use catalog::{Catalog, Expected};
 pub use error::StoreError;
+pub use key_value::{BucketPath, Change, KeyValue, KeyValueError, KeyValueQuota, KeyValueUsage};
 pub use page::Page;
 pub use queue::{LeasedCall, Queue, QueuedCall};

@@ -1,12 +1,13 @@
 //! What is there after a store was closed and opened again.
 
 use bytes::Bytes;
+use flint_model::ByteSize;
 
 use super::{
     Driver,
     sample::{LONG, activation, call, function, key, namespace, namespace_name, text_of},
 };
-use crate::{ActivationQuery, Expected};
+use crate::{ActivationQuery, BucketPath, Expected, KeyValueQuota, KeyValueUsage};
 
 /// Everything that was acknowledged, in all four parts.
 pub async fn everything_is_there_after_reopening(driver: &dyn Driver) {
@@ -84,5 +85,27 @@ pub async fn attempts_are_counted_over_restarts(driver: &dyn Driver) {
     let exhausted = opened.queue.take_exhausted(10).await.unwrap();
     assert_eq!(exhausted.len(), 1);
     assert_eq!((&exhausted[0].call, exhausted[0].earlier.len()), (&poison, 3));
+    opened.close.await;
+}
+
+/// Values of functions are there after reopening, and go with their namespace.
+pub async fn values_stay_until_their_namespace_goes(driver: &dyn Driver) {
+    let quota = KeyValueQuota { keys: 10, bytes: ByteSize::kib(1) };
+    let buckets =
+        ["guest", "other"].map(|name| BucketPath { namespace: namespace_name(name), bucket: "b".into() });
+    let opened = driver.open().await;
+    for at in &buckets {
+        opened.catalog.put_namespace(&namespace(at.namespace.as_str())).await.unwrap();
+        opened.values.increment(at, "n", 7, quota).await.unwrap();
+    }
+    opened.close.await;
+
+    let opened = driver.open().await;
+    assert!(opened.catalog.delete_namespace(&buckets[0].namespace).await.unwrap());
+    let [gone, kept] = buckets;
+    assert_eq!(opened.values.read(&gone, vec!["n".to_owned()]).await.unwrap(), [None]);
+    assert_eq!(opened.values.usage(&gone.namespace).await.unwrap(), KeyValueUsage::default());
+    assert_eq!(opened.values.read(&kept, vec!["n".to_owned()]).await.unwrap(), [Some(b"7".to_vec())]);
+    assert_eq!(opened.values.usage(&kept.namespace).await.unwrap(), KeyValueUsage { keys: 1, bytes: 2 });
     opened.close.await;
 }

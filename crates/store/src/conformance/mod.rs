@@ -13,6 +13,7 @@ pub mod blobs;
 pub mod catalog;
 pub mod crash;
 pub mod durability;
+pub mod key_value;
 pub mod queue;
 pub mod sample;
 
@@ -20,7 +21,7 @@ use std::{pin::Pin, sync::Arc};
 
 use async_trait::async_trait;
 
-use crate::{ActivationLog, Blobs, Catalog, Queue};
+use crate::{ActivationLog, Blobs, Catalog, KeyValue, Queue};
 
 /// Opens one and the same store, again and again.
 #[async_trait]
@@ -39,6 +40,8 @@ pub struct Opened {
     pub queue: Arc<dyn Queue>,
     /// Code.
     pub blobs: Arc<dyn Blobs>,
+    /// Data of functions.
+    pub values: Arc<dyn KeyValue>,
     /// Closes it in good order.
     pub close: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
@@ -66,11 +69,14 @@ macro_rules! conformance_suite {
         $crate::conformance_suite!(@ $driver, blobs, blobs:
             content_comes_back_by_its_hash, the_same_content_is_stored_once, what_is_kept_or_young_stays,
             a_large_one_comes_back);
+        $crate::conformance_suite!(@ $driver, key_value, values:
+            values_come_back_by_key, buckets_and_namespaces_are_apart, keys_are_listed_in_order_and_paged,
+            a_quota_holds_and_is_counted_exactly, counters_count_every_increment);
         mod durability {
             use super::*;
             $crate::conformance_suite!(@durable $driver,
                 everything_is_there_after_reopening, attempts_are_counted_over_restarts,
-                restarts_before_it_begins_do_not_count);
+                restarts_before_it_begins_do_not_count, values_stay_until_their_namespace_goes);
         }
     };
     (@ $driver:expr, $module:ident, $part:ident: $($case:ident),* $(,)?) => {
