@@ -1,0 +1,121 @@
+//! One call's part of the host.
+
+use std::sync::Arc;
+
+use flint_model::LogStream;
+use wasmtime::component::ResourceTable;
+use wasmtime_wasi::{
+    FsPerms, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView,
+    cli::{StdinStream, StdoutStream},
+    p1::WasiP1Ctx,
+};
+use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
+
+use super::{ASSETS, Grants, LogSink, Services, http::Outbound};
+
+/// The most random bytes that a guest gets at once; it can ask again.
+const MOST_RANDOM: u64 = 1 << 20;
+/// The most handles that a guest holds at once: streams, requests, buckets.
+const MOST_HANDLES: usize = 10_000;
+
+/// What a call brings.
+pub struct CallSeed {
+    /// What the guest reads.
+    pub stdin: Box<dyn StdinStream + Sync>,
+    /// Where its answer goes, or its log.
+    pub stdout: Box<dyn StdoutStream + Sync>,
+    /// Where its stderr goes.
+    pub logs: LogSink,
+    /// Its environment.
+    pub env: Vec<(String, String)>,
+}
+
+/// A store's data that contains a [`Host`].
+pub trait AsHost: Send {
+    /// That host.
+    fn host(&mut self) -> &mut Host;
+}
+
+/// What one call has of the host. Contexts are made when the guest first asks for something of them.
+pub struct Host {
+    pub(super) services: Arc<Services>,
+    pub(super) grants: Arc<Grants>,
+    seed: Option<CallSeed>,
+    /// Of a core module.
+    p1: Option<Box<WasiP1Ctx>>,
+    /// Of a component.
+    p2: Option<Box<Context>>,
+}
+
+/// What a component's call has.
+pub(super) struct Context {
+    wasi: WasiCtx,
+    http: WasiHttpCtx,
+    outbound: Outbound,
+    pub(super) table: ResourceTable,
+}
+
+impl Host {
+    /// For one call of the function that `grants` are of.
+    pub fn new(services: &Arc<Services>, grants: &Arc<Grants>, seed: CallSeed) -> Self {
+        let (services, grants) = (Arc::clone(services), Arc::clone(grants));
+        Self { services, grants, seed: Some(seed), p1: None, p2: None }
+    }
+
+    /// WASI preview 1, for core modules.
+    pub(super) fn p1(&mut self) -> &mut WasiP1Ctx {
+        if self.p1.is_none() {
+            let context = self.builder().build_p1();
+            self.p1 = Some(Box::new(context));
+        }
+        self.p1.as_mut().expect("made above")
+    }
+
+    /// WASI preview 2 and what comes with it, for components.
+    pub(super) fn p2(&mut self) -> &mut Context {
+        if self.p2.is_none() {
+            let wasi = self.builder().build();
+            let outbound =
+                Outbound::new(Arc::clone(&self.services.http), Arc::clone(&self.grants.allow_hosts));
+            let mut table = ResourceTable::new();
+            table.set_max_capacity(MOST_HANDLES);
+            self.p2 = Some(Box::new(Context { wasi, http: WasiHttpCtx::new(), outbound, table }));
+        }
+        self.p2.as_mut().expect("made above")
+    }
+
+    /// The builder denies what it is not told to grant: files, addresses, names, arguments, environment.
+    fn builder(&mut self) -> WasiCtxBuilder {
+        let mut builder = WasiCtx::builder();
+        builder.max_random_size(MOST_RANDOM).arg(&self.grants.name);
+        let Some(CallSeed { stdin, stdout, logs, env }) = self.seed.take() else { return builder };
+        builder.stdin(stdin).stdout(stdout).stderr(logs.stream(LogStream::Stderr)).envs(&env);
+        if let Some(folder) = &self.grants.assets
+            && let Err(error) = builder.preopened_dir(folder, ASSETS, FsPerms::ReadOnly)
+        {
+            // The guest finds no file; its developer finds out why.
+            logs.write(LogStream::Stderr, format!("flint: {ASSETS} cannot be opened: {error}\n").as_bytes());
+        }
+        builder
+    }
+}
+
+impl AsHost for Host {
+    fn host(&mut self) -> &mut Host {
+        self
+    }
+}
+
+impl WasiView for Host {
+    fn ctx(&mut self) -> WasiCtxView<'_> {
+        let context = self.p2();
+        WasiCtxView { ctx: &mut context.wasi, table: &mut context.table }
+    }
+}
+
+impl WasiHttpView for Host {
+    fn http(&mut self) -> WasiHttpCtxView<'_> {
+        let context = self.p2();
+        WasiHttpCtxView { hooks: &mut context.outbound, table: &mut context.table, ctx: &mut context.http }
+    }
+}

@@ -1,0 +1,58 @@
+//! What a function is granted, and what all functions share.
+
+use std::{path::PathBuf, sync::Arc};
+
+use flint_model::{ByteSize, Function, HostPattern, NamespaceName};
+use flint_store::{KeyValue, KeyValueQuota};
+use wasmtime_wasi_config::WasiConfigVariables;
+
+use super::http::{HttpBounds, HttpClient, Reach};
+
+/// What functions get at through their grants.
+pub struct Services {
+    /// Where buckets are kept; absent: there are none on this server.
+    pub values: Option<Arc<dyn KeyValue>>,
+    /// How much a namespace may keep there.
+    pub quota: KeyValueQuota,
+    /// What sends their requests.
+    pub http: Arc<HttpClient>,
+}
+
+impl Services {
+    /// How much a namespace may keep unless the operator says otherwise.
+    pub const QUOTA: KeyValueQuota = KeyValueQuota { keys: 100_000, bytes: ByteSize::mib(64) };
+
+    /// With the usual bounds.
+    pub fn new(values: Option<Arc<dyn KeyValue>>) -> Result<Self, rustls::Error> {
+        let http = Arc::new(HttpClient::new(HttpBounds::default(), Reach::Public)?);
+        Ok(Self { values, quota: Self::QUOTA, http })
+    }
+}
+
+/// What one function is granted, the same for all its calls.
+pub struct Grants {
+    /// Whose buckets it uses.
+    pub(super) namespace: NamespaceName,
+    /// What it is called, as its first argument.
+    pub(super) name: String,
+    pub(super) allow_hosts: Arc<[HostPattern]>,
+    pub(super) key_value: bool,
+    pub(super) config: WasiConfigVariables,
+    /// The folder that it sees as `/assets`.
+    pub(super) assets: Option<PathBuf>,
+}
+
+impl Grants {
+    /// What the function says, with the folder of its assets when it brought some.
+    pub fn of(function: &Function, assets: Option<PathBuf>) -> Self {
+        let options = &function.wasm;
+        Self {
+            namespace: function.path.namespace.clone(),
+            name: function.path.name.to_string(),
+            allow_hosts: options.allow_hosts.clone().into(),
+            key_value: options.keyvalue,
+            config: options.config.clone().into_iter().collect(),
+            assets,
+        }
+    }
+}

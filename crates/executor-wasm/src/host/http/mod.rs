@@ -1,0 +1,187 @@
+//! HTTP requests of functions (`wasi:http/outgoing-handler`): to the hosts that a function was allowed, at public addresses only, with
+//! bounds on their number, time and size.
+//!
+//! Names are resolved here, and the address that is connected to is one that was looked at: a name that resolves to something
+//! else a moment later changes nothing. Redirects are the guest's to follow, each as a request of its own.
+
+mod address;
+mod bounded;
+mod connect;
+mod send;
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use flint_model::{ByteSize, HostPattern, HttpScheme};
+use http::{Request, Response, Uri};
+use tokio::sync::Semaphore;
+use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpHooks};
+
+pub use self::connect::HttpClient;
+
+/// Bounds on the requests that functions send.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HttpBounds {
+    /// Requests in one call.
+    pub requests: u32,
+    /// Of these at once, bodies of answers included.
+    pub at_once: u32,
+    /// To resolve a name, connect and agree on keys.
+    pub connect: Duration,
+    /// Until an answer begins, and between its pieces.
+    pub idle: Duration,
+    /// A request's body.
+    pub request_body: ByteSize,
+    /// An answer's body.
+    pub response_body: ByteSize,
+    /// An answer's head.
+    pub response_head: ByteSize,
+}
+
+impl Default for HttpBounds {
+    fn default() -> Self {
+        Self {
+            requests: 64,
+            at_once: 8,
+            connect: Duration::from_secs(10),
+            idle: Duration::from_secs(60),
+            request_body: ByteSize::mib(64),
+            response_body: ByteSize::mib(64),
+            response_head: ByteSize::kib(64),
+        }
+    }
+}
+
+/// Which addresses requests may reach.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reach {
+    /// Those of the public Internet.
+    #[default]
+    Public,
+    /// Every one, this host's own too. For tests, and for networks whose operator trusts every function.
+    Everything,
+}
+
+/// What one call may send.
+pub struct Outbound {
+    client: Arc<HttpClient>,
+    allow: Arc<[HostPattern]>,
+    left: AtomicU32,
+    places: Arc<Semaphore>,
+}
+
+impl Outbound {
+    /// To the hosts of `allow`.
+    pub fn new(client: Arc<HttpClient>, allow: Arc<[HostPattern]>) -> Self {
+        let bounds = client.bounds();
+        let (left, places) =
+            (AtomicU32::new(bounds.requests), Arc::new(Semaphore::new(bounds.at_once as usize)));
+        Self { client, allow, left, places }
+    }
+
+    /// Where a request goes, if it may.
+    fn admit(&self, uri: &Uri) -> Result<Target, Error> {
+        let target = Target::of(uri)?;
+        let Target { scheme, host, port } = &target;
+        if !self.allow.iter().any(|pattern| pattern.allows(*scheme, host, *port)) {
+            return Err(Error::HttpRequestDenied);
+        }
+        let counted =
+            self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+        counted.map_err(|_| Error::ConnectionLimitReached)?;
+        Ok(target)
+    }
+}
+
+/// Where a request goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Target {
+    scheme: HttpScheme,
+    /// Without brackets.
+    host: String,
+    port: u16,
+}
+
+impl Target {
+    fn of(uri: &Uri) -> Result<Self, Error> {
+        let scheme = match uri.scheme_str() {
+            Some("http") => HttpScheme::Http,
+            Some("https") => HttpScheme::Https,
+            _ => return Err(Error::HttpProtocolError),
+        };
+        let authority = uri.authority().ok_or(Error::HttpRequestUriInvalid)?;
+        // A name before an @ would travel on in the Host header.
+        if authority.as_str().contains('@') || authority.host().is_empty() {
+            return Err(Error::HttpRequestUriInvalid);
+        }
+        let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
+        let port = match authority.port() {
+            Some(port) => port.as_u16(),
+            // `host:` and `host:99999` have no port that can be read, and are not taken for the default one.
+            None if authority.as_str() != authority.host() => return Err(Error::HttpRequestUriInvalid),
+            None => scheme.default_port(),
+        };
+        Ok(Self { scheme, host, port })
+    }
+}
+
+type Sent = Result<(Response<WasiBody>, Box<dyn Future<Output = Result<(), Error>> + Send>), Error>;
+
+impl WasiHttpHooks for Outbound {
+    fn send_request(
+        &mut self,
+        request: Request<WasiBody>,
+        options: Option<RequestOptions>,
+        _: Box<dyn Future<Output = Result<(), Error>> + Send>,
+    ) -> Box<dyn Future<Output = Sent> + Send> {
+        let admitted = self.admit(request.uri()).and_then(|target| {
+            let place = Arc::clone(&self.places).try_acquire_owned();
+            Ok((target, place.map_err(|_| Error::ConnectionLimitReached)?))
+        });
+        let client = Arc::clone(&self.client);
+        Box::new(async move {
+            let (target, place) = admitted?;
+            client.send(&target, request, options.unwrap_or_default(), place).await
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(uri: &str) -> Option<(HttpScheme, String, u16)> {
+        let target = Target::of(&uri.parse::<Uri>().ok()?).ok()?;
+        Some((target.scheme, target.host, target.port))
+    }
+
+    #[test]
+    fn a_target_is_read_or_refused_never_guessed() {
+        assert_eq!(target("https://a.b/x"), Some((HttpScheme::Https, "a.b".into(), 443)));
+        assert_eq!(target("http://[::1]:8080/"), Some((HttpScheme::Http, "::1".into(), 8080)));
+        assert_eq!(target("http://[::1]/"), Some((HttpScheme::Http, "::1".into(), 80)));
+        for wrong in
+            ["ftp://a/", "https://user@a/", "http://a:@b/", "http://a:99999/", "http://a:/", "/x", "http://"]
+        {
+            assert_eq!(target(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_allowed_is_denied_and_requests_are_counted() {
+        let bounds = HttpBounds { requests: 2, ..HttpBounds::default() };
+        let client = Arc::new(HttpClient::new(bounds, Reach::Public).unwrap());
+        let outbound = Outbound::new(client, ["https://*.example.com".parse().unwrap()].into());
+        let admit = |uri: &str| outbound.admit(&uri.parse().unwrap());
+        assert!(matches!(admit("https://evil.com/"), Err(Error::HttpRequestDenied)));
+        assert!(matches!(admit("http://a.example.com/"), Err(Error::HttpRequestDenied)));
+        assert!(matches!(admit("https://a.example.com:8443/"), Err(Error::HttpRequestDenied)));
+        assert!(admit("https://a.example.com/").is_ok() && admit("https://b.example.com/").is_ok());
+        assert!(matches!(admit("https://c.example.com/"), Err(Error::ConnectionLimitReached)));
+    }
+}

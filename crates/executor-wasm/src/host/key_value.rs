@@ -1,0 +1,281 @@
+//! `wasi:keyvalue`: buckets of the function's namespace, kept by the store.
+//!
+//! A bucket is there as soon as something is in it; `""` names one like any other. Reads and writes wait for the store, and the
+//! guest's time runs on meanwhile.
+
+use std::sync::Arc;
+
+use flint_store::{BucketPath, Change, KeyValue, KeyValueError, KeyValueQuota, Page, StoreError};
+use wasmtime::component::{HasData, Linker, Resource, ResourceTable, ResourceTableError};
+
+use super::context::{AsHost, Host};
+
+/// The longest name of a bucket, in bytes.
+const LONGEST_BUCKET: usize = 128;
+/// The longest key.
+const LONGEST_KEY: usize = 1024;
+/// The largest value.
+const LARGEST_VALUE: usize = 1 << 20;
+/// The most keys in one request, and on a page of a list.
+const MOST_KEYS: usize = 1000;
+/// The most bytes that one request reads or writes.
+const MOST_BYTES: usize = 8 << 20;
+/// As many values of the greatest size fit into one request; reading goes in steps of so many.
+const AT_ONCE: usize = MOST_BYTES / LARGEST_VALUE;
+
+mod bindings {
+    wasmtime::component::bindgen!({
+        inline: "
+            package wasi:keyvalue@0.2.0-draft;
+
+            interface store {
+                variant error { no-such-store, access-denied, other(string) }
+                record key-response { keys: list<string>, cursor: option<u64> }
+                open: func(identifier: string) -> result<bucket, error>;
+                resource bucket {
+                    get: func(key: string) -> result<option<list<u8>>, error>;
+                    set: func(key: string, value: list<u8>) -> result<_, error>;
+                    delete: func(key: string) -> result<_, error>;
+                    exists: func(key: string) -> result<bool, error>;
+                    list-keys: func(cursor: option<u64>) -> result<key-response, error>;
+                }
+            }
+
+            interface atomics {
+                use store.{bucket, error};
+                increment: func(bucket: borrow<bucket>, key: string, delta: u64) -> result<u64, error>;
+            }
+
+            interface batch {
+                use store.{bucket, error};
+                get-many: func(bucket: borrow<bucket>, keys: list<string>)
+                    -> result<list<option<tuple<string, list<u8>>>>, error>;
+                set-many: func(bucket: borrow<bucket>, key-values: list<tuple<string, list<u8>>>) -> result<_, error>;
+                delete-many: func(bucket: borrow<bucket>, keys: list<string>) -> result<_, error>;
+            }
+
+            world imports {
+                import store;
+                import atomics;
+                import batch;
+            }
+        ",
+        world: "wasi:keyvalue/imports",
+        imports: { default: async | trappable },
+        with: { "wasi:keyvalue/store.bucket": super::Bucket },
+        trappable_error_type: { "wasi:keyvalue/store.error" => super::Refused },
+    });
+}
+
+use self::bindings::wasi::keyvalue::{atomics, batch, store};
+
+/// A bucket that a guest has opened.
+pub struct Bucket(BucketPath);
+
+/// Why a request is not answered as it was asked.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Refused {
+    #[error("this server keeps no values for functions")]
+    NoStore,
+    #[error("the function was not granted key-value buckets: deploy it with --keyvalue")]
+    NotGranted,
+    #[error("{0}")]
+    Request(String),
+    #[error(transparent)]
+    Value(#[from] KeyValueError),
+    #[error(transparent)]
+    Handle(#[from] ResourceTableError),
+}
+
+impl From<StoreError> for Refused {
+    fn from(error: StoreError) -> Self {
+        Self::Value(error.into())
+    }
+}
+
+/// The view of one call on its namespace's buckets.
+pub(crate) struct Buckets<'a> {
+    host: &'a mut Host,
+}
+
+struct HasBuckets;
+
+impl HasData for HasBuckets {
+    type Data<'a> = Buckets<'a>;
+}
+
+/// Adds the three interfaces.
+pub(super) fn add_to_linker<T: AsHost + 'static>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
+    fn buckets<T: AsHost>(data: &mut T) -> Buckets<'_> {
+        Buckets { host: data.host() }
+    }
+    store::add_to_linker::<T, HasBuckets>(linker, buckets)?;
+    atomics::add_to_linker::<T, HasBuckets>(linker, buckets)?;
+    batch::add_to_linker::<T, HasBuckets>(linker, buckets)
+}
+
+impl Buckets<'_> {
+    fn table(&mut self) -> &mut ResourceTable {
+        &mut self.host.p2().table
+    }
+
+    fn values(&self) -> Result<Arc<dyn KeyValue>, Refused> {
+        match &self.host.services.values {
+            _ if !self.host.grants.key_value => Err(Refused::NotGranted),
+            Some(values) => Ok(Arc::clone(values)),
+            None => Err(Refused::NoStore),
+        }
+    }
+
+    fn quota(&self) -> KeyValueQuota {
+        self.host.services.quota
+    }
+
+    fn path(&mut self, bucket: &Resource<Bucket>) -> Result<BucketPath, Refused> {
+        Ok(self.table().get(bucket)?.0.clone())
+    }
+
+    async fn read(
+        &mut self,
+        bucket: &Resource<Bucket>,
+        keys: &[String],
+    ) -> Result<Vec<Option<Vec<u8>>>, Refused> {
+        check(keys.iter().map(|key| (key.as_str(), 0)))?;
+        let (values, at) = (self.values()?, self.path(bucket)?);
+        let (mut found, mut bytes) = (Vec::with_capacity(keys.len()), 0);
+        for keys in keys.chunks(AT_ONCE) {
+            let some = values.read(&at, keys.to_vec()).await?;
+            bytes += some.iter().flatten().map(Vec::len).sum::<usize>();
+            if bytes > MOST_BYTES {
+                return Err(too_many_bytes());
+            }
+            found.extend(some);
+        }
+        Ok(found)
+    }
+
+    async fn write(&mut self, bucket: &Resource<Bucket>, changes: Vec<Change>) -> Result<(), Refused> {
+        check(changes.iter().map(|change| (change.key.as_str(), change.value.as_ref().map_or(0, Vec::len))))?;
+        let (values, at) = (self.values()?, self.path(bucket)?);
+        Ok(values.write(&at, changes, self.quota()).await?)
+    }
+}
+
+/// Whether a request's keys and values are within bounds.
+fn check<'a>(all: impl ExactSizeIterator<Item = (&'a str, usize)>) -> Result<(), Refused> {
+    if all.len() > MOST_KEYS {
+        let text = format!("{} keys are more than the {MOST_KEYS} that one request may have", all.len());
+        return Err(Refused::Request(text));
+    }
+    let mut bytes = 0;
+    for (key, value) in all {
+        if key.len() > LONGEST_KEY {
+            return Err(Refused::Request(format!(
+                "a key of {} bytes is longer than {LONGEST_KEY}",
+                key.len()
+            )));
+        }
+        if value > LARGEST_VALUE {
+            return Err(Refused::Request(format!("a value of {value} bytes is larger than {LARGEST_VALUE}")));
+        }
+        bytes += key.len() + value;
+    }
+    if bytes > MOST_BYTES { Err(too_many_bytes()) } else { Ok(()) }
+}
+
+fn too_many_bytes() -> Refused {
+    Refused::Request(format!("more than the {MOST_BYTES} bytes that one request may read or write"))
+}
+
+impl store::Host for Buckets<'_> {
+    async fn open(&mut self, identifier: String) -> Result<Resource<Bucket>, Refused> {
+        self.values()?;
+        if identifier.len() > LONGEST_BUCKET {
+            return Err(Refused::Request(format!("a bucket's name has at most {LONGEST_BUCKET} bytes")));
+        }
+        let bucket = Bucket(BucketPath { namespace: self.host.grants.namespace.clone(), bucket: identifier });
+        Ok(self.table().push(bucket)?)
+    }
+
+    fn convert_error(&mut self, refused: Refused) -> wasmtime::Result<store::Error> {
+        match refused {
+            Refused::NoStore => Ok(store::Error::NoSuchStore),
+            Refused::NotGranted => Ok(store::Error::AccessDenied),
+            Refused::Handle(error) => Err(error.into()),
+            Refused::Value(KeyValueError::Store(error)) => {
+                tracing::warn!(%error, "a function's values");
+                Ok(store::Error::Other("the store failed".to_owned()))
+            }
+            other => Ok(store::Error::Other(other.to_string())),
+        }
+    }
+}
+
+impl store::HostBucket for Buckets<'_> {
+    async fn get(&mut self, bucket: Resource<Bucket>, key: String) -> Result<Option<Vec<u8>>, Refused> {
+        Ok(self.read(&bucket, &[key]).await?.pop().flatten())
+    }
+
+    async fn set(&mut self, bucket: Resource<Bucket>, key: String, value: Vec<u8>) -> Result<(), Refused> {
+        self.write(&bucket, vec![Change { key, value: Some(value) }]).await
+    }
+
+    async fn delete(&mut self, bucket: Resource<Bucket>, key: String) -> Result<(), Refused> {
+        self.write(&bucket, vec![Change { key, value: None }]).await
+    }
+
+    async fn exists(&mut self, bucket: Resource<Bucket>, key: String) -> Result<bool, Refused> {
+        Ok(self.read(&bucket, &[key]).await?.pop().flatten().is_some())
+    }
+
+    /// The cursor is the number of keys before it: what is removed while a guest lists may make it miss others.
+    async fn list_keys(
+        &mut self,
+        bucket: Resource<Bucket>,
+        cursor: Option<u64>,
+    ) -> Result<store::KeyResponse, Refused> {
+        let (values, at) = (self.values()?, self.path(&bucket)?);
+        let skip = usize::try_from(cursor.unwrap_or(0)).unwrap_or(usize::MAX);
+        let keys = values.keys(&at, Page { skip, limit: MOST_KEYS }).await?;
+        let cursor = (keys.len() == MOST_KEYS).then_some((skip + MOST_KEYS) as u64);
+        Ok(store::KeyResponse { keys, cursor })
+    }
+
+    async fn drop(&mut self, bucket: Resource<Bucket>) -> wasmtime::Result<()> {
+        self.table().delete(bucket)?;
+        Ok(())
+    }
+}
+
+impl atomics::Host for Buckets<'_> {
+    async fn increment(&mut self, bucket: Resource<Bucket>, key: String, delta: u64) -> Result<u64, Refused> {
+        check([(key.as_str(), 0)].into_iter())?;
+        let (values, at) = (self.values()?, self.path(&bucket)?);
+        Ok(values.increment(&at, &key, delta, self.quota()).await?)
+    }
+}
+
+impl batch::Host for Buckets<'_> {
+    async fn get_many(
+        &mut self,
+        bucket: Resource<Bucket>,
+        keys: Vec<String>,
+    ) -> Result<Vec<Option<(String, Vec<u8>)>>, Refused> {
+        let found = self.read(&bucket, &keys).await?;
+        Ok(keys.into_iter().zip(found).map(|(key, value)| value.map(|value| (key, value))).collect())
+    }
+
+    async fn set_many(
+        &mut self,
+        bucket: Resource<Bucket>,
+        pairs: Vec<(String, Vec<u8>)>,
+    ) -> Result<(), Refused> {
+        let changes = pairs.into_iter().map(|(key, value)| Change { key, value: Some(value) }).collect();
+        self.write(&bucket, changes).await
+    }
+
+    async fn delete_many(&mut self, bucket: Resource<Bucket>, keys: Vec<String>) -> Result<(), Refused> {
+        let changes = keys.into_iter().map(|key| Change { key, value: None }).collect();
+        self.write(&bucket, changes).await
+    }
+}

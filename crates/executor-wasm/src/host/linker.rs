@@ -1,0 +1,37 @@
+//! Which host functions guests can import.
+
+use wasmtime::{Linker, component};
+use wasmtime_wasi::{WasiCtxView, WasiView};
+use wasmtime_wasi_config::WasiConfig;
+use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
+
+use super::{context::AsHost, key_value};
+
+/// WASI preview 1, for core modules.
+pub(crate) fn add_p1_to_linker<T: AsHost + 'static>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
+    wasmtime_wasi::p1::add_to_linker_async(linker, |data: &mut T| data.host().p1())
+}
+
+/// WASI preview 2, `wasi:http`, `wasi:keyvalue` and `wasi:config`, for components. All of it is there to be imported; what a
+/// function was not granted answers so.
+pub(crate) fn add_to_linker<T>(linker: &mut component::Linker<T>) -> wasmtime::Result<()>
+where
+    T: AsHost + WasiView + WasiHttpView + 'static,
+{
+    wasmtime_wasi::p2::add_to_linker_async(linker)?;
+    wasmtime_wasi_http::p2::add_only_http_to_linker_async(linker)?;
+    wasmtime_wasi_config::add_to_linker(linker, |data: &mut T| WasiConfig::new(&data.host().grants.config))?;
+    key_value::add_to_linker(linker)
+}
+
+impl WasiView for crate::state::State {
+    fn ctx(&mut self) -> WasiCtxView<'_> {
+        self.host().ctx()
+    }
+}
+
+impl WasiHttpView for crate::state::State {
+    fn http(&mut self) -> WasiHttpCtxView<'_> {
+        self.host().http()
+    }
+}
