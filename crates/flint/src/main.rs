@@ -11,7 +11,9 @@ mod doctor;
 mod failure;
 mod output;
 mod package;
+mod project;
 mod server;
+mod toolchain;
 
 use std::process::ExitCode;
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use super::{DeployArgs, DevArgs, InvokeArgs, NamespaceArgs};
+use crate::project::Template;
 
 /// Run functions: deploy code in any language, call it, see what happened.
 #[derive(Debug, Parser)]
@@ -49,6 +50,8 @@ pub(crate) struct Global {
 pub(crate) enum Command {
     /// Start the server
     Up(UpArgs),
+    /// Write a small function to start from
+    Init(InitArgs),
     /// Deploy a function: a file, a directory or an archive
     Deploy(DeployArgs),
     /// Call a function
@@ -108,6 +111,15 @@ pub(crate) struct UpArgs {
     pub(crate) listen: Option<String>,
     #[command(flatten)]
     pub(crate) data: DataArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct InitArgs {
+    /// Its language
+    #[arg(long)]
+    pub(crate) lang: Template,
+    /// Where: a directory that is made, or an empty one [default: hello-LANG]
+    pub(crate) directory: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -17,7 +17,7 @@ pub(crate) struct FunctionArgs {
     /// Its runtime, `family` or `family:version` [default: by extension and content]
     #[arg(long)]
     pub(crate) kind: Option<String>,
-    /// Its entry point: a function, for Java `Class` or `Class#method`
+    /// Its entry point: a function, for Java `Class` or `Class#method`; of what is built, the program among several
     #[arg(long)]
     pub(crate) main: Option<String>,
     /// How its code receives a call: handler, stdio, http, openwhisk, …
@@ -78,6 +78,9 @@ pub(crate) struct FunctionArgs {
     /// What it may connect to: none, egress
     #[arg(long)]
     pub(crate) network: Option<Network>,
+    /// Time for building it into WebAssembly, where that is called for [default: 10m]
+    #[arg(long, value_name = "TIME", value_parser = values::duration)]
+    pub(crate) build_timeout: Option<Duration>,
     /// A default argument; JSON when it reads as JSON. Repeatable
     #[arg(long = "param", value_name = "K=V", value_parser = values::parameter)]
     pub(crate) params: Vec<(String, Value)>,
@@ -91,7 +94,7 @@ pub(crate) struct FunctionArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct DeployArgs {
-    /// A file (.js .mjs .cjs .py .java .jar .zip .tar.gz or an executable) or a directory
+    /// A file (.wasm .c .go .js .mjs .cjs .py .java .jar .zip .tar.gz or an executable) or a directory
     pub(crate) path: PathBuf,
     #[command(flatten)]
     pub(crate) function: FunctionArgs,

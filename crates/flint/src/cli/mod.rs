@@ -36,6 +36,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<Exit> {
         Command::Up(args) => commands::up::run(args),
         Command::Config(args) => commands::config::run(&args, global.json),
         Command::Completions { shell } => commands::completions::run(shell),
+        Command::Init(args) => commands::init::run(&args, global.json),
         command => single_threaded(async move {
             match command {
                 Command::Deploy(args) => commands::deploy::run(&global, &args).await,
@@ -52,7 +53,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<Exit> {
                 Command::Backup(args) => commands::backup::backup(&args, global.json).await,
                 Command::Restore(args) => commands::backup::restore(&args, global.json).await,
                 Command::Namespace(args) => commands::namespace::run(&global, args).await,
-                Command::Up(_) | Command::Config(_) | Command::Completions { .. } => {
+                Command::Up(_) | Command::Config(_) | Command::Completions { .. } | Command::Init(_) => {
                     unreachable!("answered above")
                 }
             }

@@ -15,7 +15,11 @@ use crate::{
 pub(crate) async fn run(global: &Global, args: &DeployArgs) -> anyhow::Result<Exit> {
     let client = Client::new(global)?;
     let progress = Progress::start(format!("packing {}", args.path.display()));
-    let package = package(&args.path, args.function.clone())?;
+    let package = {
+        let told =
+            |step: &str| progress.step(format!("building {}: {}", args.path.display(), shortened(step)));
+        package(&args.path, args.function.clone(), &told)?
+    };
     for note in &package.notes {
         eprintln!("note: {note}");
     }
@@ -68,6 +72,14 @@ pub(crate) async fn upload(
         "the server stopped answering before the deploy was done",
     )
     .hint("look at the server's log, then deploy again: it is safe to repeat"))
+}
+
+/// A tool's line, short enough to be one line of progress.
+fn shortened(line: &str) -> String {
+    match line.char_indices().nth(100) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line.to_owned(),
+    }
 }
 
 fn summary(result: &DeployResult) -> String {

@@ -83,7 +83,7 @@ async fn deploy_and_call(
     saved: Instant,
     json: bool,
 ) -> anyhow::Result<bool> {
-    let package = package(&args.path, args.function.clone())?;
+    let package = package(&args.path, args.function.clone(), &|_| {})?;
     for note in &package.notes {
         eprintln!("note: {note}");
     }
@@ -183,11 +183,19 @@ impl Changes {
     }
 }
 
+/// What cargo and Maven write is not a save.
+fn is_build_output(path: &Path) -> bool {
+    path.ends_with("target")
+        && path
+            .parent()
+            .is_some_and(|project| ["Cargo.toml", "pom.xml"].iter().any(|file| project.join(file).is_file()))
+}
+
 fn fingerprint(path: &Path) -> Fingerprint {
     let walk = ignore::WalkBuilder::new(path)
         .standard_filters(false)
         .add_custom_ignore_filename(".flintignore")
-        .filter_entry(|entry| entry.file_name() != ".git")
+        .filter_entry(|entry| entry.file_name() != ".git" && !is_build_output(entry.path()))
         .build();
     walk.filter_map(Result::ok)
         .filter_map(|entry| {

@@ -11,6 +11,7 @@ pub(crate) mod dev;
 pub(crate) mod doctor;
 pub(crate) mod explain;
 pub(crate) mod get;
+pub(crate) mod init;
 pub(crate) mod invoke;
 pub(crate) mod list;
 pub(crate) mod logs;

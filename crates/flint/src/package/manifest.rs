@@ -135,8 +135,7 @@ impl Manifest {
             false => (args.warmup, args.warmup_list),
         };
         // Hosts on the command line stand in place of the manifest's, so that a grant can be taken back.
-        let allow_hosts =
-            if args.allow_hosts.is_empty() { self.wasm.allow_hosts } else { args.allow_hosts };
+        let allow_hosts = if args.allow_hosts.is_empty() { self.wasm.allow_hosts } else { args.allow_hosts };
         let mut wasm_config = self.wasm.config;
         wasm_config.extend(args.wasm_config);
         Ok(FunctionArgs {
@@ -161,6 +160,7 @@ impl Manifest {
             wasm_config: wasm_config.into_iter().collect(),
             no_preinit: args.no_preinit || self.wasm.preinit == Some(false),
             concurrency: args.concurrency.or(self.concurrency),
+            build_timeout: args.build_timeout,
             network: args.network.or(self.network),
             params: merged(self.params, args.params),
             init_params: merged(self.init_params, args.init_params),

@@ -1,7 +1,7 @@
 //! From a path to a deploy: what the code is, how it is packed, what its manifest says.
 
 mod archive;
-mod contents;
+pub(crate) mod contents;
 mod kind;
 mod manifest;
 mod media;

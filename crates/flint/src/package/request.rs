@@ -16,7 +16,11 @@ use super::{
     manifest::Manifest,
     warmup,
 };
-use crate::{cli::FunctionArgs, failure::Failure};
+use crate::{
+    cli::FunctionArgs,
+    failure::Failure,
+    toolchain::{self, Job, Language},
+};
 
 /// What will be deployed.
 #[derive(Debug)]
@@ -30,12 +34,13 @@ pub(crate) struct Package {
     pub(crate) notes: Vec<String>,
 }
 
-/// Packs the file or directory at `path`. Blocks.
-pub(crate) fn package(path: &Path, args: FunctionArgs) -> Result<Package, Failure> {
+/// Packs the file or directory at `path`, built where that is called for; `told` hears what a build is doing. Blocks.
+pub(crate) fn package(path: &Path, args: FunctionArgs, told: &dyn Fn(&str)) -> Result<Package, Failure> {
     let meta = fs::metadata(path).map_err(|error| cannot_read(path, &error))?;
-    let (code, guess, args, notes) = match meta.is_dir() {
-        true => directory(path, args)?,
-        false => {
+    let (code, guess, args, notes) = match (meta.is_dir(), toolchain::of_file(path, &args)) {
+        (true, _) => directory(path, args, told)?,
+        (false, Some(language)) => built(language, path, args, told)?,
+        (false, None) => {
             let code = fs::read(path).map_err(|error| cannot_read(path, &error))?;
             let guess = kind::of_file(path, &code, is_executable(&meta))?;
             (code, guess, args, Vec::new())
@@ -57,7 +62,7 @@ pub(crate) fn package(path: &Path, args: FunctionArgs) -> Result<Package, Failur
 
 type Read = (Vec<u8>, Guess, FunctionArgs, Vec<String>);
 
-fn directory(path: &Path, args: FunctionArgs) -> Result<Read, Failure> {
+fn directory(path: &Path, args: FunctionArgs, told: &dyn Fn(&str)) -> Result<Read, Failure> {
     let args = Manifest::in_directory(path)?
         .complete(args)
         .map_err(|why| Failure::usage(format!("{}: {why}", path.join("flint.toml").display())))?;
@@ -67,8 +72,20 @@ fn directory(path: &Path, args: FunctionArgs) -> Result<Read, Failure> {
             .hint("look into its .flintignore, or give another directory"));
     }
     let kind = kind::of_names(contents.entries.iter().map(|entry| entry.name.as_str()));
+    if let Some(language) = toolchain::of_directory(path, kind.as_deref(), &args) {
+        return built(language, path, args, told);
+    }
     let guess = Guess { format: CodeFormat::Zip, kind, contract: None };
     Ok((archive::zip(path, &contents)?, guess, args, contents.notes))
+}
+
+/// The module that a project builds. What the user said of the source is in it now.
+fn built(language: Language, path: &Path, args: FunctionArgs, told: &dyn Fn(&str)) -> Result<Read, Failure> {
+    let within = args.build_timeout.unwrap_or(toolchain::BUILD_TIMEOUT);
+    let job = Job { path, main: args.main.as_deref(), within };
+    let built = toolchain::build(language, job, told)?;
+    let guess = kind::of_file(Path::new("function.wasm"), &built.wasm, false)?;
+    Ok((built.wasm, guess, FunctionArgs { kind: None, main: None, ..args }, vec![built.note]))
 }
 
 fn request(kind: String, guess: Guess, code: Vec<u8>, args: FunctionArgs) -> Result<DeployRequest, Failure> {
@@ -132,7 +149,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(name);
         fs::write(&path, content).unwrap();
-        package(&path, args)
+        package(&path, args, &|_| {})
     }
 
     #[test]
@@ -156,15 +173,16 @@ mod tests {
         assert!(message(packed("a.js", b"", FunctionArgs::default())).ends_with("is empty"));
         assert!(message(packed("a.py", b"\xff\xfe", FunctionArgs::default())).contains("not UTF-8"));
         assert!(
-            message(package(Path::new("/nowhere/a.js"), FunctionArgs::default())).contains("/nowhere/a.js")
+            message(package(Path::new("/nowhere/a.js"), FunctionArgs::default(), &|_| {}))
+                .contains("/nowhere/a.js")
         );
         let dir = tempfile::tempdir().unwrap();
-        assert!(message(package(dir.path(), FunctionArgs::default())).contains("no files"));
+        assert!(message(package(dir.path(), FunctionArgs::default(), &|_| {})).contains("no files"));
         fs::write(dir.path().join("data.bin"), "x").unwrap();
-        assert!(message(package(dir.path(), FunctionArgs::default())).contains("which runtime"));
+        assert!(message(package(dir.path(), FunctionArgs::default(), &|_| {})).contains("which runtime"));
         fs::write(dir.path().join("flint.toml"), "kind = 'python'\nname = 'x'").unwrap();
         assert_eq!(
-            package(dir.path(), FunctionArgs::default()).unwrap().request.kind.as_deref(),
+            package(dir.path(), FunctionArgs::default(), &|_| {}).unwrap().request.kind.as_deref(),
             Some("python")
         );
     }

@@ -1,0 +1,3 @@
+module go-hello
+
+go 1.21

@@ -1,0 +1,25 @@
+/** Greets whoever calls: arguments come on standard input, the answer goes to standard output, the log to standard error. */
+public final class Hello {
+    private Hello() {
+    }
+
+    public static void main(String[] args) {
+        String name = member(Stdin.readAll(), "name", "world");
+        System.err.println("called by " + name);
+        System.out.print("{\"greeting\": \"Hello, " + name + "!\"}");
+    }
+
+    /** The text of a string member, escapes as they are. No substitute for a JSON library. */
+    private static String member(String json, String key, String otherwise) {
+        int at = json.indexOf('"' + key + '"');
+        int from = at < 0 ? -1 : json.indexOf('"', at + key.length() + 2) + 1;
+        if (from <= 0) {
+            return otherwise;
+        }
+        int to = from;
+        while (to < json.length() && json.charAt(to) != '"') {
+            to += json.charAt(to) == '\\' ? 2 : 1;
+        }
+        return to < json.length() ? json.substring(from, to) : otherwise;
+    }
+}

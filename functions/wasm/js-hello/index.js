@@ -1,0 +1,5 @@
+// Greets whoever calls.
+export function main({ name = 'world' }) {
+  console.log('called by', name);
+  return { greeting: `Hello, ${name}!` };
+}
