@@ -118,7 +118,7 @@ def _nodejs(scratch, report):
         if int(version.split(".")[0]) < 18:
             report(f"nodejs {version} is older than 18, not tested")
             continue
-        zygote = None if laid_out is None else [node, *_zygote_flags(), str(laid_out / "shim.js")]
+        zygote = None if laid_out is None else ["env", f"LD_PRELOAD={laid_out / 'native/zygote.node'}", node, *_zygote_flags(), str(laid_out / "shim.js")]
         yield Shim("nodejs", version, [node, str(RUNTIMES / "nodejs/shim.js")], "developer", zygote=zygote)
 
 

@@ -166,6 +166,15 @@ class ZygoteContract:
         self.assertIn("cannot be restored", error.json()["message"])
         self.assertIsNone(clone.receive())
 
+    def test_a_clone_for_one_call_ends_when_it_has_answered(self):
+        self.frozen()
+        clone = self.clone(restore=False)
+        clone.restore(once=True)
+        clone.invoke({"do": "write", "text": "last words"})
+        self.assertIsNone(clone.receive())
+        clone.ended()
+        self.assertEqual(clone.stdout, "last words\n")
+
     def test_a_call_before_restore(self):
         self.frozen()
         clone = self.clone(restore=False)

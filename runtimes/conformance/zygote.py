@@ -85,13 +85,13 @@ class Clone(Peer):
         assert len(data) == 12 + length, data
         return json.loads(data[12:])
 
-    def restore(self, entropy=None, time_us=0):
-        self.send_restore(entropy, time_us)
+    def restore(self, entropy=None, time_us=0, **more):
+        self.send_restore(entropy, time_us, **more)
         ack = self.expect("ACK")
         assert ack.call == 0 and ack.payload == b"", ack
 
-    def send_restore(self, entropy=None, time_us=0):
-        fields = {"entropy": (entropy or os.urandom(32)).hex(), "time": time_us, "instance": str(self.number)}
+    def send_restore(self, entropy=None, time_us=0, **more):
+        fields = {"entropy": (entropy or os.urandom(32)).hex(), "time": time_us, "instance": str(self.number), **more}
         self.send("RESTORE", payload=json.dumps(fields).encode())
 
     def end(self, timeout_s=20):

@@ -9,7 +9,7 @@ use std::{
 };
 
 use flint_executor::{Fault, Instance, Progress, StartContext, link::Restore};
-use flint_model::{ByteSize, Function, SnapshotReport};
+use flint_model::{ByteSize, Function, Reuse, SnapshotReport};
 use flint_runtimes::{
     House,
     discover::Runtime,
@@ -137,7 +137,13 @@ impl Tree {
             })?;
             let instance = context.id.to_string();
             let time = now_us();
-            let restore = Restore { entropy: &entropy, time, instance: &instance, env: self.env(context) };
+            let restore = Restore {
+                entropy: &entropy,
+                time,
+                instance: &instance,
+                once: self.function.strategy.reuse == Reuse::Never,
+                env: self.env(context),
+            };
             let handler = HandlerInstance::restored(
                 context.id,
                 cell,

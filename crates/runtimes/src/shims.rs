@@ -52,6 +52,11 @@ impl Shims {
         self.folder.join(language)
     }
 
+    /// The native helper of Node.js snapshots, below the folder of shims; `None` where there was no C compiler to build it.
+    pub(crate) fn node_helper(&self) -> Option<&'static str> {
+        FILES.iter().map(|(name, _)| *name).find(|name| name.ends_with("/zygote.node"))
+    }
+
     /// What they are, for the addresses of artefacts that depend on them.
     pub(crate) fn digest(&self) -> &str {
         &self.digest

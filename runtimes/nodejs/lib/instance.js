@@ -40,6 +40,8 @@ class Instance {
     this.rehearsing = false;
     /** In a zygote that replays a warm-up request: to be told that it has ended. */
     this.onReplayed = null;
+    /** In a clone that serves one call: ends the process, as `endAtOnce(status)`. */
+    this.endAtOnce = null;
     /** In a clone whose hooks are running: the frames that wait for them. */
     this.held = null;
     this.link = new Link(fd, {
@@ -253,6 +255,7 @@ class Instance {
   end(call, ok) {
     this.calls.delete(call.id);
     if (this.onReplayed !== null) this.onReplayed({ ok });
+    if (this.endAtOnce !== null && this.link.isWritten()) this.endAtOnce(0);
   }
 
   // --- ending

@@ -85,10 +85,15 @@ class Link {
     }
   }
 
+  /** Whether all that was sent has left this process. */
+  isWritten() {
+    return this.socket === null || this.socket.writableLength === 0;
+  }
+
   /** Sends the first `length` bytes of `buffer`, which the caller may reuse afterwards. */
   write(buffer, length) {
     let written = 0;
-    if (this.socket === null || this.socket.writableLength === 0) {
+    if (this.isWritten()) {
       do {
         const count = this.put(this.fd, buffer, written, length - written);
         if (count === GONE) return this.onClosed();

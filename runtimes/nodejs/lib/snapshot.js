@@ -57,11 +57,14 @@ function becomeClone(instance, native, call, flags) {
   if (!instance.rehearsing) setImmediate(() => instance.link.open());
 }
 
-function onRestore(instance, { entropy, env }) {
+function onRestore(instance, { entropy, once, env }) {
   if (instance.state !== 'cloned') throw new ProtocolError('order', 'RESTORE is for a clone, once');
   if (typeof entropy !== 'string' || !/^[0-9a-f]{64}$/i.test(entropy)) throw new ProtocolError('json', 'RESTORE brings no entropy of 64 hexadecimal digits');
-  unique.renew(entropy, instance.zygote.native.pid());
+  const { native } = instance.zygote;
+  unique.renew(entropy, native.pid());
   if (env !== undefined) setAll(env);
+  // To end takes less than to wait for being ended: what a clone does after its only call is for nobody.
+  if (once === true) instance.endAtOnce = native.exit;
   instance.zygote = null;
   if (!flint.hasAfter() || instance.rehearsing) {
     restored(instance);

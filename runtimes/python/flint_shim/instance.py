@@ -29,7 +29,7 @@ class Instance:
         self.link = Link(fd)
         self.zygote = None if isinstance(zygote, str) else zygote
         self._snapshot = {} if zygote is None else {"snapshot": zygote if self.zygote is None else True}
-        self._is_clone = False
+        self._is_clone = self._once = False
         self.init = None
         self.entry = None
         self.environment = CallEnvironment()
@@ -89,6 +89,8 @@ class Instance:
             if self.zygote is not None and head.get("warmup"):
                 self.zygote.keep(head, body)
             self._run(call, head, body)
+            if self._once:
+                self._exit(0)
         elif kind == FREEZE and call == 0 and self.zygote is not None:
             self.zygote.freeze(self, payload)
             self._restore()  # from here on, this process is a clone
@@ -102,7 +104,7 @@ class Instance:
         if kind != RESTORE or call != 0:
             raise ProtocolError("order", f"a frame of kind {kind} came before RESTORE")
         zygote, self.zygote, self._is_clone = self.zygote, None, True
-        zygote.restore(self, payload)
+        self._once = zygote.restore(self, payload)
         try:
             hooks.run_after_restore(self.entry.finish)
         except PeerGone:

@@ -98,6 +98,8 @@ pub struct Restore<'a> {
     pub time: u64,
     /// The instance's id.
     pub instance: &'a str,
+    /// The clone ends of itself when it has answered its first call.
+    pub once: bool,
     /// Variables that the snapshot was loaded without: what belongs to one call.
     #[serde(skip_serializing_if = "serde_json::Map::is_empty")]
     pub env: serde_json::Map<String, serde_json::Value>,

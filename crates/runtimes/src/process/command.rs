@@ -121,6 +121,10 @@ impl ShimCommand<'_> {
         spec.env.push(("FLINT_LINK_FD".into(), "3".into()));
         if self.zygote {
             spec.env.push(("FLINT_ZYGOTE".into(), "1".into()));
+            if let (Family::Node, Some(helper)) = (self.runtime.family, self.shims.node_helper()) {
+                // It arranges the heap for forks from the beginning.
+                spec.env.push(("LD_PRELOAD".into(), format!("{SHIM}/{helper}")));
+            }
             spec.zygote = true;
             spec.limits.memory_bytes += CLONES;
             // /tmp is another one in each clone.

@@ -136,10 +136,11 @@ class Zygote:
             gc.enable()
 
     def restore(self, instance, payload):
-        """In a clone: makes it unlike its siblings. The hooks of user code come after it."""
-        self._make_unique(payload)
+        """In a clone: makes it unlike its siblings. The hooks of user code come after it. Returns whether it is for one call only."""
+        order = self._make_unique(payload)
         self._fork.run_handlers(self._uniqueness.replaces)
         event_loop.resume(instance.entry)
+        return order.get("once") is True
 
     def _make_unique(self, payload):
         order = parse_object(payload)
@@ -148,3 +149,4 @@ class Zygote:
             raise ProtocolError("json", "the entropy of RESTORE is not 64 hexadecimal digits")
         self._uniqueness.restore(bytes.fromhex(entropy))
         set_all(order.get("env"))
+        return order

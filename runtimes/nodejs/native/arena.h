@@ -1,0 +1,10 @@
+/* Where the pages of V8's heap are. */
+#ifndef FLINT_ARENA_H
+#define FLINT_ARENA_H
+
+#include <stdint.h>
+
+/* Maps what of these addresses belongs to the heap's range. Nothing may be mapped there. */
+void arena_fill(uintptr_t start, uintptr_t end);
+
+#endif
