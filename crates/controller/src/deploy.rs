@@ -9,7 +9,7 @@ use flint_store::{Expected, StoreError};
 
 use crate::{
     Caller, Controller, ControllerError, Deployed, PrepareWhen, PutCode, PutFunction, functions::own, kinds,
-    merge, strategy,
+    merge, strategy, wasm,
 };
 
 impl Controller {
@@ -114,7 +114,8 @@ impl Controller {
         bounds.check(&limits)?;
         merge::check_own_limits(&limits, caller.limits().concurrent_invocations)?;
         let clones = if put.keep_clones { Reuse::Warm } else { Reuse::Never };
-        let asked = strategy::asked(old, put.strategy, put.unnamed, &kind, clones);
+        let detected = put.code.as_ref().and_then(|code| wasm::contract_of(&kind, &code.content));
+        let asked = strategy::asked(old, put.strategy, put.unnamed, &kind, detected, clones);
         let contract = asked.contract;
         let lacks = |strategy: &Strategy| self.lacking(capabilities, strategy, contract, &kind);
         let strategy = strategy::complete(&asked, &kind, &limits, lacks);

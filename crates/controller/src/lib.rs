@@ -32,6 +32,7 @@ mod put;
 mod record;
 mod records;
 mod strategy;
+mod wasm;
 
 pub use config::{AsyncConfig, ControllerConfig, LimitsConfig};
 pub use controller::{Controller, Stores};

@@ -88,7 +88,7 @@ pub(crate) fn recognise(content: &[u8], kind: &Kind) -> CodeFormat {
         },
         _ if begins(b"\x1f\x8b") => CodeFormat::TarGz,
         _ if begins(b"\x7fELF") => CodeFormat::Executable,
-        "native" => CodeFormat::Executable,
+        "native" | "wasm" => CodeFormat::Executable,
         _ => CodeFormat::Source,
     }
 }

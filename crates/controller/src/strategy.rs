@@ -17,19 +17,22 @@ pub(crate) struct Asked {
     clones: Reuse,
 }
 
-/// What is asked for, with what was asked for before where that still counts.
+/// What is asked for, with what was asked for before where that still counts. `detected`: what new code says of its contract.
 pub(crate) fn asked(
     old: Option<&Function>,
     wish: StrategyRequest,
     unnamed: Unnamed,
     kind: &Kind,
+    detected: Option<Contract>,
     clones: Reuse,
 ) -> Asked {
     // A function whose runtime changes is a new one in this respect: its old contract may make no sense.
     let old = old.filter(|old| unnamed == Unnamed::Kept && old.kind.family() == kind.family());
-    let contract = wish.contract.or(old.map(|old| old.contract)).unwrap_or(match kind.family() {
+    let said = wish.contract.or(old.and_then(|old| old.asked.contract)).or(detected);
+    let contract = said.or(old.map(|old| old.contract)).unwrap_or(match kind.family() {
         "native" => Contract::Stdio,
         "blackbox" => Contract::OpenWhisk,
+        "wasm" => Contract::WasiCommand,
         _ => Contract::Handler,
     });
     match old.filter(|old| old.contract == contract) {
@@ -50,11 +53,12 @@ pub(crate) fn complete(
     lacks: impl Fn(&Strategy) -> Option<String>,
 ) -> Strategy {
     let Asked { request, contract, clones } = *asked;
-    let wasm = matches!(contract, Contract::WasiHttp | Contract::WasiCommand);
+    let wasm = is_wasm(contract);
     let isolation = request.isolation.unwrap_or(if wasm { Isolation::Wasm } else { Isolation::Process });
     let with = |start| {
         let reuse = request.reuse.unwrap_or(match (contract, start) {
-            (Contract::Stdio | Contract::WasiHttp | Contract::WasiCommand, _) => Reuse::Never,
+            (Contract::Stdio, _) => Reuse::Never,
+            _ if wasm => Reuse::Never,
             (_, Start::Fork) => clones,
             _ => Reuse::Warm,
         });
@@ -73,6 +77,10 @@ pub(crate) fn chosen_anew(function: &Function, lacks: impl Fn(&Strategy) -> Opti
     let asked =
         Asked { request: function.asked, contract: function.contract, clones: function.strategy.reuse };
     complete(&asked, &function.kind, &function.limits, lacks)
+}
+
+fn is_wasm(contract: Contract) -> bool {
+    matches!(contract, Contract::WasmCore | Contract::WasiHttp | Contract::WasiCommand)
 }
 
 /// Functions that are started from a snapshot wherever the host can.
@@ -97,7 +105,7 @@ mod tests {
 
     fn chosen(kind_name: &str, wish: StrategyRequest, clones: Reuse, forks: bool) -> String {
         let kind = kind(kind_name);
-        let asked = asked(None, wish, Unnamed::Default, &kind, clones);
+        let asked = asked(None, wish, Unnamed::Default, &kind, None, clones);
         let lacks =
             |strategy: &Strategy| (strategy.start == Start::Fork && !forks).then(|| "no Landlock".to_owned());
         let strategy = complete(&asked, &kind, &FunctionLimits::default(), lacks);
@@ -113,6 +121,7 @@ mod tests {
             ("nodejs:20", Reuse::Never, false, "handler process/spawn/warm×1"),
             ("java:21", Reuse::Never, true, "handler process/spawn/warm×1"),
             ("native", Reuse::Never, true, "stdio process/spawn/never×1"),
+            ("wasm", Reuse::Warm, true, "wasi-command wasm/instantiate/never×1"),
         ] {
             assert_eq!(chosen(kind, nothing, clones, forks), expected);
         }
@@ -135,6 +144,17 @@ mod tests {
         ] {
             assert_eq!(chosen("nodejs:20", wish, Reuse::Never, forks), expected, "{wish:?}");
         }
+    }
+
+    #[test]
+    fn code_says_its_contract_unless_its_user_does() {
+        let (http, nothing) = (Some(Contract::WasiHttp), StrategyRequest::default());
+        let contract = |wish| {
+            asked(None, wish, Unnamed::Default, &kind("wasm"), http, Reuse::Never).contract
+        };
+        assert_eq!(contract(nothing), Contract::WasiHttp);
+        let said = StrategyRequest { contract: Some(Contract::WasmCore), ..nothing };
+        assert_eq!(contract(said), Contract::WasmCore);
     }
 
     #[test]

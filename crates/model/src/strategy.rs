@@ -77,6 +77,8 @@ axis! {
         WasiHttp = "wasi-http",
         /// A WASI program: stdin and stdout.
         WasiCommand = "wasi-command",
+        /// A Wasm module that is handed a pointer to the body and hands back one to its answer (docs/wasm-core-abi.md).
+        WasmCore = "wasm-core",
     }
 }
 

@@ -1,6 +1,9 @@
 //! What a function is granted, and what all functions share.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::PathBuf,
+    sync::{Arc, atomic::AtomicBool},
+};
 
 use flint_model::{ByteSize, Function, HostPattern, NamespaceName};
 use flint_store::{KeyValue, KeyValueQuota};
@@ -40,6 +43,8 @@ pub struct Grants {
     pub(super) config: WasiConfigVariables,
     /// The folder that it sees as `/assets`.
     pub(super) assets: Option<PathBuf>,
+    /// Set when random bytes were drawn; then these are no secret.
+    pub(super) drawn: Option<Arc<AtomicBool>>,
 }
 
 impl Grants {
@@ -53,6 +58,21 @@ impl Grants {
             key_value: options.keyvalue,
             config: options.config.clone().into_iter().collect(),
             assets,
+            drawn: None,
         }
+    }
+
+    /// What the function's initialiser is granted when it is deployed: its assets, and nothing that differs from call to call or that
+    /// another function could have changed. Random bytes are all the same; that some were drawn is told by the flag.
+    pub(crate) fn of_initialiser(function: &Function, assets: Option<PathBuf>) -> (Self, Arc<AtomicBool>) {
+        let drawn = Arc::new(AtomicBool::new(false));
+        let grants = Self {
+            allow_hosts: [].into(),
+            key_value: false,
+            config: WasiConfigVariables::new(),
+            drawn: Some(Arc::clone(&drawn)),
+            ..Self::of(function, assets)
+        };
+        (grants, drawn)
     }
 }

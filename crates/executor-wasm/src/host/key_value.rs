@@ -70,6 +70,7 @@ mod bindings {
 use self::bindings::wasi::keyvalue::{atomics, batch, store};
 
 /// A bucket that a guest has opened.
+#[allow(unreachable_pub)] // the bindings re-export it
 pub struct Bucket(BucketPath);
 
 /// Why a request is not answered as it was asked.

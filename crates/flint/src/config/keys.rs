@@ -181,6 +181,27 @@ pub(crate) const KEYS: &[Key] = &[
     key("snapshot.warmup_budget", r#""10s""#, "How long that may take"),
     key("snapshot.huge_pages", "true", "Move the heaps of snapshots to huge pages, where the host has them"),
     key(
+        "wasm.instances",
+        "4000",
+        "Wasm instances at once; absent = what pool.memory and the host's vm.max_map_count allow (`flint doctor` says which)",
+    ),
+    key(
+        "wasm.keep_resident",
+        r#""2MB""#,
+        "How much of an instance's memory stays in RAM for the next instance of the same code; what functions write beyond it makes each call slower",
+    ),
+    key("wasm.table_keep_resident", r#""64KB""#, "The same for a table of functions"),
+    key("wasm.table_elements", "20000", "The most elements of an instance's table of functions"),
+    key("wasm.stack", r#""1MB""#, "The deepest stack of a Wasm function"),
+    key(
+        "wasm.fuel",
+        "0",
+        "Units of work that a call may do, about one for each Wasm instruction; 0 = not counted, which is quicker",
+    ),
+    key("wasm.max_module", r#""64MB""#, "The largest module or component that is compiled"),
+    key("wasm.compile_timeout", r#""1min""#, "How long compiling one may take"),
+    key("wasm.threads", "1", "Threads for Wasm calls that compute for longer than 10 ms; built in: half of the cores"),
+    key(
         "log.filter",
         r#""info""#,
         "What is logged: a level, or levels by module, such as info,flint_invoker=debug",

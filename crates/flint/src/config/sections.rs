@@ -4,6 +4,7 @@ use std::{net::IpAddr, path::PathBuf, time::Duration};
 
 use flint_controller::AsyncConfig;
 use flint_executor_fork::ForkConfig;
+use flint_executor_wasm::WasmConfig;
 use flint_invoker::{PoolConfig, units};
 use flint_model::{ByteSize, FunctionLimits, LimitBounds};
 use flint_scheduler::QueueConfig;
@@ -25,6 +26,7 @@ pub(crate) struct Config {
     pub(crate) sandbox: SandboxConfig,
     pub(crate) prepare: PrepareConfig,
     pub(crate) snapshot: SnapshotConfig,
+    pub(crate) wasm: WasmSection,
     pub(crate) log: LogConfig,
     pub(crate) metrics: MetricsSection,
 }
@@ -318,6 +320,85 @@ impl SnapshotConfig {
     pub(crate) fn config(&self) -> ForkConfig {
         let Self { standbys, idle, warmup_calls, warmup_budget, huge_pages } = *self;
         ForkConfig { standbys, idle, warmup_calls, warmup_budget, huge_pages }
+    }
+}
+
+/// Functions as WebAssembly.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct WasmSection {
+    /// Absent: what the pool's memory and the host's limit of mappings allow.
+    pub(crate) instances: Option<u32>,
+    #[serde(with = "units::size")]
+    pub(crate) keep_resident: ByteSize,
+    #[serde(with = "units::size")]
+    pub(crate) table_keep_resident: ByteSize,
+    pub(crate) table_elements: u32,
+    #[serde(with = "units::size")]
+    pub(crate) stack: ByteSize,
+    /// Zero: not counted.
+    pub(crate) fuel: u64,
+    #[serde(with = "units::size")]
+    pub(crate) max_module: ByteSize,
+    #[serde(with = "units::duration")]
+    pub(crate) compile_timeout: Duration,
+    pub(crate) threads: usize,
+}
+
+impl Default for WasmSection {
+    fn default() -> Self {
+        let WasmConfig {
+            instances,
+            keep_resident,
+            table_keep_resident,
+            table_elements,
+            stack,
+            fuel,
+            max_module,
+            compile_timeout,
+            threads,
+            ..
+        } = WasmConfig::default();
+        Self {
+            instances,
+            keep_resident,
+            table_keep_resident,
+            table_elements,
+            stack,
+            fuel,
+            max_module,
+            compile_timeout,
+            threads,
+        }
+    }
+}
+
+impl WasmSection {
+    /// With `memory` for all instances together, where that is said.
+    pub(crate) fn config(&self, memory: Option<ByteSize>) -> WasmConfig {
+        let Self {
+            instances,
+            keep_resident,
+            table_keep_resident,
+            table_elements,
+            stack,
+            fuel,
+            max_module,
+            compile_timeout,
+            threads,
+        } = *self;
+        WasmConfig {
+            instances,
+            memory,
+            keep_resident,
+            table_keep_resident,
+            table_elements,
+            stack,
+            fuel,
+            max_module,
+            compile_timeout,
+            threads,
+        }
     }
 }
 

@@ -26,6 +26,9 @@ const NODE: &str = "nodejs:default";
 const PYTHON: &str = "python:default";
 const JAVA: &str = "java:default";
 const NATIVE: &str = "native";
+const WASM: &str = "wasm";
+/// What every Wasm file begins with.
+const WASM_MAGIC: &[u8] = b"\0asm";
 
 /// By the file's name and first bytes, and for an archive by the names in it.
 pub(crate) fn of_file(path: &Path, content: &[u8], executable: bool) -> Result<Guess, Failure> {
@@ -44,12 +47,16 @@ pub(crate) fn of_file(path: &Path, content: &[u8], executable: bool) -> Result<G
             contract: None,
         },
         _ if name.ends_with(".tar.gz") || extension == "tgz" => Guess::new(CodeFormat::TarGz, None),
+        // Of which contract it is, the server sees from its exports.
+        _ if extension == "wasm" || content.starts_with(WASM_MAGIC) => {
+            Guess::new(CodeFormat::Executable, Some(WASM))
+        }
         _ if content.starts_with(b"\x7fELF") || content.starts_with(b"#!") || executable => {
             Guess { contract: Some(Contract::Stdio), ..Guess::new(CodeFormat::Executable, Some(NATIVE)) }
         }
         _ => {
             return Err(Failure::usage(format!("cannot tell what {} is", path.display())).hint(
-                "give a .js, .mjs, .cjs, .py, .java, .jar, .zip or .tar.gz file, a directory, or an executable (`chmod +x`, or a first line like #!/bin/sh)",
+                "give a .js, .mjs, .cjs, .py, .java, .jar, .wasm, .zip or .tar.gz file, a directory, or an executable (`chmod +x`, or a first line like #!/bin/sh)",
             ));
         }
     })
@@ -134,6 +141,8 @@ mod tests {
         assert_eq!(guess("a.tar.gz", b"").unwrap(), Guess::new(CodeFormat::TarGz, None));
         let script = guess("run", b"#!/bin/sh\n").unwrap();
         assert_eq!((script.format, script.contract), (CodeFormat::Executable, Some(Contract::Stdio)));
+        assert_eq!(guess("f.wasm", b"").unwrap(), Guess::new(CodeFormat::Executable, Some(WASM)));
+        assert_eq!(guess("f", b"\0asm\x01\0\0\0").unwrap().kind.as_deref(), Some(WASM));
         let failure = guess("notes.txt", b"hello").unwrap_err();
         assert!(failure.message.contains("notes.txt") && failure.hint.is_some());
         assert!(guess("broken.zip", b"not a zip").is_err());

@@ -17,6 +17,7 @@ use flint_controller::{Controller, ControllerConfig, Stores};
 use flint_executor::Executor;
 use flint_executor_fork::ForkExecutor;
 use flint_executor_process::ProcessExecutor;
+use flint_executor_wasm::{WasmExecutor, host::Services};
 use flint_invoker::{Invoker, InvokerConfig};
 use flint_runtimes::{House, HouseConfig, UnpackLimits};
 use flint_sandbox::{Launcher, LauncherConfig, SweepReport};
@@ -79,6 +80,7 @@ impl Parts {
         let executors: Vec<Arc<dyn Executor>> = vec![
             Arc::new(ProcessExecutor::new(Arc::clone(&house))),
             Arc::new(ForkExecutor::new(house, config.snapshot.config())),
+            wasm(config, &data_dir, &store).await?,
         ];
         let abilities = {
             let executors = executors.clone();
@@ -198,6 +200,15 @@ async fn launch(config: &Config, data_dir: &Path) -> anyhow::Result<Launcher> {
             .hint("`flint doctor` shows what this host lacks")
             .into()
     })
+}
+
+/// The executor of Wasm functions. Its pool is made for the memory that all instances share.
+async fn wasm(config: &Config, data_dir: &Path, store: &SqliteStore) -> anyhow::Result<Arc<dyn Executor>> {
+    let settings = config.wasm.config(config.pool.memory);
+    let services = Arc::new(Services::new(Some(store.values())).context("preparing outbound requests")?);
+    let folder = data_dir.join("wasm");
+    let opening = spawn_blocking(move || WasmExecutor::open(settings, &folder, services));
+    Ok(Arc::new(opening.await.context("opening the Wasm executor")??))
 }
 
 fn house_config(config: &Config, data_dir: &Path, url: &str, launcher: Launcher) -> HouseConfig {

@@ -68,7 +68,7 @@ pub enum Reach {
 }
 
 /// What one call may send.
-pub struct Outbound {
+pub(super) struct Outbound {
     client: Arc<HttpClient>,
     allow: Arc<[HostPattern]>,
     left: AtomicU32,
@@ -77,7 +77,7 @@ pub struct Outbound {
 
 impl Outbound {
     /// To the hosts of `allow`.
-    pub fn new(client: Arc<HttpClient>, allow: Arc<[HostPattern]>) -> Self {
+    pub(super) fn new(client: Arc<HttpClient>, allow: Arc<[HostPattern]>) -> Self {
         let bounds = client.bounds();
         let (left, places) =
             (AtomicU32::new(bounds.requests), Arc::new(Semaphore::new(bounds.at_once as usize)));

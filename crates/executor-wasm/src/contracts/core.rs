@@ -1,0 +1,112 @@
+//! Contract `wasm-core`: pointer and length in, pointer and length out; see docs/wasm-core-abi.md.
+
+use bytes::Bytes;
+use flint_executor::PrepareError;
+use wasmtime::{ExternType, FuncType, InstancePre, Linker, Module, ModuleExport, Store, ValType};
+
+use crate::state::State;
+
+/// A module's exports, found once.
+#[derive(Clone)]
+pub(crate) struct CoreModule {
+    pre: InstancePre<State>,
+    memory: ModuleExport,
+    alloc: ModuleExport,
+    call: ModuleExport,
+    initialize: Option<ModuleExport>,
+}
+
+/// What a function gave back.
+pub(crate) enum Given {
+    Bytes(Bytes),
+    /// More than is taken: its size and its beginning.
+    TooLong(u64, Bytes),
+}
+
+impl CoreModule {
+    pub(crate) fn link(linker: &Linker<State>, module: &Module) -> Result<Self, PrepareError> {
+        use ValType::{I32, I64};
+        let engine = module.engine();
+        let function = |name: &str, parameters: &[ValType], results: &[ValType]| {
+            let wanted = FuncType::new(engine, parameters.iter().cloned(), results.iter().cloned());
+            match module.get_export(name) {
+                Some(ExternType::Func(found)) if FuncType::eq(&found, &wanted) => export(module, name),
+                Some(ExternType::Func(found)) => Err(PrepareError::Code(format!(
+                    "the export {name} is {found}, and contract wasm-core asks for {wanted} (docs/wasm-core-abi.md)"
+                ))),
+                _ => Err(missing(name)),
+            }
+        };
+        let memory = match module.get_export("memory") {
+            Some(ExternType::Memory(_)) => export(module, "memory")?,
+            _ => return Err(missing("memory")),
+        };
+        let alloc = function("flint_alloc", &[I32], &[I32])?;
+        let call = function("flint_call", &[I32, I32], &[I64])?;
+        let initialize = match module.get_export("_initialize") {
+            Some(_) => Some(function("_initialize", &[], &[])?),
+            None => None,
+        };
+        let pre = super::instance_pre(linker, module)?;
+        Ok(Self { pre, memory, alloc, call, initialize })
+    }
+
+    /// One call in an instance of its own. At most `longest` bytes are taken back.
+    pub(crate) async fn run(
+        &self,
+        store: &mut Store<State>,
+        body: &[u8],
+        longest: u64,
+    ) -> wasmtime::Result<Given> {
+        let instance = self.pre.instantiate_async(&mut *store).await?;
+        let find = |store: &mut Store<State>, export: &ModuleExport| {
+            instance.get_module_export(store, export).and_then(wasmtime::Extern::into_func)
+        };
+        let gone = || wasmtime::format_err!("an export is gone that was there at the deploy");
+        if let Some(initialize) = &self.initialize {
+            let initialize = find(store, initialize).ok_or_else(gone)?.typed::<(), ()>(&*store)?;
+            initialize.call_async(&mut *store, ()).await?;
+        }
+        let alloc = find(store, &self.alloc).ok_or_else(gone)?.typed::<i32, i32>(&*store)?;
+        let call = find(store, &self.call).ok_or_else(gone)?.typed::<(i32, i32), i64>(&*store)?;
+        let memory = instance
+            .get_module_export(&mut *store, &self.memory)
+            .and_then(wasmtime::Extern::into_memory)
+            .ok_or_else(gone)?;
+
+        let Ok(len) = i32::try_from(body.len()) else {
+            wasmtime::bail!("a body of {} bytes does not fit the function's memory", body.len())
+        };
+        let at = alloc.call_async(&mut *store, len).await?;
+        let space = range(at as u32, len as u32).and_then(|range| memory.data_mut(&mut *store).get_mut(range));
+        match space {
+            Some(space) => space.copy_from_slice(body),
+            None => wasmtime::bail!("flint_alloc({len}) gave {at}, which is outside the memory"),
+        }
+        let packed = call.call_async(&mut *store, (at, len)).await? as u64;
+        let (at, len) = ((packed >> 32) as u32, packed as u32);
+        let data = memory.data(&*store);
+        let Some(given) = range(at, len).and_then(|range| data.get(range)) else {
+            wasmtime::bail!("flint_call gave {len} bytes at {at}, which is outside the memory")
+        };
+        if u64::from(len) > longest {
+            let beginning = &given[..usize::try_from(longest).unwrap_or(given.len())];
+            return Ok(Given::TooLong(len.into(), Bytes::copy_from_slice(beginning)));
+        }
+        Ok(Given::Bytes(Bytes::copy_from_slice(given)))
+    }
+}
+
+fn range(at: u32, len: u32) -> Option<std::ops::Range<usize>> {
+    Some(at as usize..(at as usize).checked_add(len as usize)?)
+}
+
+fn export(module: &Module, name: &str) -> Result<ModuleExport, PrepareError> {
+    module.get_export_index(name).ok_or_else(|| missing(name))
+}
+
+fn missing(name: &str) -> PrepareError {
+    PrepareError::Code(format!(
+        "contract wasm-core asks for the export {name}, and the module has none: write it (docs/wasm-core-abi.md), or say --contract wasi-command for a program with a main function"
+    ))
+}

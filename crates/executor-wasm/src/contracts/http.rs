@@ -1,0 +1,160 @@
+//! Contract `wasi-http`: a component that handles `wasi:http` requests.
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use flint_executor::{Body, BodyError, BodyReceiver, Call, PrepareError};
+use http::{
+    HeaderMap, HeaderValue, Method, Request, Response, Uri,
+    header::{CONTENT_TYPE, EXPECT, HOST},
+};
+use http_body::{Frame, SizeHint};
+use tokio::sync::oneshot;
+use wasmtime::{
+    Store,
+    component::{self, Component},
+};
+use wasmtime_wasi_http::{
+    Error, WasiHttpView,
+    p2::{
+        bindings::{
+            ProxyPre,
+            http::types::{ErrorCode, Scheme},
+        },
+        body::HyperOutgoingBody,
+    },
+};
+
+use crate::{answer::remove_hop_by_hop, host::AsHost, state::State};
+
+/// Who answers, as far as the function is told when the caller did not say.
+const LOCAL: HeaderValue = HeaderValue::from_static("flint.local");
+
+/// A component of world `wasi:http/proxy`.
+#[derive(Clone)]
+pub(crate) struct HttpComponent(ProxyPre<State>);
+
+/// What comes of a request.
+pub(crate) type Responded = Result<Response<HyperOutgoingBody>, ErrorCode>;
+
+impl HttpComponent {
+    pub(crate) fn link(
+        linker: &component::Linker<State>,
+        component: &Component,
+    ) -> Result<Self, PrepareError> {
+        let pre = super::component_pre(linker, component)?;
+        ProxyPre::new(pre).map(Self).map_err(|error| {
+            PrepareError::Code(format!(
+                "contract wasi-http asks for a component that exports wasi:http/incoming-handler@0.2, and this one does not: {error:#}"
+            ))
+        })
+    }
+
+    /// Handles a request to its end, which may be later than the response's.
+    pub(crate) async fn handle(
+        &self,
+        store: &mut Store<State>,
+        request: Request<RequestBody>,
+        respond: oneshot::Sender<Responded>,
+    ) -> wasmtime::Result<()> {
+        let mut http = store.data_mut().host().http();
+        let request = http.new_incoming_request(Scheme::Http, request)?;
+        let out = http.new_response_outparam(respond)?;
+        let proxy = self.0.instantiate_async(&mut *store).await?;
+        proxy.wasi_http_incoming_handler().call_handle(&mut *store, request, out).await
+    }
+}
+
+/// The request as the function gets it. A call without an HTTP request is a POST of its JSON to `/`.
+pub(crate) fn request(call: &mut Call) -> Result<Request<RequestBody>, String> {
+    let (method, target, mut headers) = match call.head.take() {
+        Some(head) => {
+            let head = *head;
+            let path = if head.path.starts_with('/') { head.path } else { format!("/{}", head.path) };
+            let target = if head.query.is_empty() { path } else { format!("{path}?{}", head.query) };
+            (head.method, target, head.headers)
+        }
+        None => {
+            let mut headers = HeaderMap::new();
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            (Method::POST, "/".to_owned(), headers)
+        }
+    };
+    let target = target
+        .parse::<Uri>()
+        .map_err(|error| format!("the path and query '{target}' are not a URI: {error}"))?;
+    remove_hop_by_hop(&mut headers);
+    // Whoever took the request from the caller has answered it.
+    headers.remove(EXPECT);
+    // A host that is no text would be an error of the function's own.
+    if headers.get(HOST).is_none_or(|host| host.to_str().is_err()) {
+        headers.insert(HOST, LOCAL);
+    }
+    let text = |value: String| HeaderValue::try_from(value).ok();
+    let own = [
+        ("x-flint-activation-id", text(call.activation.to_string())),
+        ("x-flint-deadline-ms", text(call.deadline_at.as_millis().to_string())),
+        ("x-flint-transaction-id", text(call.transaction.to_string())),
+    ];
+    for (name, value) in own {
+        if let Some(value) = value {
+            headers.insert(name, value);
+        }
+    }
+    let body = std::mem::replace(&mut call.body, Body::Full(Bytes::new()));
+    let mut request = Request::new(RequestBody::from(body));
+    *request.method_mut() = method;
+    *request.uri_mut() = target;
+    *request.headers_mut() = headers;
+    Ok(request)
+}
+
+/// A request's body as `wasi:http` wants it.
+pub(crate) enum RequestBody {
+    Full(Option<Bytes>),
+    Stream(BodyReceiver),
+}
+
+impl From<Body> for RequestBody {
+    fn from(body: Body) -> Self {
+        match body {
+            Body::Full(bytes) => Self::Full(Some(bytes).filter(|bytes| !bytes.is_empty())),
+            Body::Stream(pieces) => Self::Stream(pieces),
+        }
+    }
+}
+
+impl http_body::Body for RequestBody {
+    type Data = Bytes;
+    type Error = Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
+        match &mut *self {
+            Self::Full(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            Self::Stream(pieces) => pieces.poll_recv(cx).map(|piece| {
+                piece.map(|piece| match piece {
+                    Ok(piece) => Ok(Frame::data(piece)),
+                    Err(BodyError::TooLarge(allowed)) => Err(Error::HttpRequestBodySize(Some(allowed))),
+                    Err(BodyError::Broken(_)) => Err(Error::ConnectionTerminated),
+                })
+            }),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self, Self::Full(None))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Full(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64),
+            Self::Stream(_) => SizeHint::default(),
+        }
+    }
+}

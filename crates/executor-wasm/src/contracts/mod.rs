@@ -1,0 +1,107 @@
+//! How a module's code is entered: one file a contract.
+
+mod core;
+mod http;
+mod program;
+
+use flint_executor::PrepareError;
+use flint_model::Contract;
+use wasmtime::{Engine, InstancePre, Linker, Module, component};
+use wasmtime::component::Component;
+
+pub(crate) use self::{
+    core::{CoreModule, Given},
+    http::{HttpComponent, Responded, request},
+    program::Program,
+};
+use crate::{link, state::State};
+
+/// Both linkers, made once.
+pub(crate) struct Linkers {
+    core: Linker<State>,
+    component: component::Linker<State>,
+}
+
+/// Code that was compiled.
+#[derive(Clone)]
+pub(crate) enum Compiled {
+    Module(Module),
+    Component(Component),
+}
+
+/// Code that can be instantiated.
+#[derive(Clone)]
+pub(crate) enum Code {
+    Core(CoreModule),
+    Program(Program),
+    Http(HttpComponent),
+}
+
+impl Linkers {
+    pub(crate) fn new(engine: &Engine) -> wasmtime::Result<Self> {
+        Ok(Self { core: link::core(engine)?, component: link::component(engine)? })
+    }
+
+    /// Looks up what `contract` enters, and what the code imports.
+    pub(crate) fn link(&self, compiled: &Compiled, contract: Contract) -> Result<Code, PrepareError> {
+        match (contract, compiled) {
+            (Contract::WasmCore, Compiled::Module(module)) => {
+                CoreModule::link(&self.core, module).map(Code::Core)
+            }
+            (Contract::WasiCommand, Compiled::Module(module)) => {
+                Program::of_module(&self.core, module).map(Code::Program)
+            }
+            (Contract::WasiCommand, Compiled::Component(component)) => {
+                Program::of_component(&self.component, component).map(Code::Program)
+            }
+            (Contract::WasiHttp, Compiled::Component(component)) => {
+                HttpComponent::link(&self.component, component).map(Code::Http)
+            }
+            (contract, compiled) => {
+                let is = match compiled {
+                    Compiled::Module(_) => "a core module: say --contract wasm-core or wasi-command",
+                    Compiled::Component(_) => "a component: say --contract wasi-http or wasi-command",
+                };
+                Err(PrepareError::Code(format!("contract {contract} does not fit this code, which is {is}")))
+            }
+        }
+    }
+}
+
+/// Everything that the module imports is there, or what is not is listed.
+fn instance_pre(linker: &Linker<State>, module: &Module) -> Result<InstancePre<State>, PrepareError> {
+    linker.instantiate_pre(module).map_err(|error| {
+        let unknown: Vec<_> = module
+            .imports()
+            .filter(|import| !link::is_known_module(import.module()))
+            .map(|import| format!("{}.{}", import.module(), import.name()))
+            .collect();
+        unknown_imports(&unknown, &error)
+    })
+}
+
+/// The same for a component.
+fn component_pre(
+    linker: &component::Linker<State>,
+    component: &Component,
+) -> Result<component::InstancePre<State>, PrepareError> {
+    linker.instantiate_pre(component).map_err(|error| {
+        let engine = component.engine();
+        let unknown: Vec<_> = component
+            .component_type()
+            .imports(engine)
+            .map(|(name, _)| name.to_owned())
+            .filter(|name| !link::is_known_interface(name))
+            .collect();
+        unknown_imports(&unknown, &error)
+    })
+}
+
+fn unknown_imports(unknown: &[String], error: &wasmtime::Error) -> PrepareError {
+    const OFFERED: &str = "core modules may import wasi_snapshot_preview1 and flint (docs/wasm-core-abi.md), components the interfaces of WASI 0.2, wasi:http, wasi:keyvalue and wasi:config";
+    let text = match unknown {
+        [] => format!("the code's imports do not fit: {error:#}; {OFFERED}"),
+        names => format!("the code imports what Flint does not offer: {}; {OFFERED}", names.join(", ")),
+    };
+    PrepareError::Code(text)
+}

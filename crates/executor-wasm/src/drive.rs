@@ -1,0 +1,138 @@
+//! Running a guest: on the thread of its call as long as it is quick, on threads for long work after that.
+//!
+//! A thread hop costs more than most calls. But a call that computes must not hold a thread that serves others: when one has
+//! overstayed a tick, it goes on on the runtime of [`LongWork`], where computing calls take turns among themselves.
+
+use std::{
+    future::{Future, poll_fn},
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use rustix::time::{ClockId, Timespec, clock_gettime};
+use tokio::{
+    runtime::{Builder, Runtime},
+    time::timeout_at,
+};
+
+use crate::state::Pace;
+
+/// A guest at work.
+pub(crate) type Work<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// Why a guest did not come to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cut {
+    Deadline,
+    /// It took the thread down that ran it, or the server stops.
+    Lost,
+}
+
+/// Threads for calls that compute for long.
+pub(crate) struct LongWork {
+    /// Always there until it is dropped.
+    runtime: Option<Runtime>,
+}
+
+impl LongWork {
+    pub(crate) fn start(threads: usize) -> std::io::Result<Self> {
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(threads.max(1))
+            .thread_name("wasm-long")
+            .enable_all()
+            .build()?;
+        Ok(Self { runtime: Some(runtime) })
+    }
+
+    /// Runs `work` to its end, or until its deadline. What it was doing then is dropped as soon as it gives way.
+    pub(crate) async fn drive<T: Send + 'static>(&self, mut work: Work<T>, pace: &Pace) -> Result<T, Cut> {
+        // Most calls end here, without a timer, a task or a thread of their own.
+        if let Poll::Ready(done) = poll_once(&mut work).await {
+            return Ok(done);
+        }
+        let deadline = pace.deadline().into();
+        let quick = poll_fn(|cx| {
+            if pace.overstayed() {
+                return Poll::Ready(None);
+            }
+            work.as_mut().poll(cx).map(Some)
+        });
+        match timeout_at(deadline, quick).await {
+            Err(_) => return Err(Cut::Deadline),
+            Ok(Some(done)) => return Ok(done),
+            Ok(None) => {}
+        }
+        let Some(runtime) = &self.runtime else { return Err(Cut::Lost) };
+        let mut task = AbortOnDrop(runtime.spawn(work));
+        match timeout_at(deadline, &mut task.0).await {
+            Err(_) => Err(Cut::Deadline),
+            Ok(Err(_)) => Err(Cut::Lost),
+            Ok(Ok(done)) => Ok(done),
+        }
+    }
+}
+
+impl Drop for LongWork {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            // Its tasks were aborted with the calls that waited for them; a runtime must not be waited for on another one.
+            runtime.shutdown_background();
+        }
+    }
+}
+
+struct AbortOnDrop<T>(tokio::task::JoinHandle<T>);
+
+impl<T> Drop for AbortOnDrop<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Polls once with the caller's waker.
+async fn poll_once<T>(work: &mut Work<T>) -> Poll<T> {
+    poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx))).await
+}
+
+/// Adds up the processor time that a future's polls take.
+pub(crate) struct Metered<F> {
+    work: F,
+    spent: Arc<AtomicU64>,
+}
+
+impl<F> Metered<F> {
+    pub(crate) fn new(work: F) -> (Self, Spent) {
+        let spent = Arc::new(AtomicU64::new(0));
+        (Self { work, spent: Arc::clone(&spent) }, Spent(spent))
+    }
+}
+
+/// Processor time so far, in ns.
+pub(crate) struct Spent(Arc<AtomicU64>);
+
+impl Spent {
+    pub(crate) fn so_far(&self) -> Duration {
+        Duration::from_nanos(self.0.load(Ordering::Relaxed))
+    }
+}
+
+impl<F: Future + Unpin> Future for Metered<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let began = clock_gettime(ClockId::ThreadCPUTime);
+        let polled = Pin::new(&mut self.work).poll(cx);
+        let spent = nanos(clock_gettime(ClockId::ThreadCPUTime)).saturating_sub(nanos(began));
+        self.spent.fetch_add(spent, Ordering::Relaxed);
+        polled
+    }
+}
+
+fn nanos(time: Timespec) -> u64 {
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}

@@ -1,0 +1,54 @@
+//! The engine: one for all functions, with the pool of their memories.
+
+use wasmtime::{Config, Engine, InstanceAllocationStrategy, OptLevel, WasmBacktraceDetails, WasmFeatures};
+
+use crate::{
+    WasmConfig,
+    pool::{self, PoolSize},
+};
+
+/// Host functions run on the same stack as the guest that calls them: what they need beside its own.
+const HOST_STACK: usize = 1 << 20;
+/// A pool that cannot be made is tried with half of its size, so often.
+const TRIES: u32 = 6;
+/// Frames of a trap's backtrace.
+const FRAMES: usize = 30;
+
+/// The engine, with a pool as large as the host lets it be.
+pub(crate) fn build(config: &WasmConfig) -> wasmtime::Result<(Engine, PoolSize)> {
+    let mut size = PoolSize::of(config);
+    let mut tries = 0;
+    loop {
+        let mut settings = settings(config);
+        settings.allocation_strategy(InstanceAllocationStrategy::Pooling(pool::allocation(config, &size)));
+        match Engine::new(&settings) {
+            Ok(engine) => return Ok((engine, size)),
+            Err(error) if tries < TRIES && size.instances > 1 => {
+                tracing::warn!(instances = size.instances, %error, "the pool of Wasm instances cannot be made; trying half of it");
+                tries += 1;
+                size.instances /= 2;
+                size.bound = format!("the host's address space: {error}");
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// What code is compiled for. Everything that has to be the same where it is compiled and where it runs.
+fn settings(config: &WasmConfig) -> Config {
+    let stack = usize::try_from(config.stack.as_u64()).unwrap_or(usize::MAX - HOST_STACK);
+    let mut settings = Config::new();
+    settings
+        .epoch_interruption(true)
+        .consume_fuel(config.fuel > 0)
+        .cranelift_opt_level(OptLevel::Speed)
+        .max_wasm_stack(stack)
+        .async_stack_size(stack + HOST_STACK)
+        .memory_init_cow(true)
+        // Names of functions, not lines of sources: what is in every module, and costs nothing to find.
+        .wasm_backtrace_details(WasmBacktraceDetails::Disable)
+        .wasm_backtrace_max_frames(std::num::NonZeroUsize::new(FRAMES))
+        // Shared memory is outside the pool and its limits.
+        .wasm_features(WasmFeatures::THREADS, false);
+    settings
+}

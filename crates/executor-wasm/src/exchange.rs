@@ -1,0 +1,244 @@
+//! A guest and what it answers, moved on together: neither waits for a task of the other.
+
+use std::{
+    future::poll_fn,
+    task::{Context, Poll},
+};
+
+use bytes::{Bytes, BytesMut};
+use flint_executor::{BodyError, BodySender};
+use http::StatusCode;
+use http_body::Body as _;
+use tokio::sync::oneshot;
+use wasmtime_wasi_http::p2::body::HyperOutgoingBody;
+
+use crate::{contracts::Responded, drive::Work, stdio::Outlet};
+
+/// An answer up to this length is given as a whole; a longer one streams.
+pub(crate) const WHOLE: usize = 1 << 20;
+
+/// How a guest came to its end.
+pub(crate) struct Ended {
+    pub(crate) outcome: wasmtime::Result<()>,
+    /// Bytes of its memories.
+    pub(crate) memory: usize,
+    /// Memory was refused to it.
+    pub(crate) starved: bool,
+}
+
+/// Where the answer comes from.
+pub(crate) enum Source {
+    Stdout(Outlet),
+    Http { head: Head, body: Option<HyperOutgoingBody> },
+}
+
+/// A response's head.
+pub(crate) enum Head {
+    Awaited(oneshot::Receiver<Responded>),
+    Here(Box<http::response::Parts>),
+    /// The function said that it has none, and why.
+    Refused(String),
+    /// It ended without a word.
+    Absent,
+}
+
+/// A guest that runs, and its answer.
+pub(crate) struct Exchange {
+    guest: Option<Work<Ended>>,
+    pub(crate) ended: Option<Ended>,
+    pub(crate) source: Source,
+    /// What was taken of the answer and not given on.
+    pub(crate) whole: BytesMut,
+    /// Why the answer broke off.
+    pub(crate) broken: Option<String>,
+}
+
+/// When an exchange has begun to answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Begun {
+    /// Guest and answer are at their ends.
+    Whole,
+    /// There is more to come than is kept, or it takes its time.
+    Streams,
+}
+
+/// When an answer is given on before its end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience {
+    /// More bytes than this.
+    pub(crate) bytes: usize,
+    /// A response whose function waits for something is given on as far as it has come.
+    pub(crate) waits: bool,
+}
+
+impl Exchange {
+    pub(crate) fn new(guest: Work<Ended>, source: Source) -> Self {
+        Self { guest: Some(guest), ended: None, source, whole: BytesMut::new(), broken: None }
+    }
+
+    /// Goes on until the answer is complete or to be streamed.
+    pub(crate) async fn begin(&mut self, patience: Patience) -> Begun {
+        poll_fn(|cx| {
+            loop {
+                self.poll_guest(cx);
+                self.poll_head(cx);
+                let more = matches!(self.poll_piece(cx), Poll::Ready(Some(())));
+                if self.whole.len() > patience.bytes {
+                    return Poll::Ready(Begun::Streams);
+                }
+                if more {
+                    continue;
+                }
+                if self.guest.is_none() && !self.expects_more() {
+                    return Poll::Ready(Begun::Whole);
+                }
+                let answers = matches!(self.source, Source::Http { head: Head::Here(_), .. });
+                if self.guest.is_some() && patience.waits && answers {
+                    return Poll::Ready(Begun::Streams);
+                }
+                return Poll::Pending;
+            }
+        })
+        .await
+    }
+
+    /// Gives on the rest. `false`: the caller has gone away, and the guest with it.
+    pub(crate) async fn relay(&mut self, sender: BodySender) -> bool {
+        loop {
+            let piece = self.whole.split().freeze();
+            if !piece.is_empty() && sender.send(Ok(piece)).await.is_err() {
+                self.guest = None;
+                return false;
+            }
+            let gone = sender.closed();
+            tokio::pin!(gone);
+            let next = poll_fn(|cx| {
+                self.poll_guest(cx);
+                match self.poll_piece(cx) {
+                    Poll::Ready(Some(())) => return Poll::Ready(Next::Piece),
+                    Poll::Ready(None) => return Poll::Ready(Next::End),
+                    Poll::Pending => {}
+                }
+                gone.as_mut().poll(cx).map(|()| Next::Gone)
+            });
+            match next.await {
+                Next::Piece => {}
+                Next::End => break,
+                Next::Gone => {
+                    self.guest = None;
+                    return false;
+                }
+            }
+        }
+        if let Some(why) = &self.broken {
+            let _ = sender.send(Err(BodyError::Broken(why.clone()))).await;
+        }
+        true
+    }
+
+    /// The rest of the guest's work, after the end of its answer.
+    pub(crate) async fn finish(&mut self) {
+        poll_fn(|cx| {
+            self.poll_guest(cx);
+            if self.guest.is_none() { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+
+    fn poll_guest(&mut self, cx: &mut Context<'_>) {
+        if let Some(guest) = &mut self.guest
+            && let Poll::Ready(ended) = guest.as_mut().poll(cx)
+        {
+            if let (Err(_), Source::Http { body, .. }) = (&ended.outcome, &mut self.source) {
+                // What has come of it so far is not the answer.
+                self.broken = body.take().map(|_| "the function failed in the middle of its answer".into());
+            }
+            self.guest = None;
+            self.ended = Some(ended);
+        }
+    }
+
+    fn poll_head(&mut self, cx: &mut Context<'_>) {
+        let Source::Http { head, body } = &mut self.source else { return };
+        let Head::Awaited(receiver) = head else { return };
+        match std::pin::Pin::new(receiver).poll(cx) {
+            Poll::Pending => {}
+            Poll::Ready(Ok(Ok(response))) => {
+                let (parts, content) = response.into_parts();
+                *head = Head::Here(Box::new(parts));
+                *body = Some(content);
+            }
+            Poll::Ready(Ok(Err(code))) => *head = Head::Refused(format!("{code:?}")),
+            Poll::Ready(Err(_)) => *head = Head::Absent,
+        }
+    }
+
+    /// Moves what there is of the answer to [`Self::whole`]; ready without anything at the end.
+    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<()>> {
+        match &mut self.source {
+            Source::Stdout(outlet) => match outlet.poll_take(cx) {
+                Poll::Ready(bytes) => {
+                    put(&mut self.whole, bytes);
+                    Poll::Ready(Some(()))
+                }
+                Poll::Pending if self.guest.is_none() => Poll::Ready(None),
+                Poll::Pending => Poll::Pending,
+            },
+            Source::Http { head: Head::Awaited(_), .. } => Poll::Pending,
+            Source::Http { body: slot, .. } => {
+                let Some(body) = slot else { return Poll::Ready(None) };
+                match std::pin::Pin::new(body).poll_frame(cx) {
+                    Poll::Pending => Poll::Pending,
+                    Poll::Ready(Some(Ok(frame))) => {
+                        // Trailers have no place in an answer.
+                        if let Ok(bytes) = frame.into_data() {
+                            put(&mut self.whole, bytes);
+                        }
+                        Poll::Ready(Some(()))
+                    }
+                    Poll::Ready(Some(Err(error))) => {
+                        (*slot, self.broken) = (None, Some(error.to_string()));
+                        Poll::Ready(None)
+                    }
+                    Poll::Ready(None) => {
+                        *slot = None;
+                        Poll::Ready(None)
+                    }
+                }
+            }
+        }
+    }
+
+    fn expects_more(&self) -> bool {
+        match &self.source {
+            Source::Stdout(_) => false,
+            Source::Http { head: Head::Awaited(_), .. } => true,
+            Source::Http { body, .. } => body.is_some(),
+        }
+    }
+
+    /// The response's head, once it is there.
+    pub(crate) fn take_head(&mut self) -> Option<(StatusCode, http::HeaderMap)> {
+        match &mut self.source {
+            Source::Http { head: Head::Here(parts), .. } => {
+                Some((parts.status, std::mem::take(&mut parts.headers)))
+            }
+            _ => None,
+        }
+    }
+}
+
+enum Next {
+    Piece,
+    End,
+    Gone,
+}
+
+/// Without a copy when it is the first.
+fn put(whole: &mut BytesMut, bytes: Bytes) {
+    if whole.is_empty() {
+        *whole = BytesMut::from(bytes);
+    } else {
+        whole.extend_from_slice(&bytes);
+    }
+}

@@ -1,0 +1,189 @@
+//! The executor: what the rest of Flint sees of this crate.
+
+use std::{
+    collections::HashSet,
+    num::NonZeroU32,
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use async_trait::async_trait;
+use flint_executor::{
+    Capability, Executor, Fault, FunctionSource, PrepareError, Prepared, PrewarmTarget, Progress, RuntimeKind,
+    StartContext, StartFailure, Started,
+};
+use flint_model::{ByteSize, Contract, Function, Isolation, Kind, Reuse, Start, Strategy};
+use tokio::sync::Semaphore;
+use wasmtime::Engine;
+
+use crate::{
+    WasmConfig,
+    cache::Cache,
+    compile::Compiler,
+    contracts::Linkers,
+    drive::LongWork,
+    engine,
+    host::Services,
+    instance::WasmInstance,
+    packages::Packages,
+    pool::{self, PoolSize},
+    prepare::{self, Artefact},
+    ticker::Ticker,
+};
+
+/// The runtime of Wasm functions, whatever language they were written in.
+pub const KIND: &str = "wasm";
+
+/// Runs functions as WebAssembly, each call in an instance of its own.
+pub struct WasmExecutor {
+    house: Arc<House>,
+}
+
+/// What all functions share.
+pub(crate) struct House {
+    pub(crate) config: WasmConfig,
+    pub(crate) engine: Engine,
+    pub(crate) size: PoolSize,
+    /// Places in the pool.
+    pub(crate) slots: Arc<Semaphore>,
+    pub(crate) ticker: Ticker,
+    pub(crate) linkers: Linkers,
+    pub(crate) compiler: Compiler,
+    pub(crate) cache: Cache,
+    pub(crate) long: LongWork,
+    pub(crate) services: Arc<Services>,
+    pub(crate) packages: Packages,
+    /// Who may run an initialiser: one at a time.
+    pub(crate) initialising: Arc<Semaphore>,
+}
+
+/// Why there is no executor.
+#[derive(Debug, thiserror::Error)]
+#[error("{doing}: {error}")]
+pub struct WasmError {
+    doing: &'static str,
+    error: String,
+}
+
+impl WasmExecutor {
+    /// With its compiled code in `folder`, which nobody else may write to. Blocks for some milliseconds.
+    pub fn open(config: WasmConfig, folder: &Path, services: Arc<Services>) -> Result<Self, WasmError> {
+        let failed = |doing| move |error: String| WasmError { doing, error };
+        let (engine, size) = engine::build(&config)
+            .map_err(|error| failed("making the Wasm engine")(format!("{error:#}")))?;
+        let linkers = Linkers::new(&engine)
+            .map_err(|error| failed("linking the host's functions")(format!("{error:#}")))?;
+        let cache = Cache::open(folder, &engine)
+            .map_err(|error| failed("opening the folder of compiled code")(error.to_string()))?;
+        let packages = Packages::open(folder.join("assets"), config.max_module)
+            .map_err(|error| failed("opening the folder of assets")(error.to_string()))?;
+        let initialising = Arc::new(Semaphore::new(1));
+        let threads = failed("starting the threads of Wasm functions");
+        let ticker = Ticker::start(&engine).map_err(|error| threads(error.to_string()))?;
+        let long = LongWork::start(config.threads).map_err(|error| threads(error.to_string()))?;
+        let compiler = Compiler::new(engine.clone(), config.compile_timeout, config.max_module.as_u64());
+        let slots = Arc::new(Semaphore::new(size.instances as usize));
+        let house =
+            House { config, engine, size, slots, ticker, linkers, compiler, cache, long, services, packages, initialising };
+        Ok(Self { house: Arc::new(house) })
+    }
+
+    /// How many instances there may be at once, and why not more.
+    pub fn pool_size(&self) -> &PoolSize {
+        &self.house.size
+    }
+
+    /// Instances at this moment.
+    pub fn live(&self) -> usize {
+        self.house.size.instances as usize - self.house.slots.available_permits()
+    }
+}
+
+#[async_trait]
+impl Executor for WasmExecutor {
+    fn name(&self) -> &'static str {
+        "wasm"
+    }
+
+    fn handles(&self, strategy: &Strategy, contract: Contract) -> bool {
+        strategy.isolation == Isolation::Wasm
+            && strategy.start == Start::Instantiate
+            && strategy.reuse == Reuse::Never
+            && strategy.concurrency == NonZeroU32::MIN
+            && matches!(contract, Contract::WasmCore | Contract::WasiCommand | Contract::WasiHttp)
+    }
+
+    fn capabilities(&self) -> Vec<Capability> {
+        let PoolSize { instances, bound, .. } = &self.house.size;
+        let scan = match pool::scans_pages() {
+            true => Ok("the kernel tells which pages were written (PAGEMAP_SCAN)".to_owned()),
+            false => Ok("limited: Linux 6.7 or newer clears an instance's memory several times quicker (PAGEMAP_SCAN)".to_owned()),
+        };
+        let name = |name: &str| name.to_owned();
+        vec![
+            Capability { name: name("isolation wasm"), state: Ok("wasmtime, in the server's process".into()) },
+            Capability {
+                name: name("wasm instances"),
+                state: Ok(format!("{instances} at once, bounded by {bound}")),
+            },
+            Capability { name: name("wasm memory reuse"), state: scan },
+        ]
+    }
+
+    fn kinds(&self) -> Vec<RuntimeKind> {
+        // A word without a colon is a kind.
+        let Ok(kind) = KIND.parse::<Kind>() else { return Vec::new() };
+        let state = Ok("wasmtime 48, built in".to_owned());
+        vec![RuntimeKind { kind, default: true, requires_main: false, state }]
+    }
+
+    async fn prepare(
+        &self,
+        source: FunctionSource,
+        progress: Progress<'_>,
+    ) -> Result<Arc<Prepared>, PrepareError> {
+        let made = prepare::prepare(&self.house, &source, progress).await?;
+        let artefact = Box::new(Arc::new(made.artefact));
+        Ok(Arc::new(Prepared::plain(source.function, made.steps, made.took, artefact)))
+    }
+
+    async fn start(&self, prepared: &Arc<Prepared>, context: StartContext) -> Result<Started, StartFailure> {
+        let Some(artefact) = prepared.artefact.downcast_ref::<Arc<Artefact>>() else {
+            let cause = "the function was prepared by another executor".to_owned();
+            return Err(StartFailure {
+                fault: Fault::Platform { cause },
+                took: Duration::ZERO,
+                logs: Vec::new(),
+            });
+        };
+        let began = Instant::now();
+        let (house, artefact) = (Arc::clone(&self.house), Arc::clone(artefact));
+        let instance = Arc::new(WasmInstance::new(context.id, house, artefact, context.environment));
+        // Never zero, which would say that a waiting instance was taken.
+        let started = began.elapsed().max(Duration::from_nanos(1));
+        Ok(Started { instance, started, restored: None, initialised: started, logs: Vec::new() })
+    }
+
+    async fn prewarm(&self, _targets: &[PrewarmTarget]) {}
+
+    async fn prewarmed_memory(&self) -> ByteSize {
+        ByteSize::bytes(0)
+    }
+
+    async fn collect(&self, keep: &[Arc<Function>]) {
+        let digests: HashSet<_> = keep.iter().map(|function| function.code.digest).collect();
+        let house = Arc::clone(&self.house);
+        let collected = tokio::task::spawn_blocking(move || {
+            house.packages.collect(&digests)?;
+            house.cache.collect(&digests)
+        }).await;
+        if let Ok(Err(error)) = collected {
+            tracing::warn!(%error, "compiled Wasm code that nothing uses was not removed");
+        }
+    }
+
+    async fn shutdown(&self) {
+        self.house.slots.close();
+    }
+}

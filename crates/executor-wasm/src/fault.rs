@@ -1,0 +1,60 @@
+//! What went wrong in a guest, in Flint's words.
+
+use std::fmt::Write;
+
+use flint_executor::Fault;
+use wasmtime::{PoolConcurrencyLimitError, Trap, WasmBacktrace};
+use wasmtime_wasi::I32Exit;
+
+use crate::{link::Failed, state::DeadlinePassed};
+
+/// The fault of a guest that did not come to its end. `starved`: memory was refused to it.
+pub(crate) fn of(error: &wasmtime::Error, starved: bool, last_words: Option<String>) -> Fault {
+    if error.downcast_ref::<DeadlinePassed>().is_some() {
+        return Fault::Deadline;
+    }
+    if let Some(Failed(message)) = error.downcast_ref() {
+        return Fault::Developer { message: message.clone() };
+    }
+    if let Some(limit) = error.downcast_ref::<PoolConcurrencyLimitError>() {
+        let cause = format!("{limit}: raise wasm.instances (`flint doctor` says what bounds it)");
+        return Fault::Platform { cause };
+    }
+    if starved {
+        return Fault::OutOfMemory;
+    }
+    let said = last_words.map(|words| format!(": {words}")).unwrap_or_default();
+    if let Some(I32Exit(code)) = error.downcast_ref() {
+        return Fault::Developer { message: format!("the program ended with exit code {code}{said}") };
+    }
+    let trap = error.downcast_ref::<Trap>();
+    let mut message = match trap {
+        Some(Trap::StackOverflow) => "the function's stack overflowed: it calls itself too deeply".to_owned(),
+        Some(Trap::OutOfFuel) => "the function used up its fuel (wasm.fuel)".to_owned(),
+        Some(Trap::UnreachableCodeReached) => {
+            format!("the function gave up (wasm `unreachable`: a panic or abort){said}")
+        }
+        Some(trap) => format!("{trap}{said}"),
+        None => format!("{}{said}", error.root_cause()),
+    };
+    if let Some(backtrace) = error.downcast_ref::<WasmBacktrace>() {
+        append(&mut message, backtrace);
+    }
+    Fault::Developer { message }
+}
+
+/// A line for each function, the innermost first.
+fn append(message: &mut String, backtrace: &WasmBacktrace) {
+    for frame in backtrace.frames() {
+        let name = frame.func_name().map(demangled);
+        let _ = match name {
+            Some(name) => write!(message, "\n    at {name}"),
+            None => write!(message, "\n    at function {}", frame.func_index()),
+        };
+    }
+}
+
+/// Without the hash that Rust puts behind its names.
+fn demangled(name: &str) -> String {
+    format!("{:#}", rustc_demangle::demangle(name))
+}

@@ -1,0 +1,428 @@
+//! An instance: what a call finds is the code; memory, tables and globals come with the call and go with it.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use flint_executor::{
+    Body, BodyError, BodySender, Call, CallEnd, Fault, Instance, Invoked, Reply, ReplyHead, body_channel,
+};
+use flint_model::{ByteSize, InstanceId, LogStream, Usage};
+use tokio::{
+    sync::{OwnedSemaphorePermit, oneshot},
+    task::JoinHandle,
+    time::timeout_at,
+};
+use wasmtime::Store;
+
+use crate::{
+    answer::{self, Wanted},
+    contracts::{self, Code, Given},
+    drive::{Cut, Metered, Spent, Work},
+    environment,
+    exchange::{Begun, Ended, Exchange, Head, Patience, Source, WHOLE},
+    executor::House,
+    fault,
+    host::{CallSeed, Host, LogSink},
+    prepare::Artefact,
+    state::{self, Pace, State},
+    stdio::{Inlet, Outlet},
+    ticker::Beat,
+};
+
+/// A copy of a function that costs nothing until it is called.
+pub(crate) struct WasmInstance {
+    id: InstanceId,
+    house: Arc<House>,
+    artefact: Arc<Artefact>,
+    /// What the start was given for the guest's environment.
+    environment: Vec<(String, String)>,
+    relay: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// What a guest holds as long as it lives.
+struct Held {
+    _slot: OwnedSemaphorePermit,
+    _beat: Beat,
+}
+
+/// A call with everything that is known of it outside its guest.
+struct Running {
+    logs: LogSink,
+    pace: Arc<Pace>,
+    wanted: Wanted,
+}
+
+impl WasmInstance {
+    pub(crate) fn new(
+        id: InstanceId,
+        house: Arc<House>,
+        artefact: Arc<Artefact>,
+        environment: Vec<(String, String)>,
+    ) -> Self {
+        Self { id, house, artefact, environment, relay: Mutex::new(None) }
+    }
+
+    /// A place in the pool, for which a call may have to wait.
+    async fn enter(&self, pace: &Pace) -> Result<Held, Fault> {
+        let slots = &self.house.slots;
+        let slot = match Arc::clone(slots).try_acquire_owned() {
+            Ok(slot) => Ok(slot),
+            Err(_) => match timeout_at(pace.deadline().into(), Arc::clone(slots).acquire_owned()).await {
+                Ok(slot) => slot.map_err(|_| platform("the server is shutting down")),
+                Err(_) => Err(platform(&format!(
+                    "all {} Wasm instances were in use until the time limit passed; the pool is bounded by {}",
+                    self.house.size.instances, self.house.size.bound
+                ))),
+            },
+        };
+        Ok(Held { _slot: slot?, _beat: self.house.ticker.during() })
+    }
+
+    fn store(&self, call: CallSeed, pace: &Arc<Pace>) -> Store<State> {
+        let House { engine, config, services, .. } = &*self.house;
+        let logs = call.logs.clone();
+        let host = Host::new(services, &self.artefact.grants, call);
+        state::store(engine, config, self.artefact.memory, logs, host, pace)
+    }
+
+    async fn run_core(
+        &self,
+        code: contracts::CoreModule,
+        running: Running,
+        held: Held,
+        mut call: Call,
+    ) -> Invoked {
+        let body = std::mem::replace(&mut call.body, Body::Full(Bytes::new()));
+        let body = match body {
+            Body::Full(body) => body,
+            stream => {
+                let whole = stream.collect(self.artefact.memory as u64);
+                match timeout_at(running.pace.deadline().into(), whole).await {
+                    Ok(Ok(body)) => body,
+                    Ok(Err(error)) => return running.done(Err(body_broke(&error)), Usage::default()),
+                    Err(_) => return running.done(Err(Fault::Deadline), Usage::default()),
+                }
+            }
+        };
+        let seed = CallSeed {
+            stdin: Box::new(Inlet::new(Body::Full(Bytes::new()))),
+            stdout: Box::new(running.logs.stream(LogStream::Stdout)),
+            logs: running.logs.clone(),
+            env: environment::of(&self.environment, &call),
+        };
+        let mut store = self.store(seed, &running.pace);
+        let longest = if running.wanted.json { running.wanted.max_result } else { u64::MAX };
+        let (work, spent) = Metered::new(Box::pin(async move {
+            let _held = held;
+            let given = code.run(&mut store, &body, longest).await;
+            let limits = &store.data().limits;
+            let (memory, starved) = (limits.used(), limits.refused);
+            drop(store);
+            (given, memory, starved)
+        }));
+        let (given, memory, starved) = match self.house.long.drive(Box::pin(work), &running.pace).await {
+            Ok(ended) => ended,
+            Err(cut) => return running.done(Err(fault_of(cut)), usage(&spent, None)),
+        };
+        let wanted = running.wanted;
+        let result = match given {
+            Ok(Given::Bytes(bytes)) if wanted.json => answer::json(bytes, wanted.max_result),
+            Ok(Given::Bytes(bytes)) => answer::of_bytes(bytes, wanted),
+            Ok(Given::TooLong(size, beginning)) => {
+                Err(answer::too_large(size, wanted.max_result, &beginning))
+            }
+            Err(error) => {
+                return running.failed(&error, starved, usage(&spent, Some(memory)));
+            }
+        };
+        running.done(result, usage(&spent, Some(memory)))
+    }
+
+    async fn run_exchange(&self, running: Running, guest: Work<Ended>, source: Source) -> Invoked {
+        let patience = match (&source, running.wanted.json) {
+            // A program's answer has no head: what it is is known at its end.
+            (Source::Stdout(_), _) => Patience { bytes: WHOLE, waits: false },
+            (Source::Http { .. }, true) => {
+                let most = usize::try_from(running.wanted.max_result).unwrap_or(usize::MAX);
+                Patience { bytes: most.max(WHOLE), waits: false }
+            }
+            (Source::Http { .. }, false) => Patience { bytes: WHOLE, waits: true },
+        };
+        let mut exchange = Exchange::new(guest, source);
+        let begin = async move {
+            let begun = exchange.begin(patience).await;
+            (begun, exchange)
+        };
+        let (work, spent) = Metered::new(Box::pin(begin));
+        match self.house.long.drive(Box::pin(work), &running.pace).await {
+            Err(cut) => running.done(Err(fault_of(cut)), usage(&spent, None)),
+            Ok((Begun::Whole, exchange)) => running.whole(exchange, &spent),
+            Ok((Begun::Streams, exchange)) => self.stream(running, exchange, spent),
+        }
+    }
+
+    /// Answers with what has come, and goes on behind.
+    fn stream(&self, running: Running, mut exchange: Exchange, spent: Spent) -> Invoked {
+        let head = match exchange.take_head() {
+            Some((status, mut headers)) => {
+                answer::remove_hop_by_hop(&mut headers);
+                ReplyHead::Http { status, headers }
+            }
+            None => answer::ok("application/octet-stream"),
+        };
+        let (sender, body) = body_channel();
+        let (ended, end) = oneshot::channel();
+        let house = Arc::clone(&self.house);
+        let task = tokio::spawn(async move {
+            let _ = ended.send(relay(&house, running, exchange, spent, sender).await);
+        });
+        *self.relay.lock().unwrap_or_else(PoisonError::into_inner) = Some(task);
+        Invoked::Streaming { head, body, end }
+    }
+}
+
+/// Gives on the rest of an answer, to the call's end.
+async fn relay(
+    house: &House,
+    running: Running,
+    mut exchange: Exchange,
+    before: Spent,
+    sender: BodySender,
+) -> CallEnd {
+    let broken_off = sender.clone();
+    let (work, spent) = Metered::new(Box::pin(async move {
+        let taken = exchange.relay(sender).await;
+        if taken {
+            exchange.finish().await;
+        }
+        exchange
+    }));
+    let driven = house.long.drive(Box::pin(work), &running.pace).await;
+    let cpu = before.so_far() + spent.so_far();
+    let (ended, broken) = match driven {
+        Ok(exchange) => (exchange.ended, exchange.broken),
+        Err(cut) => {
+            let fault = fault_of(cut);
+            let _ = broken_off.try_send(Err(BodyError::Broken(fault.to_string())));
+            return running.end(Some(fault), usage_of(cpu, None));
+        }
+    };
+    let Some(ended) = ended else {
+        // The caller went away, and the guest was ended: nobody is there to be told of a fault.
+        return running.end(None, usage_of(cpu, None));
+    };
+    let usage = usage_of(cpu, Some(ended.memory));
+    match (ended.outcome, broken) {
+        (Err(error), _) => {
+            let (logs, logs_truncated) = running.logs.finish();
+            let fault = fault::of(&error, ended.starved, last_words(&logs));
+            let _ = broken_off.try_send(Err(BodyError::Broken(fault.to_string())));
+            CallEnd { logs, logs_truncated, usage, reusable: true, fault: Some(fault) }
+        }
+        (Ok(()), Some(why)) => running.end(Some(Fault::Developer { message: why }), usage),
+        (Ok(()), None) => running.end(None, usage),
+    }
+}
+
+#[async_trait]
+impl Instance for WasmInstance {
+    fn id(&self) -> InstanceId {
+        self.id
+    }
+
+    async fn invoke(&self, mut call: Call) -> Invoked {
+        let running = Running {
+            logs: LogSink::new(call.max_logs),
+            pace: Pace::until(call.deadline),
+            wanted: Wanted { json: call.head.is_none(), max_result: call.max_result.as_u64() },
+        };
+        let held = match self.enter(&running.pace).await {
+            Ok(held) => held,
+            Err(fault) => return running.done(Err(fault), Usage::default()),
+        };
+        match self.artefact.code.clone() {
+            Code::Core(code) => self.run_core(code, running, held, call).await,
+            Code::Program(program) => {
+                let env = environment::with_request(&self.environment, &call);
+                let body = std::mem::replace(&mut call.body, Body::Full(Bytes::new()));
+                let (inlet, outlet) = (Inlet::new(body), Outlet::default());
+                let (stdin, stdout) = (Box::new(inlet.clone()), Box::new(outlet.clone()));
+                let seed = CallSeed { stdin, stdout, logs: running.logs.clone(), env };
+                let mut store = self.store(seed, &running.pace);
+                let guest = Box::pin(async move {
+                    let _held = held;
+                    let mut outcome = program.run(&mut store).await;
+                    if let (Err(_), Some(error)) = (&outcome, inlet.broken()) {
+                        outcome = Err(BodyBroke(error).into());
+                    }
+                    ended(&store, outcome)
+                });
+                self.run_exchange(running, guest, Source::Stdout(outlet)).await
+            }
+            Code::Http(component) => {
+                let env = environment::of(&self.environment, &call);
+                let request = match contracts::request(&mut call) {
+                    Ok(request) => request,
+                    Err(cause) => return running.done(Err(platform(&cause)), Usage::default()),
+                };
+                let seed = CallSeed {
+                    stdin: Box::new(Inlet::new(Body::Full(Bytes::new()))),
+                    stdout: Box::new(running.logs.stream(LogStream::Stdout)),
+                    logs: running.logs.clone(),
+                    env,
+                };
+                let mut store = self.store(seed, &running.pace);
+                let (respond, responded) = oneshot::channel();
+                let guest = Box::pin(async move {
+                    let _held = held;
+                    let outcome = component.handle(&mut store, request, respond).await;
+                    ended(&store, outcome)
+                });
+                let source = Source::Http { head: Head::Awaited(responded), body: None };
+                self.run_exchange(running, guest, source).await
+            }
+        }
+    }
+
+    async fn memory(&self) -> Option<ByteSize> {
+        None
+    }
+
+    /// It has no processor to take away: between calls there is nothing of it.
+    async fn pause(&self) {}
+
+    async fn resume(&self) {}
+
+    async fn ended(&self) {
+        std::future::pending().await
+    }
+
+    async fn stop(&self) {
+        let relay = self.relay.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(relay) = relay {
+            relay.abort();
+            let _ = relay.await;
+        }
+    }
+}
+
+impl Drop for WasmInstance {
+    fn drop(&mut self) {
+        let relay = self.relay.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(relay) = relay {
+            relay.abort();
+        }
+    }
+}
+
+impl Running {
+    fn end(self, fault: Option<Fault>, usage: Usage) -> CallEnd {
+        let (logs, logs_truncated) = self.logs.finish();
+        CallEnd { logs, logs_truncated, usage, reusable: true, fault }
+    }
+
+    fn done(self, result: Result<Reply, Fault>, usage: Usage) -> Invoked {
+        Invoked::Done { result, end: self.end(None, usage) }
+    }
+
+    fn failed(self, error: &wasmtime::Error, starved: bool, usage: Usage) -> Invoked {
+        let (logs, logs_truncated) = self.logs.finish();
+        let fault = match error.downcast_ref::<BodyBroke>() {
+            Some(BodyBroke(error)) => body_broke(error),
+            None => fault::of(error, starved, last_words(&logs)),
+        };
+        let end = CallEnd { logs, logs_truncated, usage, reusable: true, fault: None };
+        Invoked::Done { result: Err(fault), end }
+    }
+
+    /// An answer that is complete, with its guest at its end.
+    fn whole(self, mut exchange: Exchange, spent: &Spent) -> Invoked {
+        let Some(ended) = exchange.ended.take() else {
+            return self.done(Err(platform("the function's end was not seen")), usage(spent, None));
+        };
+        let usage = usage(spent, Some(ended.memory));
+        if let Err(error) = &ended.outcome {
+            return self.failed(error, ended.starved, usage);
+        }
+        let body = exchange.whole.split().freeze();
+        let wanted = self.wanted;
+        let result = match &exchange.source {
+            Source::Stdout(_) => answer::of_bytes(body, wanted),
+            Source::Http { head: Head::Here(_), .. } => match (exchange.broken.take(), exchange.take_head()) {
+                (None, Some((status, headers))) => http_reply(status, headers, body, wanted),
+                (why, _) => Err(developer(&why.unwrap_or_default())),
+            },
+            Source::Http { head: Head::Refused(code), .. } => {
+                Err(developer(&format!("the function answered with the error {code}")))
+            }
+            Source::Http { .. } => {
+                Err(developer("the function ended without a response: it has to call response-outparam.set"))
+            }
+        };
+        self.done(result, usage)
+    }
+}
+
+/// A call that came as JSON and is answered with JSON gets a JSON result; any other the HTTP response.
+fn http_reply(
+    status: http::StatusCode,
+    mut headers: http::HeaderMap,
+    body: Bytes,
+    wanted: Wanted,
+) -> Result<Reply, Fault> {
+    if wanted.json && status.is_success() && answer::is_object_or_array(&body) {
+        return answer::json(body, wanted.max_result);
+    }
+    answer::remove_hop_by_hop(&mut headers);
+    Ok(Reply { head: ReplyHead::Http { status, headers }, body })
+}
+
+/// The request's body did not come to its end.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct BodyBroke(BodyError);
+
+fn ended(store: &Store<State>, outcome: wasmtime::Result<()>) -> Ended {
+    let limits = &store.data().limits;
+    Ended { outcome, memory: limits.used(), starved: limits.refused }
+}
+
+fn fault_of(cut: Cut) -> Fault {
+    match cut {
+        Cut::Deadline => Fault::Deadline,
+        Cut::Lost => platform("the thread that ran the function ended; the server's log says why"),
+    }
+}
+
+fn body_broke(error: &BodyError) -> Fault {
+    platform(&format!("the request's body did not come to its end: {error}"))
+}
+
+fn platform(cause: &str) -> Fault {
+    Fault::Platform { cause: cause.to_owned() }
+}
+
+fn developer(message: &str) -> Fault {
+    Fault::Developer { message: message.to_owned() }
+}
+
+/// The last line of stderr with something in it.
+fn last_words(logs: &[flint_model::LogLine]) -> Option<String> {
+    let lines = logs.iter().rev().filter(|line| line.stream == LogStream::Stderr);
+    lines.map(|line| line.text.trim()).find(|text| !text.is_empty()).map(str::to_owned)
+}
+
+fn usage(spent: &Spent, memory: Option<usize>) -> Usage {
+    usage_of(spent.so_far(), memory)
+}
+
+fn usage_of(cpu: Duration, memory: Option<usize>) -> Usage {
+    Usage {
+        cpu_us: Some(cpu.as_micros() as u64),
+        memory_peak: memory.map(|bytes| ByteSize::bytes(bytes as u64)),
+    }
+}

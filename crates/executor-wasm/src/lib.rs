@@ -1,0 +1,41 @@
+//! Functions as WebAssembly: isolation `wasm`, start `instantiate`, reuse `never`. The wall is wasmtime's, in the server's own
+//! process; what an instance may reach is what [`host`] gives it.
+//!
+//! | contract | how a call reaches the code | where |
+//! |---|---|---|
+//! | `wasm-core` | pointer and length of the body to an exported function | `contracts/core.rs`, docs/wasm-core-abi.md |
+//! | `wasi-command` | a program: body on stdin, answer on stdout | `contracts/program.rs` |
+//! | `wasi-http` | a component that handles `wasi:http` requests | `contracts/http.rs` |
+//!
+//! A call makes a store ([`state`]), instantiates the code in it from the pool, runs it ([`drive`]) and drops it. Code is
+//! compiled at deploy ([`compile`]) and kept ([`cache`]).
+
+#![deny(unsafe_code)]
+
+mod answer;
+mod cache;
+mod compile;
+mod config;
+mod contracts;
+mod drive;
+mod engine;
+mod environment;
+mod exchange;
+mod executor;
+mod fault;
+pub mod host;
+mod instance;
+mod limits;
+mod link;
+mod packages;
+mod pool;
+mod preinit;
+mod prepare;
+mod state;
+mod stdio;
+mod teavm;
+mod ticker;
+
+pub use config::WasmConfig;
+pub use executor::{KIND, WasmError, WasmExecutor};
+pub use pool::{PoolSize, scans_pages};

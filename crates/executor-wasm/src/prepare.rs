@@ -1,0 +1,115 @@
+//! From a function's code to what a call needs of it.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use flint_executor::{FunctionSource, PrepareError, Progress};
+use flint_model::{ByteSize, Function};
+use wasmtime::ResourcesRequired;
+
+use crate::{
+    cache::Shape,
+    contracts::{Code, Compiled},
+    executor::House,
+    host::Grants,
+    packages::Package,
+    preinit,
+};
+
+/// A page of Wasm memory.
+const PAGE: u64 = 64 << 10;
+
+/// A function that can be called.
+pub(crate) struct Artefact {
+    pub(crate) code: Code,
+    /// The most bytes of an instance's memories together.
+    pub(crate) memory: usize,
+    pub(crate) grants: Arc<Grants>,
+}
+
+/// What was done.
+pub(crate) struct Made {
+    pub(crate) artefact: Artefact,
+    pub(crate) steps: Vec<String>,
+    /// Zero when it was found ready.
+    pub(crate) took: Duration,
+}
+
+/// Compiles the code where that was not done before, and links it.
+pub(crate) async fn prepare(
+    house: &House,
+    source: &FunctionSource,
+    progress: Progress<'_>,
+) -> Result<Made, PrepareError> {
+    let (began, function) = (Instant::now(), &source.function);
+    let Package { module, assets } = house.packages.module(source).await?;
+    let shape = house.compiler.shape(&module)?;
+    let digest = function.code.digest;
+    let initialiser = preinit::initialiser(&module, shape).filter(|_| function.wasm.preinit);
+    let key = if initialiser.is_some() { format!("{digest}-initialised") } else { digest.to_string() };
+    let found = house.cache.load(&house.engine, &key, shape);
+    let (compiled, step, took) = match found {
+        Some(compiled) => (compiled, None, Duration::ZERO),
+        None => {
+            let mut module = module;
+            if let Some(name) = initialiser {
+                progress("running its initialiser");
+                module = preinit::run(house, function, module, shape, name, assets.clone()).await?;
+                house.compiler.shape(&module)?; // it has grown
+            }
+            progress("compiling");
+            let machine_code = house.compiler.compile(module, shape).await?;
+            let size = ByteSize::bytes(machine_code.len() as u64);
+            let compiled = keep(house, &key, shape, &machine_code)?;
+            let took = began.elapsed();
+            let begun = initialiser.map_or_else(String::new, |name| format!("ran {name}, "));
+            let step = format!("{begun}compiled {} of Wasm to {size} of machine code", function.code.size);
+            (compiled, Some(step), took)
+        }
+    };
+    fits(&compiled, function, house.config.table_elements)?;
+    let code = house.linkers.link(&compiled, function.contract)?;
+    let memory = usize::try_from(function.limits.memory.as_u64()).unwrap_or(usize::MAX);
+    let artefact = Artefact { code, memory, grants: Arc::new(Grants::of(function, assets)) };
+    Ok(Made { artefact, steps: step.into_iter().collect(), took })
+}
+
+/// Writes compiled code to the cache and takes it from there, so that what runs is what a restart will find.
+fn keep(house: &House, key: &str, shape: Shape, machine_code: &[u8]) -> Result<Compiled, PrepareError> {
+    let failed = |detail: String| PrepareError::Failed { operation: "keeping compiled code".into(), detail };
+    house.cache.store(key, machine_code).map_err(|error| failed(error.to_string()))?;
+    match house.cache.read(&house.engine, key, shape) {
+        Some(Ok(compiled)) => Ok(compiled),
+        // The engine refuses what could never be instantiated within its pool.
+        Some(Err(error)) => Err(PrepareError::Code(format!(
+            "the code needs more than an instance may have: {error:#} (docs/configuration.md, wasm)"
+        ))),
+        None => Err(failed("what was written cannot be read again; check the data directory's disk".into())),
+    }
+}
+
+/// What can be known of its needs before it runs is within the limits.
+fn fits(compiled: &Compiled, function: &Function, table_elements: u32) -> Result<(), PrepareError> {
+    let needs: Option<ResourcesRequired> = match compiled {
+        Compiled::Module(module) => Some(module.resources_required()),
+        Compiled::Component(component) => component.resources_required(),
+    };
+    let Some(needs) = needs else { return Ok(()) };
+    let memory = needs.max_initial_memory_size.unwrap_or_default().saturating_mul(PAGE);
+    let allowed = function.limits.memory;
+    if memory > allowed.as_u64() {
+        return Err(PrepareError::Code(format!(
+            "the code begins with {} of memory, more than the function's limit of {allowed}: deploy it with a larger --memory",
+            ByteSize::bytes(memory)
+        )));
+    }
+    let elements = needs.max_initial_table_size.unwrap_or_default();
+    if elements > u64::from(table_elements) {
+        return Err(PrepareError::Code(format!(
+            "the code's table of functions begins with {elements} elements, more than the {table_elements} allowed (wasm.table_elements)"
+        )));
+    }
+    Ok(())
+}

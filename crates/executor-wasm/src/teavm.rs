@@ -1,0 +1,49 @@
+//! The mathematics that TeaVM's WASI programs import from their host, module `teavmMath`.
+
+use wasmtime::Linker;
+
+pub(crate) const MODULE: &str = "teavmMath";
+
+/// Adds all of it.
+pub(crate) fn add<T: 'static>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
+    const OF_ONE: &[(&str, fn(f64) -> f64)] = &[
+        ("sin", f64::sin),
+        ("cos", f64::cos),
+        ("tan", f64::tan),
+        ("asin", f64::asin),
+        ("acos", f64::acos),
+        ("atan", f64::atan),
+        ("sinh", f64::sinh),
+        ("cosh", f64::cosh),
+        ("tanh", f64::tanh),
+        ("exp", f64::exp),
+        ("log", f64::ln),
+        ("log10", f64::log10),
+        ("cbrt", f64::cbrt),
+        ("sqrt", f64::sqrt),
+        ("ceil", f64::ceil),
+        ("floor", f64::floor),
+    ];
+    const OF_TWO: &[(&str, fn(f64, f64) -> f64)] = &[
+        ("pow", f64::powf),
+        ("atan2", f64::atan2),
+        ("hypot", f64::hypot),
+        // Rust's remainder is C's.
+        ("fmod", |a, b| a % b),
+    ];
+    for (name, function) in OF_ONE {
+        linker.func_wrap(MODULE, name, |x: f64| function(x))?;
+    }
+    for (name, function) in OF_TWO {
+        linker.func_wrap(MODULE, name, |x: f64, y: f64| function(x, y))?;
+    }
+    linker.func_wrap(MODULE, "random", random)?;
+    Ok(())
+}
+
+/// In [0, 1), from the system's generator by way of the hasher's keys: not for secrets, which take `random_get`.
+fn random() -> f64 {
+    use std::hash::{BuildHasher, RandomState};
+    let bits = RandomState::new().hash_one(std::time::Instant::now());
+    (bits >> 11) as f64 / (1_u64 << 53) as f64
+}

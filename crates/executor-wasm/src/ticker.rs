@@ -1,0 +1,98 @@
+//! The beat by which running code is interrupted: it gives way to others at each tick, and ends at the first one after its
+//! deadline.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use wasmtime::Engine;
+
+/// Between two ticks.
+pub(crate) const TICK: Duration = Duration::from_millis(10);
+/// Ticks without a call until the thread sleeps.
+const PATIENCE: u32 = 100;
+
+/// A thread that moves an engine's epoch on while there are calls.
+pub(crate) struct Ticker {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    /// Calls that began so far.
+    calls: AtomicU64,
+    /// Calls in progress.
+    running: AtomicU64,
+    asleep: AtomicBool,
+    closing: AtomicBool,
+}
+
+/// A call in progress.
+pub(crate) struct Beat(Arc<Shared>);
+
+impl Ticker {
+    pub(crate) fn start(engine: &Engine) -> std::io::Result<Self> {
+        let shared = Arc::new(Shared::default());
+        let (beat, engine) = (Arc::clone(&shared), engine.clone());
+        let thread = thread::Builder::new().name("wasm-ticker".into()).spawn(move || beat.run(&engine))?;
+        Ok(Self { shared, thread: Some(thread) })
+    }
+
+    /// Ticks come at least until the result is dropped.
+    pub(crate) fn during(&self) -> Beat {
+        let shared = &self.shared;
+        shared.running.fetch_add(1, Ordering::SeqCst);
+        shared.calls.fetch_add(1, Ordering::Relaxed);
+        // A thread that has just looked and is about to sleep sees `running`, or is woken here.
+        if shared.asleep.load(Ordering::SeqCst)
+            && let Some(thread) = &self.thread
+        {
+            thread.thread().unpark();
+        }
+        Beat(Arc::clone(shared))
+    }
+}
+
+impl Shared {
+    fn run(&self, engine: &Engine) {
+        let (mut quiet, mut seen) = (0, 0);
+        while !self.closing.load(Ordering::Relaxed) {
+            thread::sleep(TICK);
+            engine.increment_epoch();
+            let calls = self.calls.load(Ordering::Relaxed);
+            let busy = self.running.load(Ordering::SeqCst) > 0 || calls != seen;
+            (quiet, seen) = (if busy { 0 } else { quiet + 1 }, calls);
+            if quiet >= PATIENCE {
+                self.asleep.store(true, Ordering::SeqCst);
+                while self.running.load(Ordering::SeqCst) == 0 && !self.closing.load(Ordering::Relaxed) {
+                    thread::park();
+                }
+                self.asleep.store(false, Ordering::SeqCst);
+                quiet = 0;
+            }
+        }
+    }
+}
+
+impl Drop for Beat {
+    fn drop(&mut self) {
+        self.0.running.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Drop for Ticker {
+    fn drop(&mut self) {
+        self.shared.closing.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            // It sees that within a tick.
+            let _ = thread.join();
+        }
+    }
+}

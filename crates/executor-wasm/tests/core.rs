@@ -1,0 +1,90 @@
+//! Contract `wasm-core`.
+
+mod support;
+
+use flint_executor::{Fault, ReplyHead};
+use flint_model::{ByteSize, Contract, FunctionLimits};
+use serde_json::json;
+use support::{AMPLE, House, SHORT, call, done, json_call, wat};
+
+const CORE: &str = include_str!("modules/core.wat");
+
+#[tokio::test]
+async fn json_in_json_out_in_an_instance_of_its_own() {
+    let house = House::new();
+    let instance = house.start(Contract::WasmCore, &wat(CORE)).await;
+    let echoed = call(&instance, "echo").await;
+    assert_eq!(echoed.json(), json!({ "op": "echo" }));
+    assert!(matches!(echoed.result.as_ref().unwrap().head, ReplyHead::Json));
+    assert_eq!(echoed.end.usage.memory_peak, Some(ByteSize::kib(128)));
+    for _ in 0..3 {
+        assert_eq!(call(&instance, "count").await.json(), json!({ "calls": 1 }), "a global was kept");
+    }
+}
+
+#[tokio::test]
+async fn log_lines_belong_to_the_call() {
+    let house = House::new();
+    let instance = house.start(Contract::WasmCore, &wat(CORE)).await;
+    assert_eq!(call(&instance, "log").await.lines(), ["Stdout first line", "Stderr an error line"]);
+    assert!(call(&instance, "echo").await.lines().is_empty());
+    let mut flood = json_call(r#"{"op":"Flood"}"#, AMPLE);
+    flood.max_logs = ByteSize::bytes(110);
+    let flood = done(instance.invoke(flood).await);
+    assert!(flood.end.logs_truncated && flood.end.logs.len() == 10, "{:?}", flood.lines());
+}
+
+#[tokio::test]
+async fn what_goes_wrong_is_told_to_the_developer() {
+    let house = House::new();
+    let instance = house.start(Contract::WasmCore, &wat(CORE)).await;
+    assert_eq!(call(&instance, "fail").await.told(), "it went wrong");
+    let trap = call(&instance, "trap").await;
+    assert!(trap.told().contains("unreachable"), "{}", trap.told());
+    let inner = trap.told().find("panicking_function").expect("the inner function's name");
+    assert!(trap.told()[inner..].contains("flint_call"), "{}", trap.told());
+    assert!(call(&instance, "deep").await.told().contains("stack overflowed"));
+    assert!(call(&instance, "outside").await.told().contains("outside the memory"));
+    assert_eq!(call(&instance, "number").await.fault(), &Fault::InvalidAnswer { text: "7".into() });
+    assert_eq!(call(&instance, "echo").await.json(), json!({ "op": "echo" }), "others go on");
+}
+
+#[tokio::test]
+async fn a_result_that_is_too_large_is_said() {
+    let house = House::new();
+    let instance = house.start(Contract::WasmCore, &wat(CORE)).await;
+    let mut big = json_call(r#"{"op":"big"}"#, AMPLE);
+    big.max_result = ByteSize::bytes(1000);
+    let big = done(instance.invoke(big).await);
+    let Fault::ResultTooLarge { size: 100_010, allowed: 1000, beginning } = big.fault() else {
+        panic!("{:?}", big.fault())
+    };
+    assert!(beginning.len() == 1000 && beginning.starts_with(b"{\"big\":\"xxx"));
+    assert_eq!(call(&instance, "big").await.json()["big"].as_str().map(str::len), Some(100_000));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_loop_ends_at_the_deadline_and_others_go_on_beside_it() {
+    let house = House::new();
+    let instance = house.start(Contract::WasmCore, &wat(CORE)).await;
+    let looping = async { done(instance.invoke(json_call(r#"{"op":"while"}"#, SHORT)).await) };
+    let others = async {
+        for _ in 0..20 {
+            assert_eq!(call(&instance, "echo").await.json(), json!({ "op": "echo" }));
+            tokio::time::sleep(SHORT / 20).await;
+        }
+    };
+    let (looped, ()) = tokio::join!(looping, others);
+    assert_eq!(looped.fault(), &Fault::Deadline);
+}
+
+#[tokio::test]
+async fn memory_is_bounded_by_the_functions_limit() {
+    let house = House::new();
+    let limits = FunctionLimits { memory: ByteSize::mib(16), ..FunctionLimits::default() };
+    let instance = house.start_with(Contract::WasmCore, &wat(CORE), limits).await;
+    let bomb = call(&instance, "memory").await;
+    assert_eq!(bomb.fault(), &Fault::OutOfMemory);
+    assert!(bomb.end.usage.memory_peak.unwrap() <= ByteSize::mib(16));
+    assert_eq!(call(&instance, "echo").await.json(), json!({ "op": "echo" }));
+}

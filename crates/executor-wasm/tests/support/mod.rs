@@ -1,0 +1,182 @@
+//! An executor with a folder of its own, and functions for it.
+#![allow(dead_code, unreachable_pub)]
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant, SystemTime},
+};
+
+use bytes::Bytes;
+use flint_executor::{
+    Body, Call, CallEnd, Executor, Fault, FunctionSource, Instance, Invoked, PrepareError, Prepared, Reply,
+    StartContext,
+};
+use flint_executor_wasm::{WasmConfig, WasmExecutor, host::Services};
+use flint_model::{
+    ActivationId, Annotations, ByteSize, Code, CodeFormat, Contract, Digest, Function, FunctionLimits,
+    InstanceId, Isolation, Network, Parameters, Reuse, Start, Strategy, Timestamp, Version,
+};
+use serde_json::Value;
+
+/// The time limit of calls that are to succeed.
+pub(crate) const AMPLE: Duration = Duration::from_secs(60);
+/// The time limit of calls that are to exceed it.
+pub(crate) const SHORT: Duration = Duration::from_millis(1000);
+
+pub(crate) struct House {
+    pub(crate) executor: Arc<WasmExecutor>,
+    pub(crate) folder: tempfile::TempDir,
+}
+
+impl House {
+    pub(crate) fn new() -> Self {
+        Self::with(WasmConfig::default())
+    }
+
+    /// A small pool: address space is dear where tests run side by side.
+    pub(crate) fn with(config: WasmConfig) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let config = WasmConfig { instances: config.instances.or(Some(64)), ..config };
+        let executor = open(config, folder.path());
+        Self { executor, folder }
+    }
+
+    pub(crate) async fn prepare(&self, source: FunctionSource) -> Result<Arc<Prepared>, PrepareError> {
+        self.executor.prepare(source, &|_| {}).await
+    }
+
+    pub(crate) async fn start(&self, contract: Contract, code: &[u8]) -> Arc<dyn Instance> {
+        self.start_with(contract, code, FunctionLimits::default()).await
+    }
+
+    pub(crate) async fn start_with(&self, contract: Contract, code: &[u8], limits: FunctionLimits) -> Arc<dyn Instance> {
+        let prepared = self.prepare(function(contract, code, limits)).await.unwrap();
+        self.executor.start(&prepared, context()).await.map(|started| started.instance).unwrap()
+    }
+
+    pub(crate) async fn refused(&self, contract: Contract, code: &[u8]) -> String {
+        let source = function(contract, code, FunctionLimits::default());
+        match self.prepare(source).await {
+            Err(PrepareError::Code(why)) => why,
+            other => panic!("not refused as code: {other:?}"),
+        }
+    }
+}
+
+pub(crate) fn open(config: WasmConfig, folder: &std::path::Path) -> Arc<WasmExecutor> {
+    let services = Arc::new(Services::new(None).unwrap());
+    Arc::new(WasmExecutor::open(config, folder, services).unwrap())
+}
+
+pub(crate) fn function(contract: Contract, code: &[u8], limits: FunctionLimits) -> FunctionSource {
+    let function = Function {
+        path: "guest/wasm".parse().unwrap(),
+        version: Version::FIRST,
+        revision: 1,
+        kind: "wasm".parse().unwrap(),
+        code: Code {
+            digest: Digest::from_bytes(*blake3::hash(code).as_bytes()),
+            size: ByteSize::bytes(code.len() as u64),
+            format: CodeFormat::Executable,
+        },
+        main: None,
+        contract,
+        strategy: Strategy {
+            isolation: Isolation::Wasm,
+            start: Start::Instantiate,
+            reuse: Reuse::Never,
+            concurrency: std::num::NonZeroU32::MIN,
+        },
+        network: Network::None,
+        limits,
+        parameters: Parameters::default(),
+        annotations: Annotations::default(),
+        publish: false,
+        asked: flint_model::StrategyRequest::default(),
+        snapshot: flint_model::SnapshotOptions::default(),
+        wasm: flint_model::WasmOptions::default(),
+        updated: Timestamp::now(),
+    };
+    FunctionSource { function: Arc::new(function), code: Bytes::copy_from_slice(code) }
+}
+
+pub(crate) fn context() -> StartContext {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    StartContext {
+        id: InstanceId(NEXT.fetch_add(1, Ordering::Relaxed)),
+        activation: None,
+        transaction: "test".into(),
+        deadline: Instant::now() + AMPLE,
+        environment: vec![("GREETING".into(), "hé".into())],
+        max_logs: ByteSize::mib(1),
+    }
+}
+
+pub(crate) fn json_call(body: impl Into<Bytes>, limit: Duration) -> Call {
+    Call {
+        activation: ActivationId::generate(),
+        transaction: "test".into(),
+        deadline: Instant::now() + limit,
+        deadline_at: Timestamp::from(SystemTime::now() + limit),
+        head: None,
+        body: Body::Full(body.into()),
+        api_key: None,
+        max_result: ByteSize::mib(1),
+        max_logs: ByteSize::mib(1),
+    }
+}
+
+/// A call that is over.
+#[derive(Debug)]
+pub(crate) struct Done {
+    pub(crate) result: Result<Reply, Fault>,
+    pub(crate) end: CallEnd,
+}
+
+impl Done {
+    #[track_caller]
+    pub(crate) fn json(&self) -> Value {
+        match &self.result {
+            Ok(reply) => serde_json::from_slice(&reply.body).expect("JSON"),
+            Err(fault) => panic!("{fault:?}; logs: {:#?}", self.end.logs),
+        }
+    }
+
+    #[track_caller]
+    pub(crate) fn fault(&self) -> &Fault {
+        self.result.as_ref().expect_err("the call was to fail")
+    }
+
+    /// What its developer is told.
+    #[track_caller]
+    pub(crate) fn told(&self) -> &str {
+        match self.fault() {
+            Fault::Developer { message } => message,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) fn lines(&self) -> Vec<String> {
+        self.end.logs.iter().map(|line| format!("{:?} {}", line.stream, line.text)).collect()
+    }
+}
+
+#[track_caller]
+pub(crate) fn done(invoked: Invoked) -> Done {
+    match invoked {
+        Invoked::Done { result, end } => Done { result, end },
+        Invoked::Streaming { head, .. } => panic!("a stream came: {head:?}"),
+    }
+}
+
+pub(crate) async fn call(instance: &Arc<dyn Instance>, op: &str) -> Done {
+    done(instance.invoke(json_call(format!(r#"{{"op":"{op}"}}"#), AMPLE)).await)
+}
+
+/// What is in `tests/modules`, as the bytes that a toolchain would make.
+pub(crate) fn wat(text: &str) -> Vec<u8> {
+    wat::parse_str(text).unwrap()
+}
