@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Sets up what Flint needs on Debian 12+, Ubuntu 22.04+ and their like: system packages, the pinned Rust
 # toolchain, the dependencies of the sample functions. Run it as often as you like: it does only what is missing.
+# The toolchains of WebAssembly's languages are not among it: `flint deploy` names what a project needs, and tests/wasm brings its own.
 #
 #   ./bootstrap.sh               everything
 #   ./bootstrap.sh --no-samples  without the sample functions
@@ -17,7 +18,7 @@ samples=yes
 case ${1-} in
   '') ;;
   --no-samples) samples=no ;;
-  *) sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 2 ;;
+  *) sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac
 
 # --- system packages ---------------------------------------------------------------------------------------------

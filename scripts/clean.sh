@@ -11,4 +11,5 @@ if have cargo; then
 fi
 rm -rf out functions/samples/resize-node/node_modules functions/samples/resize-python/virtualenv
 rm -rf functions/samples/*-java/build functions/samples/*-java/*.jar functions/samples/build
+rm -rf functions/java-faas/{build,target} functions/wasm/*/{target,node_modules,.venv}
 [ ! -d data ] || note "data/ is kept: it holds the functions and activations of 'make run'"

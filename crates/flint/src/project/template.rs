@@ -40,7 +40,7 @@ impl Template {
                 ".gitignore", "Cargo.lock", "Cargo.toml", "README.md", "event.json", "src/flint.rs", "src/lib.rs"),
             Self::Go => files!("go-hello": "README.md", "event.json", "go.mod", "main.go"),
             Self::Js => files!("js-hello":
-                ".gitignore", "README.md", "event.json", "flint.toml", "index.js", "package-lock.json", "package.json"),
+                ".gitignore", "README.md", "event.json", "flint.toml", "index.js", "package.json"),
             Self::Python => files!("python-hello":
                 ".gitignore", "README.md", "__main__.py", "event.json", "flint.toml"),
             Self::Java => files!("java-hello":

@@ -1,0 +1,232 @@
+"""Functions in WebAssembly through the real command line and server. tests/wasm/run.sh brings the toolchains and calls this."""
+
+import hashlib
+import json
+import os
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+sys.path.insert(0, str(ROOT / "tests" / "harness"))
+
+from flint_server import FLINT, Server, assert_nothing_left  # noqa: E402
+
+SERVER = None
+SCRATCH = None
+
+
+def setUpModule():
+    global SERVER, SCRATCH
+    SCRATCH = tempfile.TemporaryDirectory(prefix="flint-wasm-")
+    SERVER = Server().start()
+
+
+def tearDownModule():
+    SERVER.stop()
+    assert_nothing_left(SERVER)
+    SERVER.remove()
+    SCRATCH.cleanup()
+
+
+class Cli(unittest.TestCase):
+    """Commands, and what they say."""
+
+    def flint(self, *arguments, code=0, env=None, stdin=b""):
+        done = SERVER.cli(*map(str, arguments), input=stdin) if env is None else self.elsewhere(arguments, env)
+        said = f"flint {' '.join(map(str, arguments))} -> {done.returncode}\n{done.stdout.decode()}\n{done.stderr.decode()}"
+        self.assertEqual(done.returncode, code, f"{said}\n{SERVER.log_text() if done.returncode not in (code, 5) else ''}")
+        return done
+
+    def elsewhere(self, arguments, env):
+        """The same in another environment."""
+        import subprocess
+
+        environment = {**os.environ, "FLINT_URL": SERVER.url, **env}
+        return subprocess.run([FLINT, *map(str, arguments)], env=environment, capture_output=True, timeout=300)
+
+    def deploy(self, path, *options, name=None, env=None):
+        named = ["--name", name] if name else []
+        deployed = json.loads(self.flint("deploy", path, "--json", *named, *options, env=env).stdout)["function"]
+        strategy = {key: deployed["strategy"][key] for key in ("isolation", "start", "reuse")}
+        self.assertEqual(strategy, {"isolation": "wasm", "start": "instantiate", "reuse": "never"})
+        return deployed
+
+    def call(self, name, *options, code=0, stdin=b""):
+        return self.flint("invoke", name, *options, code=code, stdin=stdin).stdout
+
+    def logs(self, name):
+        return self.flint("logs", name, "-n", 1).stdout.decode()
+
+
+class Languages(Cli):
+    """A new project of each language, as its README says."""
+
+    def project(self, lang, contract):
+        directory = Path(SCRATCH.name) / f"my-{lang}"
+        told = self.flint("init", "--lang", lang, directory).stdout.decode()
+        self.assertIn(f"flint deploy {directory}", told)
+        done = self.flint("deploy", directory)
+        self.assertIn("note: built from", done.stderr.decode())
+        name = directory.name
+        shown = json.loads(self.flint("get", name, "--json").stdout)
+        self.assertEqual((shown["kind"], shown["contract"]), ("wasm", contract))
+        self.assertEqual(json.loads(self.call(name, "-P", directory / "event.json")), {"greeting": "Hello, you!"})
+        self.assertIn("called by you", self.logs(name))
+        self.assertEqual(json.loads(self.call(name)), {"greeting": "Hello, world!"})
+        greeting = json.loads(self.call(name, "-p", "name=Zoë ☃"))["greeting"]
+        self.assertEqual(greeting, "Hello, Zoë ☃!")
+        # Clients of OpenWhisk see a function like any other.
+        status, record = SERVER.invoke(name, {"name": "wsk"})
+        self.assertEqual((status, record["response"]["result"]), (200, {"greeting": "Hello, wsk!"}))
+
+    def test_rust(self):
+        self.project("rust", "wasm-core")
+
+    def test_go(self):
+        self.project("go", "wasi-command")
+
+    def test_c(self):
+        self.project("c", "wasm-core")
+
+    def test_javascript(self):
+        self.project("js", "wasi-command")
+
+    def test_python(self):
+        self.project("python", "wasi-command")
+
+    def test_java(self):
+        self.project("java", "wasi-command")
+
+
+class Rust(Cli):
+    """The other ways of Rust."""
+
+    def test_a_program_runs_as_a_module_and_as_a_component(self):
+        for target in ("wasm32-wasip1", "wasm32-wasip2"):
+            with self.subTest(target):
+                sample = ROOT / "functions/wasm/rust-command"
+                deployed = self.deploy(sample, name=target, env={"CARGO_BUILD_TARGET": target})
+                self.assertEqual(deployed["contract"], "wasi-command")
+                text = b"one two\nthree\n"
+                answer = json.loads(self.call(target, "-f", "-", stdin=text))
+                self.assertEqual(answer, {"lines": 2, "words": 3, "bytes": len(text)})
+                self.assertIn("14 bytes came in", self.logs(target))
+
+    def test_an_http_handler_sees_the_request_and_sets_the_response(self):
+        deployed = self.deploy(ROOT / "functions/wasm/rust-http", name="shout")
+        self.assertEqual(deployed["contract"], "wasi-http")
+        body = b"quiet " * 50_000
+        answer = SERVER.request("POST", "/v1/functions/shout/invoke?a=b", body, {"Content-Type": "text/plain"})
+        self.assertEqual((answer.status, answer.headers["content-type"]), (200, "text/plain"))
+        self.assertIn("a=b", answer.headers["x-path"])
+        self.assertEqual(answer.body, body.upper())
+
+
+class Snapshots(Cli):
+    """Handlers are built into a component after they were loaded: what each call must have of its own, it has."""
+
+    def distinct(self, name):
+        before = time.time() * 1000
+        first, second = (json.loads(self.call(name)) for _ in range(2))
+        self.assertEqual((first["calls"], second["calls"]), (1, 1))
+        values = [*first["random"], *second["random"]]
+        self.assertEqual(len(set(values)), len(values), values)
+        self.assertLess(before - 60_000, first["now"])
+
+    def test_javascript(self):
+        self.deploy(HERE / "functions/random.mjs", "--isolation", "wasm", name="random-js")
+        self.distinct("random-js")
+        self.call("random-js", "-p", "fail=now", code=1)
+        self.assertIn("asked to fail: now", self.logs("random-js"))
+        self.call("random-js", "-p", "later=true", code=1)
+        self.assertIn("returned a promise", self.logs("random-js"))
+
+    def test_python(self):
+        self.deploy(HERE / "functions/random.py", "--isolation", "wasm", name="random-py")
+        self.distinct("random-py")
+        self.assertEqual(json.loads(self.call("random-py", "-p", "later=true")), {"later": True})
+        self.call("random-py", "-p", "fail=now", code=1)
+        self.assertIn("ValueError: asked to fail: now", self.logs("random-py"))
+
+    def test_c_starts_anew_each_time(self):
+        self.deploy(HERE / "functions/counter.c")
+        for _ in range(3):
+            self.assertEqual(json.loads(self.call("counter")), {"calls": 1})
+        failed = self.call("counter", "-p", "text=!", code=1)
+        self.assertIn(b"no exclamation marks", failed)
+
+    def test_a_c_program_reads_standard_input(self):
+        self.assertEqual(self.deploy(HERE / "functions/program.c")["contract"], "wasi-command")
+        self.assertEqual(self.call("program", "-f", "-", stdin=b"shout\n" * 1000), b"SHOUT\n" * 1000)
+
+
+class JavaFaas(Cli):
+    """The six programs give the answers that others computed."""
+
+    def test_oracles(self):
+        folder = ROOT / "functions/java-faas"
+        for name, oracle in json.loads((folder / "oracles.json").read_text()).items():
+            with self.subTest(name):
+                self.deploy(folder / f"build/{name}.wasm", name=f"faas-{name}")
+                size = ["-p", f"n={oracle['n']}"] if "n" in oracle else []
+                out = Path(SCRATCH.name) / f"{name}.out"
+                self.call(f"faas-{name}", *size, "-o", out)
+                answer = out.read_bytes()
+                self.assertEqual((len(answer), hashlib.sha256(answer).hexdigest()), (oracle["bytes"], oracle["sha256"]))
+
+
+class Refusals(Cli):
+    """What stands in the way is named, with the way out."""
+
+    def refused(self, code, path, *parts, options=(), env=None):
+        said = self.flint("deploy", path, *options, code=code, env=env).stderr.decode()
+        for part in parts:
+            self.assertIn(part, said)
+
+    def source(self, name, text):
+        path = Path(SCRATCH.name) / "refused" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+
+    def test_a_missing_toolchain_is_named_with_its_installation(self):
+        empty = Path(SCRATCH.name) / "empty"
+        empty.mkdir(exist_ok=True)
+        nothing = {"PATH": str(empty), "WASI_SDK_PATH": ""}
+        samples = ROOT / "functions/wasm"
+        for sample, what, install in [
+            ("rust-hello", "there is no cargo", "rust-lang.org/tools/install"),
+            ("c-hello", "there is no clang", "apt-get install clang lld wasi-libc libclang-rt-dev-wasm32"),
+            ("java-hello", "there is no Maven", "apt-get install maven"),
+            ("python-hello", "there is no componentize-py", "pip install componentize-py"),
+        ]:
+            with self.subTest(sample):
+                self.refused(5, samples / sample, f"cannot build {samples / sample}: {what}", install, env=nothing)
+        alone = self.source("alone.js", "export const main = () => 1;\n")
+        self.refused(5, alone, "there is no componentize-qjs", "npm install", options=["--isolation", "wasm"], env=nothing)
+
+    def test_source_that_does_not_compile_is_shown_with_the_compilers_words(self):
+        broken = self.source("broken.c", "int main(void) { return missing; }\n")
+        self.refused(2, broken, "building", "broken.c:1:25: error", "missing")
+        wrong = self.source("wrong.mjs", "export const other = 1;\n")
+        self.refused(2, wrong, "no function called main or handler: it exports other", options=["--isolation", "wasm"])
+        import_error = self.source("wrong.py", "import numpie\n")
+        self.refused(2, import_error, "No module named 'numpie'", options=["--isolation", "wasm"])
+
+    def test_a_build_that_takes_too_long_is_ended(self):
+        options = ["--build-timeout", "1ms"]
+        self.refused(5, ROOT / "functions/wasm/java-hello", "took longer than 1ms", "--build-timeout", options=options)
+
+    def test_a_project_is_not_written_over_another(self):
+        directory = Path(SCRATCH.name) / "taken"
+        self.flint("init", "--lang", "c", directory)
+        said = self.flint("init", "--lang", "go", directory, code=2).stderr.decode()
+        self.assertIn("is not empty", said)
+
+
+if __name__ == "__main__":
+    unittest.main()
