@@ -127,7 +127,8 @@ mod tests {
     #[test]
     fn connection_headers_go() {
         let mut headers = HeaderMap::new();
-        for (name, value) in [("connection", "x-own, close"), ("x-own", "1"), ("x-kept", "1"), ("te", "gzip")] {
+        for (name, value) in [("connection", "x-own, close"), ("x-own", "1"), ("x-kept", "1"), ("te", "gzip")]
+        {
             headers.insert(name, HeaderValue::from_static(value));
         }
         remove_hop_by_hop(&mut headers);

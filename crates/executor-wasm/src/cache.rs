@@ -87,7 +87,8 @@ impl Cache {
         let path = self.path(key, extension);
         let half = path.with_extension(format!("{extension}.{}", uniquely()));
         let mut file = fs::File::create_new(&half)?;
-        let written = file.write_all(bytes).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&half, &path));
+        let written =
+            file.write_all(bytes).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&half, &path));
         if written.is_err() {
             let _ = fs::remove_file(&half);
         }

@@ -10,8 +10,8 @@ use std::{
 
 use async_trait::async_trait;
 use flint_executor::{
-    Capability, Executor, Fault, FunctionSource, PrepareError, Prepared, PrewarmTarget, Progress, RuntimeKind,
-    StartContext, StartFailure, Started,
+    Capability, Executor, Fault, FunctionSource, PrepareError, Prepared, PrewarmTarget, Progress,
+    RuntimeKind, StartContext, StartFailure, Started,
 };
 use flint_model::{ByteSize, Contract, Function, Isolation, Kind, Reuse, Start, Strategy};
 use tokio::sync::Semaphore;
@@ -70,8 +70,8 @@ impl WasmExecutor {
     /// With its compiled code in `folder`, which nobody else may write to. Blocks for some milliseconds.
     pub fn open(config: WasmConfig, folder: &Path, services: Arc<Services>) -> Result<Self, WasmError> {
         let failed = |doing| move |error: String| WasmError { doing, error };
-        let (engine, size) = engine::build(&config)
-            .map_err(|error| failed("making the Wasm engine")(format!("{error:#}")))?;
+        let (engine, size) =
+            engine::build(&config).map_err(|error| failed("making the Wasm engine")(format!("{error:#}")))?;
         let linkers = Linkers::new(&engine)
             .map_err(|error| failed("linking the host's functions")(format!("{error:#}")))?;
         let cache = Cache::open(folder, &engine)
@@ -84,8 +84,20 @@ impl WasmExecutor {
         let long = LongWork::start(config.threads).map_err(|error| threads(error.to_string()))?;
         let compiler = Compiler::new(engine.clone(), config.compile_timeout, config.max_module.as_u64());
         let slots = Arc::new(Semaphore::new(size.instances as usize));
-        let house =
-            House { config, engine, size, slots, ticker, linkers, compiler, cache, long, services, packages, initialising };
+        let house = House {
+            config,
+            engine,
+            size,
+            slots,
+            ticker,
+            linkers,
+            compiler,
+            cache,
+            long,
+            services,
+            packages,
+            initialising,
+        };
         Ok(Self { house: Arc::new(house) })
     }
 
@@ -122,7 +134,10 @@ impl Executor for WasmExecutor {
         };
         let name = |name: &str| name.to_owned();
         vec![
-            Capability { name: name("isolation wasm"), state: Ok("wasmtime, in the server's process".into()) },
+            Capability {
+                name: name("isolation wasm"),
+                state: Ok("wasmtime, in the server's process".into()),
+            },
             Capability {
                 name: name("wasm instances"),
                 state: Ok(format!("{instances} at once, bounded by {bound}")),
@@ -177,7 +192,8 @@ impl Executor for WasmExecutor {
         let collected = tokio::task::spawn_blocking(move || {
             house.packages.collect(&digests)?;
             house.cache.collect(&digests)
-        }).await;
+        })
+        .await;
         if let Ok(Err(error)) = collected {
             tracing::warn!(%error, "compiled Wasm code that nothing uses was not removed");
         }

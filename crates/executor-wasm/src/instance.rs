@@ -352,10 +352,12 @@ impl Running {
         let wanted = self.wanted;
         let result = match &exchange.source {
             Source::Stdout(_) => answer::of_bytes(body, wanted),
-            Source::Http { head: Head::Here(_), .. } => match (exchange.broken.take(), exchange.take_head()) {
-                (None, Some((status, headers))) => http_reply(status, headers, body, wanted),
-                (why, _) => Err(developer(&why.unwrap_or_default())),
-            },
+            Source::Http { head: Head::Here(_), .. } => {
+                match (exchange.broken.take(), exchange.take_head()) {
+                    (None, Some((status, headers))) => http_reply(status, headers, body, wanted),
+                    (why, _) => Err(developer(&why.unwrap_or_default())),
+                }
+            }
             Source::Http { head: Head::Refused(code), .. } => {
                 Err(developer(&format!("the function answered with the error {code}")))
             }

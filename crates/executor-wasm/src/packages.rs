@@ -61,7 +61,8 @@ impl Packages {
         }
         let (folder, digest, bounds) = (self.folder.clone(), source.function.code.digest, self.bounds);
         let unpacking = tokio::task::spawn_blocking(move || unpack(&code, &folder, digest, &bounds));
-        let failed = |detail: String| PrepareError::Failed { operation: "unpacking the code".to_owned(), detail };
+        let failed =
+            |detail: String| PrepareError::Failed { operation: "unpacking the code".to_owned(), detail };
         match unpacking.await {
             Ok(Ok(package)) => Ok(package),
             Ok(Err(PackageError::Archive(why))) => Err(PrepareError::Code(why)),
@@ -85,7 +86,12 @@ impl Packages {
     }
 }
 
-fn unpack(code: &[u8], folder: &Path, digest: Digest, bounds: &PackageBounds) -> Result<Package, PackageError> {
+fn unpack(
+    code: &[u8],
+    folder: &Path,
+    digest: Digest,
+    bounds: &PackageBounds,
+) -> Result<Package, PackageError> {
     let host = |path: &Path| {
         let path = path.to_owned();
         move |cause| PackageError::Host { path, cause }
@@ -102,7 +108,8 @@ fn unpack(code: &[u8], folder: &Path, digest: Digest, bounds: &PackageBounds) ->
             return Err(error);
         }
     };
-    let placed = if assets > 0 && !whole.exists() { fs::rename(&half, &whole) } else { fs::remove_dir_all(&half) };
+    let placed =
+        if assets > 0 && !whole.exists() { fs::rename(&half, &whole) } else { fs::remove_dir_all(&half) };
     match placed {
         // Somebody else was quicker, with the same content.
         Err(_) if assets > 0 && whole.exists() => {

@@ -94,7 +94,8 @@ pub(crate) async fn run(
     };
     let host = Host::new(&house.services, &Arc::new(grants), call);
     let memory = usize::try_from(function.limits.memory.as_u64()).unwrap_or(usize::MAX);
-    let mut store = state::store(&house.engine, &house.config, memory, logs.clone(), host, &Pace::until(until));
+    let mut store =
+        state::store(&house.engine, &house.config, memory, logs.clone(), host, &Pace::until(until));
     let beat = house.ticker.during();
 
     // Compiling and taking a snapshot have no points at which they could give way: all of it goes on a thread of its own. One

@@ -85,7 +85,8 @@ async fn every_truncation_is_refused() {
 #[tokio::test]
 async fn flipped_bits_harm_nobody() {
     let house = House::new();
-    let whole = core("(table 1 funcref) (global $g (mut i32) (i32.const 0)) (start $s) (func $s)", "(call $s)");
+    let whole =
+        core("(table 1 funcref) (global $g (mut i32) (i32.const 0)) (start $s) (func $s)", "(call $s)");
     for position in 8..whole.len() {
         let mut code = whole.clone();
         code[position] ^= 0x15;
@@ -119,7 +120,11 @@ async fn another_world_is_named() {
         (Contract::WasiCommand, &wat("(component)"), "wasi:cli/run"),
         (Contract::WasmCore, &wat("(module)"), "memory"),
         (Contract::WasmCore, &wat(r#"(module (memory (export "memory") 1))"#), "flint_alloc"),
-        (Contract::WasmCore, &wat(r#"(module (memory (export "memory") 1) (func (export "flint_alloc")))"#), "flint_alloc"),
+        (
+            Contract::WasmCore,
+            &wat(r#"(module (memory (export "memory") 1) (func (export "flint_alloc")))"#),
+            "flint_alloc",
+        ),
     ] {
         let told = house.refused(contract, code).await;
         assert!(told.contains(why), "{contract}: {told}");
@@ -132,7 +137,10 @@ async fn unknown_imports_are_listed() {
     let imports = r#"(import "env" "system" (func (param i32))) (import "wasi_snapshot_preview1" "proc_exit" (func (param i32)))
         (import "host" "memory" (memory 1))"#;
     let told = house.refused(Contract::WasmCore, &core_with_import(imports)).await;
-    assert!(told.contains("env.system") && told.contains("host.memory") && !told.contains("proc_exit"), "{told}");
+    assert!(
+        told.contains("env.system") && told.contains("host.memory") && !told.contains("proc_exit"),
+        "{told}"
+    );
     let wrong_type = core_with_import(r#"(import "flint" "log" (func (param i64)))"#);
     let told = house.refused(Contract::WasmCore, &wrong_type).await;
     assert!(told.contains("log"), "{told}");
@@ -177,7 +185,8 @@ async fn loops_leave_the_thread_to_others() {
 #[tokio::test]
 async fn memory_bombs_stay_within_the_limit() {
     let house = House::new();
-    let growing = core("", "(loop $l (br_if $l (i32.ne (memory.grow (i32.const 16)) (i32.const -1)))) unreachable");
+    let growing =
+        core("", "(loop $l (br_if $l (i32.ne (memory.grow (i32.const 16)) (i32.const -1)))) unreachable");
     let ended = call(&house, &growing, AMPLE).await;
     assert_eq!(ended.fault(), &Fault::OutOfMemory);
     assert!(ended.end.usage.memory_peak.unwrap() <= LITTLE);
@@ -227,9 +236,16 @@ async fn deep_recursion_ends_in_the_guest() {
         "(call $deep (i64.add (local.get 0) (local.get 400)))",
     ] {
         let locals = "(local i64)".repeat(500);
-        let deep = core(&format!("(func $deep (param i64) (result i64) {locals} {body})"), "(drop (call $deep (i64.const 0)))");
+        let deep = core(
+            &format!("(func $deep (param i64) (result i64) {locals} {body})"),
+            "(drop (call $deep (i64.const 0)))",
+        );
         let ended = call(&house, &deep, AMPLE).await;
-        assert!(ended.told().contains("stack overflowed") && ended.told().contains("deep"), "{}", ended.told());
+        assert!(
+            ended.told().contains("stack overflowed") && ended.told().contains("deep"),
+            "{}",
+            ended.told()
+        );
     }
     all_is_well(&house).await;
 }
@@ -246,23 +262,31 @@ async fn traps_are_told_with_the_functions_names() {
         ("(call_indirect $t (i32.const 0))", "uninitialized element"),
     ] {
         let ended = call(&house, &core("(table $t 1 funcref)", during), AMPLE).await;
-        assert!(ended.told().contains(why) && ended.told().contains("the_call"), "{during}: {}", ended.told());
+        assert!(
+            ended.told().contains(why) && ended.told().contains("the_call"),
+            "{during}: {}",
+            ended.told()
+        );
     }
 }
 
 #[tokio::test]
 async fn answers_outside_the_memory_are_no_answers() {
     let house = House::new();
-    for answer in ["-1", "0xffffffff00000001", "0x00010000_00000001", "0x0000000f_ffffffff", "0x7fffffff_7fffffff"] {
+    for answer in
+        ["-1", "0xffffffff00000001", "0x00010000_00000001", "0x0000000f_ffffffff", "0x7fffffff_7fffffff"]
+    {
         let code = core("", &format!("(return (i64.const {answer}))"));
         let ended = call(&house, &code, AMPLE).await;
-        assert!(matches!(ended.fault(), Fault::Developer { .. } | Fault::ResultTooLarge { .. }), "{answer}: {:?}", ended.fault());
+        assert!(
+            matches!(ended.fault(), Fault::Developer { .. } | Fault::ResultTooLarge { .. }),
+            "{answer}: {:?}",
+            ended.fault()
+        );
     }
-    let alloc = wat(
-        r#"(module (memory (export "memory") 1)
+    let alloc = wat(r#"(module (memory (export "memory") 1)
             (func (export "flint_alloc") (param i32) (result i32) (i32.const -2))
-            (func (export "flint_call") (param i32 i32) (result i64) (i64.const 0)))"#,
-    );
+            (func (export "flint_call") (param i32 i32) (result i64) (i64.const 0)))"#);
     assert!(call(&house, &alloc, AMPLE).await.told().contains("outside the memory"));
 }
 
@@ -276,7 +300,9 @@ async fn huge_data_is_refused_or_bounded() {
     let told = house.refused(Contract::WasmCore, &core(&format!(r#"(data "{text}")"#), "")).await;
     assert!(told.contains("wasm.max_module"), "{told}");
     // More than the function's memory, though the module itself is small.
-    let told = refused(&house, &wat(r#"(module (memory (export "memory") 1024) (data (i32.const 67108000) "x"))"#)).await;
+    let told =
+        refused(&house, &wat(r#"(module (memory (export "memory") 1024) (data (i32.const 67108000) "x"))"#))
+            .await;
     assert!(told.contains("limit"), "{told}");
     let segments: String = (0..100_001).map(|_| r#"(data "")"#).collect();
     house.refused(Contract::WasmCore, &core(&segments, "")).await;
@@ -303,7 +329,8 @@ async fn a_component_of_200_mb_is_refused_by_its_size() {
 
 #[tokio::test]
 async fn code_that_compiles_for_ever_is_given_up() {
-    let house = House::with(WasmConfig { compile_timeout: Duration::from_millis(1), ..WasmConfig::default() });
+    let house =
+        House::with(WasmConfig { compile_timeout: Duration::from_millis(1), ..WasmConfig::default() });
     let many: String = (0..20_000).map(|n| format!("(func (result i32) (i32.const {n}))")).collect();
     let told = house.refused(Contract::WasmCore, &core(&many, "")).await;
     assert!(told.contains("wasm.compile_timeout"), "{told}");
@@ -333,7 +360,8 @@ async fn machine_code_of_others_is_never_run() {
         .collect();
     assert_eq!(compiled.len(), 1);
     std::fs::write(&compiled[0], &foreign).unwrap();
-    let again = support::open(WasmConfig { instances: Some(4), ..WasmConfig::default() }, house.folder.path());
+    let again =
+        support::open(WasmConfig { instances: Some(4), ..WasmConfig::default() }, house.folder.path());
     all_is_well(&House { executor: again, folder: tempfile::tempdir().unwrap() }).await;
     assert_ne!(std::fs::read(&compiled[0]).unwrap(), foreign, "it was compiled again");
 }
@@ -388,14 +416,12 @@ async fn hostile_initialisers_are_refused_with_the_way_out() {
     }
     let parameters = core(r#"(func (export "wizer-initialize") (param i32))"#, "");
     assert!(refused(&house, &parameters).await.contains("wizer-initialize"));
-    let random = wat(
-        r#"(module
+    let random = wat(r#"(module
             (import "wasi_snapshot_preview1" "random_get" (func $random (param i32 i32) (result i32)))
             (memory (export "memory") 1)
             (func (export "wizer-initialize") (drop (call $random (i32.const 0) (i32.const 8))))
             (func (export "flint_alloc") (param i32) (result i32) (i32.const 1024))
-            (func (export "flint_call") (param i32 i32) (result i64) (i64.const 0)))"#,
-    );
+            (func (export "flint_call") (param i32 i32) (result i64) (i64.const 0)))"#);
     let told = refused(&house, &random).await;
     assert!(told.contains("random numbers"), "{told}");
     all_is_well(&house).await;

@@ -78,7 +78,8 @@ impl CoreModule {
             wasmtime::bail!("a body of {} bytes does not fit the function's memory", body.len())
         };
         let at = alloc.call_async(&mut *store, len).await?;
-        let space = range(at as u32, len as u32).and_then(|range| memory.data_mut(&mut *store).get_mut(range));
+        let space =
+            range(at as u32, len as u32).and_then(|range| memory.data_mut(&mut *store).get_mut(range));
         match space {
             Some(space) => space.copy_from_slice(body),
             None => wasmtime::bail!("flint_alloc({len}) gave {at}, which is outside the memory"),

@@ -6,8 +6,8 @@ mod program;
 
 use flint_executor::PrepareError;
 use flint_model::Contract;
-use wasmtime::{Engine, InstancePre, Linker, Module, component};
 use wasmtime::component::Component;
+use wasmtime::{Engine, InstancePre, Linker, Module, component};
 
 pub(crate) use self::{
     core::{CoreModule, Given},

@@ -16,7 +16,8 @@ pub(super) struct ModuleState<'a> {
 
 impl InstanceState for ModuleState<'_> {
     async fn global_get(&mut self, name: &str, _: wasmparser::ValType) -> SnapshotVal {
-        let global = self.instance.get_global(&mut *self.store, name).expect("the instrumentation exports it");
+        let global =
+            self.instance.get_global(&mut *self.store, name).expect("the instrumentation exports it");
         match global.get(&mut *self.store) {
             Val::I32(value) => SnapshotVal::I32(value),
             Val::I64(value) => SnapshotVal::I64(value),
@@ -28,7 +29,8 @@ impl InstanceState for ModuleState<'_> {
     }
 
     async fn memory_contents(&mut self, name: &str, contents: impl FnOnce(&[u8]) + Send) {
-        let memory = self.instance.get_memory(&mut *self.store, name).expect("the instrumentation exports it");
+        let memory =
+            self.instance.get_memory(&mut *self.store, name).expect("the instrumentation exports it");
         contents(memory.data(&*self.store));
     }
 }

@@ -52,7 +52,12 @@ impl House {
         self.start_with(contract, code, FunctionLimits::default()).await
     }
 
-    pub(crate) async fn start_with(&self, contract: Contract, code: &[u8], limits: FunctionLimits) -> Arc<dyn Instance> {
+    pub(crate) async fn start_with(
+        &self,
+        contract: Contract,
+        code: &[u8],
+        limits: FunctionLimits,
+    ) -> Arc<dyn Instance> {
         let prepared = self.prepare(function(contract, code, limits)).await.unwrap();
         self.executor.start(&prepared, context()).await.map(|started| started.instance).unwrap()
     }

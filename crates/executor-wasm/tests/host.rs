@@ -1,0 +1,209 @@
+//! What guests are granted, and what they are not.
+
+mod support;
+
+use std::{
+    collections::BTreeMap,
+    io::{Cursor, Write},
+    sync::{Arc, Mutex},
+};
+
+use async_trait::async_trait;
+use flint_executor::{CallHead, Executor};
+use flint_executor_wasm::{WasmConfig, WasmExecutor, host::Services};
+use flint_model::{Contract, Function, FunctionLimits, NamespaceName};
+use flint_store::{
+    BucketPath, Change, KeyValue, KeyValueError, KeyValueQuota, KeyValueUsage, Page, StoreError,
+};
+use http::{HeaderMap, Method};
+use serde_json::{Value, json};
+use support::{AMPLE, Done, House, context, done, function, json_call, wat};
+
+/// Values in memory, by namespace, bucket and key.
+#[derive(Default)]
+struct Memory(Mutex<BTreeMap<(String, String, String), Vec<u8>>>);
+
+impl Memory {
+    fn number(&self, namespace: &str, bucket: &str, key: &str) -> Option<String> {
+        let place = (namespace.to_owned(), bucket.to_owned(), key.to_owned());
+        self.0.lock().unwrap().get(&place).map(|value| String::from_utf8(value.clone()).unwrap())
+    }
+}
+
+fn place(at: &BucketPath, key: &str) -> (String, String, String) {
+    (at.namespace.to_string(), at.bucket.clone(), key.to_owned())
+}
+
+#[async_trait]
+impl KeyValue for Memory {
+    async fn read(&self, at: &BucketPath, keys: Vec<String>) -> Result<Vec<Option<Vec<u8>>>, StoreError> {
+        let values = self.0.lock().unwrap();
+        Ok(keys.iter().map(|key| values.get(&place(at, key)).cloned()).collect())
+    }
+
+    async fn write(
+        &self,
+        at: &BucketPath,
+        changes: Vec<Change>,
+        _: KeyValueQuota,
+    ) -> Result<(), KeyValueError> {
+        let mut values = self.0.lock().unwrap();
+        for Change { key, value } in changes {
+            match value {
+                Some(value) => values.insert(place(at, &key), value),
+                None => values.remove(&place(at, &key)),
+            };
+        }
+        Ok(())
+    }
+
+    async fn increment(
+        &self,
+        at: &BucketPath,
+        key: &str,
+        delta: u64,
+        _: KeyValueQuota,
+    ) -> Result<u64, KeyValueError> {
+        let mut values = self.0.lock().unwrap();
+        let value = values.entry(place(at, key)).or_insert_with(|| b"0".to_vec());
+        let sum = std::str::from_utf8(value).unwrap().parse::<u64>().unwrap() + delta;
+        *value = sum.to_string().into_bytes();
+        Ok(sum)
+    }
+
+    async fn keys(&self, at: &BucketPath, page: Page) -> Result<Vec<String>, StoreError> {
+        let values = self.0.lock().unwrap();
+        let own = values.keys().filter(|(namespace, bucket, _)| {
+            (namespace.as_str(), bucket) == (at.namespace.as_str(), &at.bucket)
+        });
+        Ok(own.map(|(_, _, key)| key.clone()).skip(page.skip).take(page.limit).collect())
+    }
+
+    async fn usage(&self, _: &NamespaceName) -> Result<KeyValueUsage, StoreError> {
+        Ok(KeyValueUsage::default())
+    }
+}
+
+fn house(values: Option<Arc<dyn KeyValue>>) -> House {
+    let folder = tempfile::tempdir().unwrap();
+    let services = Arc::new(Services::new(values).unwrap());
+    let config = WasmConfig { instances: Some(8), ..WasmConfig::default() };
+    let executor = Arc::new(WasmExecutor::open(config, folder.path(), services).unwrap());
+    House { executor, folder }
+}
+
+/// Deploys and calls once, with a request of this body.
+async fn call(
+    house: &House,
+    contract: Contract,
+    code: &[u8],
+    body: &str,
+    adjust: impl FnOnce(&mut Function),
+) -> Done {
+    let mut source = function(contract, code, FunctionLimits::default());
+    adjust(Arc::get_mut(&mut source.function).unwrap());
+    let prepared = house.prepare(source).await.unwrap();
+    let started = house.executor.start(&prepared, context()).await.unwrap();
+    let mut call = json_call(body.to_owned(), AMPLE);
+    if contract == Contract::WasiCommand {
+        // Its answer is empty, which no JSON is.
+        let head = CallHead {
+            method: Method::POST,
+            path: "/".into(),
+            query: String::new(),
+            headers: HeaderMap::new(),
+        };
+        call.head = Some(Box::new(head));
+    }
+    let done = done(started.instance.invoke(call).await);
+    started.instance.stop().await;
+    done
+}
+
+const COUNTER: &str = include_str!("modules/counter.wat");
+const READER: &str = include_str!("modules/reader.wat");
+
+fn granted(namespace: &str, sum: &str) -> impl FnOnce(&mut Function) {
+    let (path, sum) = (format!("{namespace}/counter").parse().unwrap(), sum.to_owned());
+    move |function| {
+        function.path = path;
+        function.wasm.keyvalue = true;
+        function.wasm.config.insert("sum".to_owned(), sum);
+    }
+}
+
+#[tokio::test]
+async fn buckets_belong_to_the_namespace_and_configuration_to_the_function() {
+    let values = Arc::new(Memory::default());
+    let house = house(Some(Arc::clone(&values) as Arc<dyn KeyValue>));
+    let counter = wat(COUNTER);
+    for (namespace, sum) in [("a", "2"), ("a", "4"), ("b", "2"), ("a", "6")] {
+        let counted = call(&house, Contract::WasiCommand, &counter, "", granted(namespace, sum)).await;
+        assert!(counted.result.is_ok(), "{namespace} {sum}: {:?}", counted.result);
+    }
+    assert_eq!(values.number("a", "b", "n").as_deref(), Some("6"));
+    assert_eq!(values.number("b", "b", "n").as_deref(), Some("2"));
+    // The sum is another than what it is told: the command sees the values, and says so.
+    let wrong = call(&house, Contract::WasiCommand, &counter, "", granted("a", "1")).await;
+    assert!(wrong.told().contains("exit code 1"), "{}", wrong.told());
+}
+
+#[tokio::test]
+async fn without_the_grant_or_a_store_there_are_no_buckets() {
+    let values = Arc::new(Memory::default());
+    let counter = wat(COUNTER);
+    let with_store = house(Some(Arc::clone(&values) as Arc<dyn KeyValue>));
+    let denied = call(&with_store, Contract::WasiCommand, &counter, "", |_| {}).await;
+    assert!(denied.told().contains("refused"), "{}", denied.told());
+    assert_eq!(values.0.lock().unwrap().len(), 0);
+    let without = house(None);
+    let nowhere = call(&without, Contract::WasiCommand, &counter, "", granted("a", "2")).await;
+    assert!(nowhere.told().contains("exit code 1"), "{}", nowhere.told());
+}
+
+fn archive(files: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut writer = zip::ZipWriter::new(Cursor::new(Vec::new()));
+    for (name, content) in files {
+        writer.start_file(*name, zip::write::SimpleFileOptions::default()).unwrap();
+        writer.write_all(content).unwrap();
+    }
+    writer.finish().unwrap().into_inner()
+}
+
+#[tokio::test]
+async fn assets_can_be_read_and_nothing_else() {
+    let house = house(None);
+    let reader = wat(READER);
+    let files: [(&str, &[u8]); 4] =
+        [("f.wasm", &reader), ("assets/a.json", br#"{"a":1}"#), ("assets/in/b.json", br#"{"b":2}"#), ("c", b"{}")];
+    let code = archive(&files);
+    let read = async |path: &str| -> Value {
+        let body = format!("\"{path}\"");
+        call(&house, Contract::WasmCore, &code, &body, |_| {}).await.json()
+    };
+    assert_eq!(read("a.json").await, json!({"a": 1}));
+    assert_eq!(read("in/b.json").await, json!({"b": 2}));
+    assert_eq!(read("in/../a.json").await, json!({"a": 1}));
+    const NOENT: u64 = 44;
+    assert_eq!(read("c").await["errno"], NOENT, "outside of assets/");
+    for outside in ["../f.wasm", "/etc/passwd", "in/../../x", "!new.json", "!a.json"] {
+        let errno = read(outside).await["errno"].as_u64();
+        assert!(errno.is_some_and(|errno| errno != NOENT), "{outside}: {errno:?}");
+    }
+    let kept = house.folder.path().join("assets");
+    let unpacked: Vec<_> = std::fs::read_dir(&kept).unwrap().collect();
+    assert_eq!(unpacked.len(), 1, "unpacked once for all calls");
+    house.executor.collect(&[]).await;
+    assert_eq!(std::fs::read_dir(&kept).unwrap().count(), 0, "and removed with the function");
+}
+
+#[tokio::test]
+async fn without_assets_there_are_no_files() {
+    let house = house(None);
+    const BADF: u64 = 8;
+    for path in ["a", "/etc/passwd", "../../etc/passwd", "!x"] {
+        let body = format!("\"{path}\"");
+        let answer = call(&house, Contract::WasmCore, &wat(READER), &body, |_| {}).await.json();
+        assert_eq!(answer, json!({ "errno": BADF }), "{path}");
+    }
+}
