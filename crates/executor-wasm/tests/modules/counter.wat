@@ -29,9 +29,9 @@
             (global.set $top (i32.add (global.get $top) (local.get $size))))
         (data (i32.const 16) "b") (data (i32.const 17) "n") (data (i32.const 18) "sum"))
     (core instance $libc (instantiate $libc))
-    (core func $open (canon lower (func $store "open") (memory $libc "memory") (realloc (func $libc "realloc"))))
-    (core func $increment (canon lower (func $atomics "increment") (memory $libc "memory") (realloc (func $libc "realloc"))))
-    (core func $get (canon lower (func $config "get") (memory $libc "memory") (realloc (func $libc "realloc"))))
+    (core func $open (canon lower (func $store "open") (memory (core memory $libc "memory")) (realloc (core func $libc "realloc"))))
+    (core func $increment (canon lower (func $atomics "increment") (memory (core memory $libc "memory")) (realloc (core func $libc "realloc"))))
+    (core func $get (canon lower (func $config "get") (memory (core memory $libc "memory")) (realloc (core func $libc "realloc"))))
 
     (core module $main
         (import "libc" "memory" (memory 1))
