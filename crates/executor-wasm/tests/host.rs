@@ -174,8 +174,12 @@ fn archive(files: &[(&str, &[u8])]) -> Vec<u8> {
 async fn assets_can_be_read_and_nothing_else() {
     let house = house(None);
     let reader = wat(READER);
-    let files: [(&str, &[u8]); 4] =
-        [("f.wasm", &reader), ("assets/a.json", br#"{"a":1}"#), ("assets/in/b.json", br#"{"b":2}"#), ("c", b"{}")];
+    let files: [(&str, &[u8]); 4] = [
+        ("f.wasm", &reader),
+        ("assets/a.json", br#"{"a":1}"#),
+        ("assets/in/b.json", br#"{"b":2}"#),
+        ("c", b"{}"),
+    ];
     let code = archive(&files);
     let read = async |path: &str| -> Value {
         let body = format!("\"{path}\"");
