@@ -149,9 +149,7 @@ mod tests {
     #[test]
     fn code_says_its_contract_unless_its_user_does() {
         let (http, nothing) = (Some(Contract::WasiHttp), StrategyRequest::default());
-        let contract = |wish| {
-            asked(None, wish, Unnamed::Default, &kind("wasm"), http, Reuse::Never).contract
-        };
+        let contract = |wish| asked(None, wish, Unnamed::Default, &kind("wasm"), http, Reuse::Never).contract;
         assert_eq!(contract(nothing), Contract::WasiHttp);
         let said = StrategyRequest { contract: Some(Contract::WasmCore), ..nothing };
         assert_eq!(contract(said), Contract::WasmCore);

@@ -12,7 +12,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use flint_model::Digest;
+use flint_model::{ByteSize, Digest};
 use wasmtime::{Engine, Module, component::Component};
 
 use crate::contracts::Compiled;
@@ -75,6 +75,11 @@ impl Cache {
                 Shape::Component => Component::deserialize_file(engine, &path).map(Compiled::Component),
             }
         })
+    }
+
+    /// How much machine code an entry has.
+    pub(crate) fn size(&self, key: &str) -> Option<ByteSize> {
+        fs::metadata(self.path(key, COMPILED)).ok().map(|meta| ByteSize::bytes(meta.len()))
     }
 
     /// Writes an entry so that no reader ever sees half of it.

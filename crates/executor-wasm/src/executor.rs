@@ -127,10 +127,18 @@ impl Executor for WasmExecutor {
     }
 
     fn capabilities(&self) -> Vec<Capability> {
-        let PoolSize { instances, bound, .. } = &self.house.size;
+        let PoolSize { instances, bound, by_mappings } = &self.house.size;
+        let at_once = match by_mappings {
+            // How many there may be is decided by the kernel, not by what there is memory for.
+            true => format!("{instances} at once (limited: {bound})"),
+            false => format!("{instances} at once, bounded by {bound}"),
+        };
         let scan = match pool::scans_pages() {
             true => Ok("the kernel tells which pages were written (PAGEMAP_SCAN)".to_owned()),
-            false => Ok("limited: Linux 6.7 or newer clears an instance's memory several times quicker (PAGEMAP_SCAN)".to_owned()),
+            false => Ok(
+                "memory is given back to the kernel after each call (limited: Linux 6.7 or newer clears it several times quicker, with PAGEMAP_SCAN)"
+                    .to_owned(),
+            ),
         };
         let name = |name: &str| name.to_owned();
         vec![
@@ -138,10 +146,7 @@ impl Executor for WasmExecutor {
                 name: name("isolation wasm"),
                 state: Ok("wasmtime, in the server's process".into()),
             },
-            Capability {
-                name: name("wasm instances"),
-                state: Ok(format!("{instances} at once, bounded by {bound}")),
-            },
+            Capability { name: name("wasm instances"), state: Ok(at_once) },
             Capability { name: name("wasm memory reuse"), state: scan },
         ]
     }
@@ -175,8 +180,8 @@ impl Executor for WasmExecutor {
         let began = Instant::now();
         let (house, artefact) = (Arc::clone(&self.house), Arc::clone(artefact));
         let instance = Arc::new(WasmInstance::new(context.id, house, artefact, context.environment));
-        // Never zero, which would say that a waiting instance was taken.
-        let started = began.elapsed().max(Duration::from_nanos(1));
+        // Never zero, which would say that a waiting instance was taken; what is recorded are µs.
+        let started = began.elapsed().max(Duration::from_micros(1));
         Ok(Started { instance, started, restored: None, initialised: started, logs: Vec::new() })
     }
 

@@ -12,7 +12,7 @@ use flint_executor::{
 };
 use flint_model::{ByteSize, InstanceId, LogStream, Usage};
 use tokio::{
-    sync::{OwnedSemaphorePermit, oneshot},
+    sync::{OwnedSemaphorePermit, SetOnce, oneshot},
     task::JoinHandle,
     time::timeout_at,
 };
@@ -41,6 +41,7 @@ pub(crate) struct WasmInstance {
     /// What the start was given for the guest's environment.
     environment: Vec<(String, String)>,
     relay: Mutex<Option<JoinHandle<()>>>,
+    stopped: SetOnce<()>,
 }
 
 /// What a guest holds as long as it lives.
@@ -63,7 +64,7 @@ impl WasmInstance {
         artefact: Arc<Artefact>,
         environment: Vec<(String, String)>,
     ) -> Self {
-        Self { id, house, artefact, environment, relay: Mutex::new(None) }
+        Self { id, house, artefact, environment, relay: Mutex::new(None), stopped: SetOnce::new() }
     }
 
     /// A place in the pool, for which a call may have to wait.
@@ -240,6 +241,10 @@ impl Instance for WasmInstance {
             pace: Pace::until(call.deadline),
             wanted: Wanted { json: call.head.is_none(), max_result: call.max_result.as_u64() },
         };
+        if self.stopped.initialized() {
+            let fault = platform("the instance was stopped before the call");
+            return Invoked::Done { result: Err(fault), end: CallEnd::default() };
+        }
         let held = match self.enter(&running.pace).await {
             Ok(held) => held,
             Err(fault) => return running.done(Err(fault), Usage::default()),
@@ -297,11 +302,14 @@ impl Instance for WasmInstance {
 
     async fn resume(&self) {}
 
+    /// Between calls there is nothing that could end by itself.
     async fn ended(&self) {
-        std::future::pending().await
+        self.stopped.wait().await;
     }
 
     async fn stop(&self) {
+        // It may have been stopped before.
+        let _ = self.stopped.set(());
         let relay = self.relay.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(relay) = relay {
             relay.abort();

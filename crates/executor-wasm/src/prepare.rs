@@ -50,8 +50,8 @@ pub(crate) async fn prepare(
     let initialiser = preinit::initialiser(&module, shape).filter(|_| function.wasm.preinit);
     let key = if initialiser.is_some() { format!("{digest}-initialised") } else { digest.to_string() };
     let found = house.cache.load(&house.engine, &key, shape);
-    let (compiled, step, took) = match found {
-        Some(compiled) => (compiled, None, Duration::ZERO),
+    let (compiled, took) = match found {
+        Some(compiled) => (compiled, Duration::ZERO),
         None => {
             let mut module = module;
             if let Some(name) = initialiser {
@@ -61,19 +61,17 @@ pub(crate) async fn prepare(
             }
             progress("compiling");
             let machine_code = house.compiler.compile(module, shape).await?;
-            let size = ByteSize::bytes(machine_code.len() as u64);
-            let compiled = keep(house, &key, shape, &machine_code)?;
-            let took = began.elapsed();
-            let begun = initialiser.map_or_else(String::new, |name| format!("ran {name}, "));
-            let step = format!("{begun}compiled {} of Wasm to {size} of machine code", function.code.size);
-            (compiled, Some(step), took)
+            (keep(house, &key, shape, &machine_code)?, began.elapsed())
         }
     };
+    let machine_code = house.cache.size(&key).unwrap_or_default();
+    let begun = initialiser.map_or_else(String::new, |name| format!("ran {name}, "));
+    let step = format!("{begun}compiled {} of Wasm to {machine_code} of machine code", function.code.size);
     fits(&compiled, function, house.config.table_elements)?;
     let code = house.linkers.link(&compiled, function.contract)?;
     let memory = usize::try_from(function.limits.memory.as_u64()).unwrap_or(usize::MAX);
     let artefact = Artefact { code, memory, grants: Arc::new(Grants::of(function, assets)) };
-    Ok(Made { artefact, steps: step.into_iter().collect(), took })
+    Ok(Made { artefact, steps: vec![step], took })
 }
 
 /// Writes compiled code to the cache and takes it from there, so that what runs is what a restart will find.

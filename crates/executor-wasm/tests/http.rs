@@ -100,7 +100,11 @@ async fn what_goes_wrong_is_told() {
     let house = House::new();
     let instance = house.start(Contract::WasiHttp, &wat(HTTP)).await;
     let trap = done(instance.invoke(request("/trap", empty(), AMPLE)).await);
-    assert!(trap.told().contains("broken_handler") && trap.told().contains("handle_request"), "{}", trap.told());
+    assert!(
+        trap.told().contains("broken_handler") && trap.told().contains("handle_request"),
+        "{}",
+        trap.told()
+    );
     let none = done(instance.invoke(request("/none", empty(), AMPLE)).await);
     assert!(none.told().contains("without a response"), "{}", none.told());
     let broken = done(instance.invoke(request("/broken", empty(), AMPLE)).await);

@@ -7,6 +7,7 @@ use flint_api_native::resource::{AbilityResource, AbilityState, DoctorReport, Ru
 use flint_executor::Executor;
 use flint_executor_fork::{ForkConfig, ForkExecutor};
 use flint_executor_process::ProcessExecutor;
+use flint_executor_wasm::{WasmExecutor, host::Services};
 use flint_runtimes::{House, HouseConfig};
 use flint_sandbox::{Launcher, LauncherConfig, Probe, ProbeState, SandboxIo, SandboxSpec};
 use tokio::{task::spawn_blocking, time::timeout};
@@ -28,12 +29,21 @@ pub(crate) fn abilities(executors: &[Arc<dyn Executor>]) -> Vec<AbilityResource>
             continue;
         }
         let (state, detail, remedy) = match capability.state {
-            Ok(how) => (AbilityState::Works, how, String::new()),
+            Ok(how) => match limited(&how) {
+                Some((how, remedy)) => (AbilityState::Limited, how.to_owned(), remedy.to_owned()),
+                None => (AbilityState::Works, how, String::new()),
+            },
             Err(missing) => (AbilityState::Missing, "not available".to_owned(), missing),
         };
         abilities.push(AbilityResource { name: capability.name, state, detail, remedy });
     }
     abilities
+}
+
+/// What executors say of something that is there in part: `works so (limited: what to do)`.
+fn limited(how: &str) -> Option<(&str, &str)> {
+    let (how, remedy) = how.split_once(" (limited: ")?;
+    Some((how, remedy.strip_suffix(')')?))
 }
 
 fn ability_of(probe: Probe) -> AbilityResource {
@@ -73,10 +83,13 @@ async fn examine_in(config: &Config, scratch: &Path) -> anyhow::Result<DoctorRep
     let report = match House::open(house).await {
         Ok(house) => {
             let house = Arc::new(house);
-            let executors: Vec<Arc<dyn Executor>> = vec![
+            let mut executors: Vec<Arc<dyn Executor>> = vec![
                 Arc::new(ProcessExecutor::new(Arc::clone(&house))),
                 Arc::new(ForkExecutor::new(house, ForkConfig::default())),
             ];
+            let wasm = wasm(config, scratch).await;
+            let broken_wasm = wasm.as_ref().err().map(|why| broken("isolation wasm", format!("{why:#}")));
+            executors.extend(wasm);
             let (mut abilities, runtimes, executors) = spawn_blocking(move || {
                 let (abilities, runtimes) = (abilities(&executors), runtimes(&executors));
                 (abilities, runtimes, executors)
@@ -87,6 +100,7 @@ async fn examine_in(config: &Config, scratch: &Path) -> anyhow::Result<DoctorRep
             }
             let ok = tried.state == AbilityState::Works && runtimes.iter().any(|runtime| runtime.available);
             abilities.push(tried);
+            abilities.extend(broken_wasm);
             DoctorReport { ok, abilities, runtimes }
         }
         Err(error) => DoctorReport {
@@ -97,6 +111,14 @@ async fn examine_in(config: &Config, scratch: &Path) -> anyhow::Result<DoctorRep
     };
     launcher.shutdown().await;
     Ok(report)
+}
+
+/// The executor of Wasm functions as a server would have it.
+async fn wasm(config: &Config, scratch: &Path) -> anyhow::Result<Arc<dyn Executor>> {
+    let (settings, folder) = (config.wasm.config(config.pool.memory), scratch.join("wasm"));
+    let services = Arc::new(Services::new(None)?);
+    let opened = spawn_blocking(move || WasmExecutor::open(settings, &folder, services)).await??;
+    Ok(Arc::new(opened))
 }
 
 fn broken(name: &str, why: String) -> AbilityResource {
