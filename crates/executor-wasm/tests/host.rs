@@ -10,7 +10,10 @@ use std::{
 
 use async_trait::async_trait;
 use flint_executor::{CallHead, Executor};
-use flint_executor_wasm::{WasmConfig, WasmExecutor, host::Services};
+use flint_executor_wasm::{
+    WasmConfig, WasmExecutor,
+    host::{HttpBounds, HttpClient, Reach, Services},
+};
 use flint_model::{Contract, Function, FunctionLimits, NamespaceName};
 use flint_store::{
     BucketPath, Change, KeyValue, KeyValueError, KeyValueQuota, KeyValueUsage, Page, StoreError,
@@ -18,6 +21,7 @@ use flint_store::{
 use http::{HeaderMap, Method};
 use serde_json::{Value, json};
 use support::{AMPLE, Done, House, context, done, function, json_call, wat};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// Values in memory, by namespace, bucket and key.
 #[derive(Default)]
@@ -85,8 +89,12 @@ impl KeyValue for Memory {
 }
 
 fn house(values: Option<Arc<dyn KeyValue>>) -> House {
+    with_services(Services::new(values).unwrap())
+}
+
+fn with_services(services: Services) -> House {
     let folder = tempfile::tempdir().unwrap();
-    let services = Arc::new(Services::new(values).unwrap());
+    let services = Arc::new(services);
     let config = WasmConfig { instances: Some(8), ..WasmConfig::default() };
     let executor = Arc::new(WasmExecutor::open(config, folder.path(), services).unwrap());
     House { executor, folder }
@@ -121,6 +129,7 @@ async fn call(
 }
 
 const COUNTER: &str = include_str!("modules/counter.wat");
+const OUTBOUND: &str = include_str!("modules/outbound.wat");
 const READER: &str = include_str!("modules/reader.wat");
 
 fn granted(namespace: &str, sum: &str) -> impl FnOnce(&mut Function) {
@@ -210,4 +219,54 @@ async fn without_assets_there_are_no_files() {
         let answer = call(&house, Contract::WasmCore, &wat(READER), &body, |_| {}).await.json();
         assert_eq!(answer, json!({ "errno": BADF }), "{path}");
     }
+}
+
+/// A server that answers everything with 200, until it is dropped.
+async fn web_server() -> (String, tokio::task::JoinHandle<()>) {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let to = listener.local_addr().unwrap().to_string();
+    let serving = tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut head = [0; 4096];
+            let _ = stream.read(&mut head).await;
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
+        }
+    });
+    (to, serving)
+}
+
+#[tokio::test]
+async fn requests_go_where_they_may_and_never_inside() {
+    let (to, serving) = web_server().await;
+    let component = wat(OUTBOUND);
+    let send = async |house: &House, allow: &[&str], to: &str| {
+        let adjust = |function: &mut Function| {
+            function.wasm.config.insert("to".to_owned(), to.to_owned());
+            function.wasm.allow_hosts = allow.iter().map(|host| host.parse().unwrap()).collect();
+        };
+        call(house, Contract::WasiCommand, &component, "", adjust).await
+    };
+    let everywhere = Services {
+        http: Arc::new(HttpClient::new(HttpBounds::default(), Reach::Everything).unwrap()),
+        ..Services::new(None).unwrap()
+    };
+    let trusting = with_services(everywhere);
+    let answered = send(&trusting, &[&format!("http://{to}")], &to).await;
+    assert!(answered.result.is_ok(), "{:?}", answered.result);
+    for allow in [&[][..], &["https://*"], &["example.com"], &["http://127.0.0.1"]] {
+        let denied = send(&trusting, allow, &to).await;
+        assert!(denied.told().contains("denied"), "{allow:?}: {}", denied.told());
+    }
+
+    // The same, allowed by the function's owner, on a server as it is: its own addresses are out of reach.
+    let house = house(None);
+    let port = to.rsplit(':').next().unwrap();
+    for inside in
+        ["127.0.0.1", "localhost", "[::1]", "[::ffff:127.0.0.1]", "0.0.0.0", "169.254.169.254", "10.0.0.1"]
+    {
+        let inside = format!("{inside}:{port}");
+        let refused = send(&house, &[&format!("*:{port}")], &inside).await;
+        assert!(refused.told().contains("prohibited"), "{inside}: {}", refused.told());
+    }
+    serving.abort();
 }
