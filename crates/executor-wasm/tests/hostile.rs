@@ -9,9 +9,10 @@ use std::{
 };
 
 use bytes::Bytes;
-use flint_executor::{Call, Executor, Fault, FunctionSource, Instance, PrepareError};
+use flint_executor::{Call, CallHead, Executor, Fault, FunctionSource, Instance, PrepareError};
 use flint_executor_wasm::WasmConfig;
 use flint_model::{ByteSize, Contract, Function, FunctionLimits};
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde_json::json;
 use support::{AMPLE, Done, House, SHORT, context, done, function, json_call, wat};
 
@@ -389,15 +390,15 @@ async fn calls_begin_where_the_initialiser_ended() {
     let answer = async |source| {
         let prepared = house.prepare(source).await.unwrap();
         let instance: Arc<dyn Instance> = house.executor.start(&prepared, context()).await.unwrap().instance;
-        (done(instance.invoke(json_call("{}", AMPLE)).await).json(), prepared.steps.clone())
+        (done(instance.invoke(json_call("{}", AMPLE)).await).json(), prepared)
     };
-    let (found, steps) = answer(initialised(&code, |_| {})).await;
+    let (found, prepared) = answer(initialised(&code, |_| {})).await;
     assert_eq!(found, json!([7]));
-    assert!(steps[0].contains("wizer-initialize"), "{steps:?}");
+    assert!(prepared.steps[0].contains("wizer-initialize"), "{:?}", prepared.steps);
     let (found, _) = answer(initialised(&code, |function| function.wasm.preinit = false)).await;
     assert_eq!(found, json!([0]));
-    let (found, steps) = answer(initialised(&code, |_| {})).await;
-    assert_eq!((found, steps.len()), (json!([7]), 0), "it was found ready");
+    let (found, prepared) = answer(initialised(&code, |_| {})).await;
+    assert_eq!((found, prepared.took), (json!([7]), Duration::ZERO), "it was found ready");
 }
 
 #[tokio::test]
@@ -458,4 +459,75 @@ async fn many_bombs_at_once_leave_room_for_others() {
         assert!(Instant::now() < patience, "{} places were not given back", house.executor.live());
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
+}
+
+/// Headers that a server passes on, but that no well-meaning client sends.
+fn hostile_headers() -> Vec<(&'static str, HeaderMap)> {
+    let mut all = Vec::new();
+    let mut add = |what, fill: &dyn Fn(&mut HeaderMap)| {
+        let mut headers = HeaderMap::new();
+        fill(&mut headers);
+        all.push((what, headers));
+    };
+    let value = |bytes: &[u8]| HeaderValue::from_bytes(bytes).unwrap();
+    add("no text", &|headers| {
+        headers.insert("x-bytes", value(&(0x80..=0xff).collect::<Vec<_>>()));
+        headers.insert("host", value(b"\xff\xfe"));
+    });
+    add("many", &|headers| {
+        for number in 0..5000 {
+            headers.insert(HeaderName::try_from(format!("x-{number}")).unwrap(), value(b"v"));
+        }
+    });
+    add("one name", &|headers| {
+        for _ in 0..5000 {
+            headers.append("x", value(b"v"));
+        }
+    });
+    add("long", &|headers| {
+        headers.insert("x-long", value(&vec![b'v'; 1 << 20]));
+    });
+    add("two lengths", &|headers| {
+        headers.append("content-length", value(b"5"));
+        headers.append("content-length", value(b"7"));
+        headers.append("transfer-encoding", value(b"chunked"));
+    });
+    add("wrong length", &|headers| {
+        headers.insert("content-length", value(b"-1"));
+    });
+    add("hop by hop", &|headers| {
+        headers.insert("connection", value(b"x-secret, close"));
+        headers.insert("upgrade", value(b"h2c"));
+        headers.insert("expect", value(b"100-continue"));
+    });
+    add("names of variables", &|headers| {
+        headers.insert("proxy", value(b"http://attacker/"));
+        headers.insert("__ow_api_key", value(b"stolen"));
+    });
+    all
+}
+
+#[tokio::test]
+async fn hostile_headers_harm_nobody() {
+    let house = House::new();
+    let component = wat(include_str!("modules/http.wat"));
+    let http = house.start(Contract::WasiHttp, &component).await;
+    let command = house.start(Contract::WasiCommand, &wat(HELLO_COMPONENT)).await;
+    for (what, headers) in hostile_headers() {
+        for (instance, path) in [(&http, "/hello"), (&http, "/%00%ff/../.."), (&command, "/")] {
+            let head = CallHead {
+                method: Method::from_bytes(b"BREW").unwrap(),
+                path: path.to_owned(),
+                query: "a=%00&b=\u{e4}".to_owned(),
+                headers: headers.clone(),
+            };
+            let call = Call { head: Some(Box::new(head)), ..json_call("", AMPLE) };
+            let ended = done(instance.invoke(call).await);
+            // Taken or refused; a fault of the platform would be the caller's to make.
+            if let Err(fault) = &ended.result {
+                assert!(matches!(fault, Fault::Developer { .. }), "{what} {path}: {fault:?}");
+            }
+        }
+    }
+    all_is_well(&house).await;
 }
