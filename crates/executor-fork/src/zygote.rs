@@ -23,7 +23,7 @@ use crate::{
 
 /// Places for clones that are kept ready, so that a start need not wait for the launcher twice.
 const SPARE_PLACES: usize = 2;
-/// A place that was taken is replaced this much later.
+/// A place that was taken is replaced this much later, the last one at once.
 const REPLACE_AFTER: Duration = Duration::from_millis(8);
 /// The most forks under way.
 const FORKS_AT_ONCE: usize = 64;
@@ -89,7 +89,9 @@ impl Zygote {
                 Ok(cell)
             }
             None => {
-                let cell = self.fork(false, deadline).await;
+                // A clone primes itself while it is looked at from outside. In a burst there is no such time to spare.
+                let alone = self.turns.available_permits() == FORKS_AT_ONCE;
+                let cell = self.fork(alone, deadline).await;
                 if cell.is_ok() {
                     tally.forked.one();
                 }
@@ -120,8 +122,11 @@ impl Zygote {
 
     fn replace_places(self: &Arc<Self>) {
         let zygote = Arc::downgrade(self);
+        let at_once = self.spare().is_empty();
         tokio::spawn(async move {
-            tokio::time::sleep(REPLACE_AFTER).await;
+            if !at_once {
+                tokio::time::sleep(REPLACE_AFTER).await;
+            }
             while let Some(zygote) = zygote.upgrade()
                 && zygote.spare().len() < SPARE_PLACES
             {

@@ -24,7 +24,7 @@ const LOOKING_MS = 150; // what a look at all functions, or a collection, may ta
  * Replays the `count` kept requests in turn with `replay(i)` until all functions under `root` that they reach are optimised,
  * at most `calls` times and for `budgetMs` milliseconds (exceeded by one call at most). Never rejects.
  *
- * `collect` is V8's `gc`, where the caller has it already.
+ * `collect` is V8's `gc`, where the caller has it already. `relearn()` runs what else has to be quick afterwards.
  *
  * Returns `{ warmupCalls, warmupMs, functions: [{ name, file, line, tier, calls }], optimised, reached, notes }`.
  */
@@ -42,10 +42,11 @@ async function annotate(options) {
 }
 
 class Annotation {
-  constructor(driver, { root, collect }) {
+  constructor(driver, { root, collect, relearn }) {
     this.driver = driver;
     this.root = root.replace(/\/+$/, '');
     this.collect = collect;
+    this.relearn = relearn;
     this.natives = null;
     this.trace = null;
     this.targets = null;
@@ -58,7 +59,10 @@ class Annotation {
     if (this.collect === undefined) this.collect = findCollector();
     try {
       setThreshold(Threshold.EAGER);
-      if (await this.discover()) await this.warmUp();
+      const found = await this.discover();
+      // To look at all functions, V8 forgets everything it knows of the objects they have met.
+      if (this.relearn !== undefined) this.relearn();
+      if (found) await this.warmUp();
       else await this.driver.run(this.driver.limit);
     } finally {
       setThreshold(Threshold.USUAL);

@@ -13,7 +13,8 @@ function contentType(headers) {
 }
 
 function isJson(type) {
-  return type === undefined || /^\s*application\/json\s*(;|$)/i.test(type);
+  // A regular expression is compiled anew in every clone.
+  return type === undefined || type === 'application/json' || /^\s*application\/json\s*(;|$)/i.test(type);
 }
 
 /** `owned`: the handler may keep the buffer, otherwise binary bodies are copied out of it. */

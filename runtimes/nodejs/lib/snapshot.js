@@ -28,9 +28,10 @@ function onFreeze(instance, options) {
   }
   instance.state = 'freezing';
   setImmediate(() => { // the rehearsal uses the decoder, which is in the middle of this frame
-    rehearse(instance, becomeClone);
+    const practise = () => rehearse(instance, becomeClone);
+    practise();
     // Bound, not wrapped: a function that has never run would be compiled in every clone.
-    instance.zygote.freeze(instance, options, becomeClone.bind(null, instance, instance.zygote.native))
+    instance.zygote.freeze(instance, options, becomeClone.bind(null, instance, instance.zygote.native.read), practise)
       .catch((error) => refuse(instance, error));
   });
 }
@@ -45,21 +46,18 @@ function refuse(instance, error) {
 }
 
 /** Serves the clone's link until the event loop is needed, and leaves it to the event loop then. */
-function becomeClone(instance, native, call, flags) {
+function becomeClone(instance, read, flags) {
   instance.state = 'cloned';
   instance.passive = true;
-  if (flags & PRIME) {
-    prime(instance);
-    native.sendHello(call);
-  }
-  instance.link.pump(native.read, () => instance.passive);
+  if (flags & PRIME) prime(instance);
+  instance.link.pump(read, () => instance.passive);
   // After the microtasks: a handler that only awaits what is there already answers before.
   if (!instance.rehearsing) setImmediate(() => instance.link.open());
 }
 
 function onRestore(instance, { entropy, once, env }) {
   if (instance.state !== 'cloned') throw new ProtocolError('order', 'RESTORE is for a clone, once');
-  if (typeof entropy !== 'string' || !/^[0-9a-f]{64}$/i.test(entropy)) throw new ProtocolError('json', 'RESTORE brings no entropy of 64 hexadecimal digits');
+  if (!unique.isEntropy(entropy)) throw new ProtocolError('json', 'RESTORE brings no entropy of 64 hexadecimal digits');
   const { native } = instance.zygote;
   unique.renew(entropy, native.pid());
   if (env !== undefined) setAll(env);

@@ -28,7 +28,7 @@ function replay(instance, request) {
 }
 
 /** With the answers going nowhere. */
-async function run(instance, requests, options, collect) {
+async function run(instance, requests, options, tools) {
   const { link } = instance;
   link.fd = fs.openSync('/dev/null', 'w');
   instance.state = 'ready';
@@ -38,7 +38,7 @@ async function run(instance, requests, options, collect) {
     watchdog = setTimeout(() => reject(new Error(`A warm-up call has not ended ${limit} ms after the freeze began.`)), limit);
   });
   try {
-    return await Promise.race([runAll(instance, requests, options, collect), stuck]);
+    return await Promise.race([runAll(instance, requests, options, tools), stuck]);
   } finally {
     clearTimeout(watchdog);
     fs.closeSync(link.fd);
@@ -48,7 +48,7 @@ async function run(instance, requests, options, collect) {
 }
 
 /** Replays until everything is optimised, or as often as `options` allow: `{ report, collected }`; `collected`: garbage has been, in full. */
-async function runAll(instance, requests, { calls = 2000, budgetMs = BUDGET_MS, annotate = true }, collect) {
+async function runAll(instance, requests, { calls = 2000, budgetMs = BUDGET_MS, annotate = true }, { collect, practise }) {
   if (requests.length === 0 || calls === 0 || !annotate) return { report: await repeat(instance, requests, calls, budgetMs), collected: false };
   const report = await require('./annotate').annotate({
     replay: (i) => replay(instance, requests[i]),
@@ -57,6 +57,7 @@ async function runAll(instance, requests, { calls = 2000, budgetMs = BUDGET_MS, 
     budgetMs,
     root: path.dirname(instance.file),
     collect,
+    relearn: practise,
   });
   return { report, collected: true };
 }

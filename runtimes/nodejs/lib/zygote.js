@@ -5,7 +5,7 @@ const fs = require('fs');
 const inspector = require('inspector');
 const path = require('path');
 const v8 = require('v8');
-const vm = require('vm');
+const { runInNewContext } = require('vm'); // before it is replaced by one whose contexts every clone seeds
 const flint = require('./flint');
 const stdio = require('./stdio');
 const unique = require('./unique');
@@ -66,12 +66,12 @@ class Zygote {
   }
 
   /**
-   * Makes `instance` ready to be forked and forks it for every CLONE; `becomeClone(call, flags)` runs in each clone, and nothing
-   * more in this process. Rejects with NotForkable when something is in the way; the instance then is as before.
+   * Makes `instance` ready to be forked and forks it for every CLONE; `becomeClone(flags)` runs in each clone, and nothing
+   * more in this process. `practise()` runs what becomes of a clone. Rejects with NotForkable when something is in the way; the instance then is as before.
    */
-  async freeze(instance, options, becomeClone) {
+  async freeze(instance, options, becomeClone, practise) {
     const collect = exposeGc();
-    const { report, collected } = await warmup.run(instance, this.requests, options, collect);
+    const { report, collected } = await warmup.run(instance, this.requests, options, { collect, practise });
     await runHooks();
     this.requests = [];
     instance.environment.apply({});
@@ -99,14 +99,14 @@ class Zygote {
     endAtOnce(this.native);
     return new Promise((_, reject) => {
       setImmediate(() => {
-        let order;
+        let flags;
         try {
-          order = this.native.serve(ack, hello);
+          flags = this.native.serve(ack, hello);
         } catch (error) {
           reject(error);
           return;
         }
-        becomeClone(Math.floor(order / 256), order % 256);
+        becomeClone(flags);
       });
     });
   }
@@ -150,7 +150,7 @@ function finishSweeping() {
 /** The engine's own collector; the flag is off again when user code could see it. */
 function exposeGc() {
   v8.setFlagsFromString('--expose-gc');
-  const collect = vm.runInNewContext('gc');
+  const collect = runInNewContext('gc');
   v8.setFlagsFromString('--no-expose-gc');
   return collect;
 }

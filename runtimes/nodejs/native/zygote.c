@@ -26,7 +26,6 @@
 
 enum { LINK = 3, TMP = 200, HEADER = 12, CLONE_FRAME = HEADER + 1, HANDED = 4 };
 enum { KIND_HELLO = 1, KIND_CLONE = 5, KIND_ACK = 7, KIND_RESULT = 11, KIND_ERROR = 13 };
-enum { PRIME = 1 };
 enum { EXIT_PROTOCOL = 3, EXIT_BROKEN = 70 };
 
 #ifndef MADV_COLLAPSE
@@ -425,16 +424,8 @@ static napi_value write_link(napi_env env, napi_callback_info info) {
   return number(env, written >= 0 ? (double)written : errno == EAGAIN ? -1 : -2);
 }
 
-/* sendHello(call) */
-static napi_value hello_of(napi_env env, napi_callback_info info) {
-  int32_t call;
-  if (integers(env, info, 1, &call) != 0) return fail(env, "sendHello(call)");
-  send_hello((uint32_t)call);
-  return NULL;
-}
-
 /* serve(ack, hello) sends the frame `ack`, then forks a clone for each CLONE. `hello`: the JSON of a clone's HELLO up to its number.
- * Returns in a clone: call number * 256 + flags. A clone that is not to be primed has said HELLO by then. */
+ * Returns in a clone, which has said HELLO: the flags of CLONE. */
 static napi_value serve(napi_env env, napi_callback_info info) {
   void *data[2];
   size_t length[2];
@@ -463,8 +454,8 @@ static napi_value serve(napi_env env, napi_callback_info info) {
     pid_t child = fork();
     if (child == 0) {
       become_clone(&order, &child_signal, loop);
-      if (!(order.flags & PRIME)) send_hello(order.call);
-      return number(env, order.call * 256.0 + order.flags);
+      send_hello(order.call);
+      return number(env, order.flags);
     }
     if (child < 0) send_error(LINK, order.call, "snapshot", "the zygote cannot fork");
     for (int i = 0; i < HANDED; i++) close(order.handed[i]);
@@ -478,7 +469,7 @@ EXPORT int32_t node_api_module_get_api_version_v1(void) { return 8; }
 EXPORT napi_value napi_register_module_v1(napi_env env, napi_value exports) {
   static const struct { const char *name; napi_callback call; } functions[] = {
       {"harden", harden}, {"duplicate", duplicate}, {"pid", pid},
-      {"hugePages", huge_pages}, {"exit", exit_now}, {"read", read_link}, {"write", write_link}, {"holdAck", hold_ack}, {"sendHello", hello_of}, {"serve", serve},
+      {"hugePages", huge_pages}, {"exit", exit_now}, {"read", read_link}, {"write", write_link}, {"holdAck", hold_ack}, {"serve", serve},
   };
   for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
     napi_value function;

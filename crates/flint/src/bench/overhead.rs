@@ -31,11 +31,13 @@ const NODE_HELLO: &str = "exports.main = (params) => ({ greeting: `Hello, ${para
 const PYTHON_HELLO: &str = "def main(params):\n    return {'greeting': 'Hello, ' + params['name']}\n";
 const ARGUMENTS: &[u8] = br#"{"name":"Flint"}"#;
 const ANSWER: &[u8] = br#"{"greeting":"Hello, Flint"}"#;
+/// What is measured: calls to processes that stay.
+const WARM: [&str; 4] = ["--start", "spawn", "--reuse", "warm"];
 /// How many functions are called in turn by the arm that asks what variety costs.
 const VARIETY: usize = 100;
 
 /// The well-known guest key, which exists while a server listens on loopback (the OpenWhisk contract's default user).
-const GUEST: &str =
+pub(super) const GUEST: &str =
     "23bc46b1-71f6-4ed5-8c54-816aa4f8c502:123zO3xZCLrMN6v2BKK1dXYFpXlPkccOFqm12CdAsMgRU4VrNZ9lyGVCGuMDGIwP";
 
 struct Scale {
@@ -90,11 +92,12 @@ impl Code {
 }
 
 fn deploy(server: &Server, code: &Code) -> anyhow::Result<()> {
-    server.deploy(&code.node, "hello-node", &[])?;
+    let kind = python_kind()?;
+    server.deploy(&code.node, "hello-node", &WARM)?;
     // The interpreter that the other Python arms run with.
-    server.deploy(&code.python, "hello-python", &["--kind", &python_kind()?])?;
+    server.deploy(&code.python, "hello-python", &[&WARM[..], &["--kind", &kind]].concat())?;
     server.deploy(&code.cat, "cat", &["--contract", "stdio"])?;
-    (0..VARIETY).try_for_each(|n| server.deploy(&code.node, &format!("hello-{n}"), &[]))
+    (0..VARIETY).try_for_each(|n| server.deploy(&code.node, &format!("hello-{n}"), &WARM))
 }
 
 /// The kind of the `python3` on PATH.

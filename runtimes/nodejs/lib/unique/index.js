@@ -38,4 +38,4 @@ function notes() {
   return bytes.notes();
 }
 
-module.exports = { install, loaded: bytes.loaded, renew, unrenew, notes };
+module.exports = { install, loaded: bytes.loaded, isEntropy: random.isEntropy, renew, unrenew, notes };

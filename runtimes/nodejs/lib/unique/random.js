@@ -30,6 +30,17 @@ function install() {
   Math.random = random;
 }
 
+/** Whether it is text of 64 hexadecimal digits. Without a regular expression, which every clone would have to compile. */
+function isEntropy(text) {
+  if (typeof text !== 'string' || text.length !== 64) return false;
+  for (let i = 0; i < 64; i++) {
+    const code = text.charCodeAt(i);
+    const letter = code | 32;
+    if (!(code >= 48 && code <= 57) && !(letter >= 97 && letter <= 102)) return false;
+  }
+  return true;
+}
+
 /** `entropy`: 64 hexadecimal digits, all of which count. */
 function seed(entropy) {
   for (let i = 0; i < 4; i++) state[i] = word(entropy, i) ^ Math.imul(word(entropy, i + 4), 0x9e3779b1);
@@ -50,4 +61,4 @@ function leaveZero() {
   if ((state[0] | state[1] | state[2] | state[3]) === 0) state[0] = 1;
 }
 
-module.exports = { install, random, seed, seedFromSystem };
+module.exports = { install, isEntropy, random, seed, seedFromSystem };

@@ -112,12 +112,12 @@ class Zygote:
                 posix.close(fd)
 
     def _begin(self, instance, call, flags, descriptors):
-        """In a clone: everything before its HELLO. What fails here must not get back to the zygote's code."""
+        """In a clone: everything before it waits for RESTORE. What fails here must not get back to the zygote's code."""
         try:
             self._settle(descriptors)
+            instance.link.send(HELLO, 0, self._hello % call)
             if flags & 1:
                 prime(instance, self._make_unique)
-            instance.link.send(HELLO, 0, self._hello % call)
         except PeerGone:
             posix._exit(0)
         except BaseException as error:
