@@ -22,7 +22,8 @@ SCRATCH = None
 def setUpModule():
     global SERVER, SCRATCH
     SCRATCH = tempfile.TemporaryDirectory(prefix="flint-wasm-")
-    SERVER = Server().start()
+    # CPython in a component is 18 MB to compile, on a machine that may have other things to do.
+    SERVER = Server(settings={"FLINT_WASM__COMPILE_TIMEOUT": "5min"}).start()
 
 
 def tearDownModule():
@@ -138,12 +139,24 @@ class Snapshots(Cli):
         self.assertLess(before - 60_000, first["now"])
 
     def test_javascript(self):
-        self.deploy(HERE / "functions/random.mjs", "--isolation", "wasm", name="random-js")
+        self.deploy(HERE / "functions/random.js", "--isolation", "wasm", name="random-js")
         self.distinct("random-js")
         self.call("random-js", "-p", "fail=now", code=1)
         self.assertIn("asked to fail: now", self.logs("random-js"))
         self.call("random-js", "-p", "later=true", code=1)
         self.assertIn("returned a promise", self.logs("random-js"))
+
+    def test_javascript_that_waits(self):
+        project = Path(SCRATCH.name) / "waits"
+        (project / "node_modules/.bin").mkdir(parents=True)
+        (project / "node_modules/.bin/componentize-js").symlink_to(os.environ["FLINT_TEST_COMPONENTIZE_JS"])
+        (project / "lib").mkdir()
+        (project / "index.mjs").write_text((HERE / "functions/waits.mjs").read_text())
+        (project / "lib/pause.mjs").write_text("export const pause = (ms) => new Promise((done) => setTimeout(done, ms));\n")
+        self.deploy(project, "--isolation", "wasm")
+        self.distinct("waits")
+        self.call("waits", "-p", "fail=later", code=1)
+        self.assertIn("asked to fail: later", self.logs("waits"))
 
     def test_python(self):
         self.deploy(HERE / "functions/random.py", "--isolation", "wasm", name="random-py")
@@ -208,6 +221,10 @@ class Refusals(Cli):
                 self.refused(5, samples / sample, f"cannot build {samples / sample}: {what}", install, env=nothing)
         alone = self.source("alone.js", "export const main = () => 1;\n")
         self.refused(5, alone, "there is no componentize-qjs", "npm install", options=["--isolation", "wasm"], env=nothing)
+        # A target that Rust knows and nobody here has.
+        other = "wasm32-unknown-emscripten"
+        env = {"CARGO_BUILD_TARGET": other}
+        self.refused(5, samples / "rust-command", f"the Rust target {other} is not installed", f"rustup target add {other}", env=env)
 
     def test_source_that_does_not_compile_is_shown_with_the_compilers_words(self):
         broken = self.source("broken.c", "int main(void) { return missing; }\n")

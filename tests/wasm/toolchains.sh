@@ -67,8 +67,9 @@ componentize_py() {
   ln -sf "$flint_wasm/py/bin/componentize-py" "$flint_wasm/bin/componentize-py"
 }
 
-componentize_qjs() {
-  local directory=$flint_wasm/js package=componentize-qjs@0.4.5
+# npm_tool DIRECTORY PACKAGE
+npm_tool() {
+  local directory=$1 package=$2
   if [ ! -f "$directory/.installed" ] || [ "$(cat "$directory/.installed")" != "$package" ]; then
     rm -rf "$directory"
     mkdir -p "$directory"
@@ -76,7 +77,13 @@ componentize_qjs() {
       { tail -n 5 "$flint_wasm/npm.log" >&2; die "tests/wasm: npm could not install $package, which a sample needs"; }
     echo "$package" > "$directory/.installed"
   fi
-  ln -sf "$directory/node_modules/.bin/componentize-qjs" "$flint_wasm/bin/componentize-qjs"
+}
+
+javascript_tools() {
+  npm_tool "$flint_wasm/js" componentize-qjs@0.4.5
+  ln -sf "$flint_wasm/js/node_modules/.bin/componentize-qjs" "$flint_wasm/bin/componentize-qjs"
+  # Taken only where it is beside the handler: not on PATH.
+  npm_tool "$flint_wasm/starling" @bytecodealliance/componentize-js@0.23.0
 }
 
 rust_targets
@@ -85,7 +92,8 @@ c_toolchain
 have mvn || packages Maven maven
 have javac || die 'tests/wasm: there is no JDK: run ./bootstrap.sh'
 componentize_py
-componentize_qjs
+javascript_tools
 export PATH=$flint_wasm/bin:$PATH
 # Dependencies of the Rust samples are built once, wherever the samples are copied to.
 export CARGO_TARGET_DIR=$flint_wasm/cargo CARGO_INCREMENTAL=0
+export FLINT_TEST_COMPONENTIZE_JS=$flint_wasm/starling/node_modules/.bin/componentize-js

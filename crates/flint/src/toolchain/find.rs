@@ -7,15 +7,16 @@ use std::{
 
 use crate::package::contents::is_executable;
 
+/// A program in one of `directories`.
+pub(super) fn beside(name: &str, directories: &[PathBuf]) -> Option<PathBuf> {
+    let is_program = |file: &PathBuf| file.metadata().is_ok_and(|meta| is_executable(&meta));
+    directories.iter().map(|directory| directory.join(name)).find(is_program)
+}
+
 /// A program in one of `directories`, else on `PATH`.
 pub(super) fn program(name: &str, directories: &[PathBuf]) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
-    directories
-        .iter()
-        .cloned()
-        .chain(env::split_paths(&path))
-        .map(|directory| directory.join(name))
-        .find(|file| file.metadata().is_ok_and(|meta| is_executable(&meta)))
+    beside(name, directories).or_else(|| beside(name, &env::split_paths(&path).collect::<Vec<_>>()))
 }
 
 /// `below` in a directory and in each one above it: where npm and virtual environments put a project's tools.

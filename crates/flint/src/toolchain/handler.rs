@@ -16,7 +16,7 @@ pub(super) const WIT: &str = include_str!("glue/command.wit");
 pub(super) const WORLD: &str = "handler";
 
 /// A copy of the project (a directory without `skip`, or one file) in `into`: tools leave caches beside what they read.
-pub(super) fn copy(path: &Path, into: &Path, skip: &[&str]) -> Result<(), Failure> {
+pub(super) fn copy(path: &Path, into: &Path, skip: &[impl AsRef<Path>]) -> Result<(), Failure> {
     let failed = |path: &Path| {
         let path = path.to_owned();
         move |error| Failure::local(format!("cannot copy {} for the build: {error}", path.display()))
@@ -27,7 +27,7 @@ pub(super) fn copy(path: &Path, into: &Path, skip: &[&str]) -> Result<(), Failur
         return fs::copy(path, into.join(name)).map(drop).map_err(failed(path));
     }
     for entry in contents::of_directory(path)?.entries {
-        if skip.iter().any(|skip| Path::new(&entry.name).starts_with(skip)) {
+        if skip.iter().any(|skip| Path::new(&entry.name).starts_with(skip.as_ref())) {
             continue;
         }
         let to = into.join(&entry.name);

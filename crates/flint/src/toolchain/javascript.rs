@@ -1,10 +1,14 @@
-//! JavaScript: componentize-qjs, which puts QuickJS and the started handler into a component.
+//! JavaScript: componentize-qjs (QuickJS), or componentize-js (StarlingMonkey) where that is installed beside the handler. Either puts
+//! the engine and the loaded handler into a component.
 
 use std::{
+    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
     process::Command,
 };
+
+use serde::Deserialize;
 
 use super::{
     Job, Output, find,
@@ -16,15 +20,60 @@ use crate::failure::Failure;
 
 const GLUE: &str = include_str!("glue/command.js");
 const HOST: &str = include_str!("glue/host.js");
-/// The release that this was tried with.
-const INSTALL: &str =
-    "npm install --save-dev componentize-qjs@0.4.5 (beside the handler, or with -g for every one)";
-/// What npm put beside the handler's own packages.
-const TOOLS: &[&str] = &["node_modules/.bin", "node_modules/componentize-qjs", "node_modules/@andreiltd"];
+/// A CommonJS handler, once it is an ES module.
+const FUNCTION: &str = "flint-function.js";
+/// The releases that this was tried with.
+const INSTALL: &str = "npm install --save-dev componentize-qjs@0.4.5 (beside the handler, or with -g for every one; @bytecodealliance/componentize-js@0.23.0 has an event loop and fetch, and takes longer)";
+
+/// What puts JavaScript into a component.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Engine {
+    /// Small and quick to build; interprets one call from beginning to end.
+    QuickJs(PathBuf),
+    /// Has an event loop.
+    StarlingMonkey(PathBuf),
+}
+
+impl Engine {
+    /// The one beside the handler that can do more, else what there is.
+    fn find(beside: &[PathBuf]) -> Option<Self> {
+        let (small, large) = ("componentize-qjs", "componentize-js");
+        find::beside(large, beside)
+            .map(Self::StarlingMonkey)
+            .or_else(|| find::program(small, beside).map(Self::QuickJs))
+            .or_else(|| find::program(large, &[]).map(Self::StarlingMonkey))
+    }
+
+    fn command(&self, glue: &Path, wit: &Path, root: &Path, file: &Path) -> Command {
+        match self {
+            Self::QuickJs(tool) => {
+                let mut command = Command::new(tool);
+                // Hosts with the component model's own asynchrony are few: the synchronous runtime runs on all.
+                command.args(["--sync", "--world", WORLD]).arg("--wit").arg(wit).arg("--js").arg(glue);
+                command.arg("--module-root").arg(root).arg("-o").arg(file);
+                command
+            }
+            Self::StarlingMonkey(tool) => {
+                let mut command = Command::new(tool);
+                command
+                    .arg(glue)
+                    .arg("--wit")
+                    .arg(wit)
+                    .args(["-n", WORLD, "-d", "fetch-event", "-o"])
+                    .arg(file);
+                command
+            }
+        }
+    }
+
+    const fn waits(&self) -> bool {
+        matches!(self, Self::StarlingMonkey(_))
+    }
+}
 
 pub(super) fn build(job: Job<'_>, runner: &Runner<'_>, scratch: &Path) -> Result<Output, Failure> {
     let beside = find::upwards(find::directory_of(job.path), &["node_modules/.bin"]);
-    let Some(tool) = find::program("componentize-qjs", &beside) else {
+    let Some(engine) = Engine::find(&beside) else {
         return Err(missing(
             job,
             "there is no componentize-qjs, which puts JavaScript into WebAssembly",
@@ -33,29 +82,50 @@ pub(super) fn build(job: Job<'_>, runner: &Runner<'_>, scratch: &Path) -> Result
     };
     let root = scratch.join("project");
     let entry = entry(job.path)?;
-    let function = match bundler(job, &entry, &beside)? {
-        Some(esbuild) => {
-            fs::create_dir_all(&root).map_err(|error| super::cannot_write(&root, &error))?;
-            bundle(runner, &esbuild, &entry, &root)?
-        }
-        None => {
-            handler::copy(job.path, &root, TOOLS)?;
+    let text = fs::read_to_string(&entry)
+        .map_err(|error| Failure::usage(format!("cannot read {}: {error}", entry.display())))?;
+    let function = match form(&entry, &text) {
+        Form::Module => {
+            handler::copy(job.path, &root, &tools(job.path))?;
             let inside = entry.strip_prefix(find::directory_of(job.path)).unwrap_or(&entry);
             format!("./{}", inside.display())
         }
+        form => {
+            fs::create_dir_all(&root).map_err(|error| super::cannot_write(&root, &error))?;
+            match form {
+                Form::Alone => drop(handler::write(&root, FUNCTION, &wrapped(&text))?),
+                _ => bundle(job, runner, &beside, &entry, &root.join(FUNCTION))?,
+            }
+            format!("./{FUNCTION}")
+        }
     };
-    handler::write(&root, "flint-host.js", HOST)?;
+    let waits = engine.waits().to_string();
+    handler::write(&root, "flint-host.js", &HOST.replace("@BIGINT@", &waits))?;
     let glue = GLUE.replace("@FUNCTION@", &function).replace("@MAIN@", &handler::names(job)?);
-    let glue = handler::write(&root, "flint-command.js", &glue)?;
+    let glue = handler::write(&root, "flint-command.js", &glue.replace("@WAITS@", &waits))?;
     let wit = handler::write(scratch, "command.wit", WIT)?;
     let file = scratch.join("function.wasm");
-    let mut command = Command::new(tool);
-    // Hosts with the component model's own asynchrony are few: the synchronous runtime runs on all.
-    command.args(["--sync", "--world", WORLD]);
-    command.arg("--wit").arg(wit).arg("--js").arg(glue).arg("--module-root").arg(&root).arg("-o").arg(&file);
-    command.current_dir(&root);
-    runner.run(&mut command)?;
-    Ok(Output { file, with: "componentize-qjs".to_owned() })
+    runner.run(engine.command(&glue, &wit, &root, &file).current_dir(&root))?;
+    let with = if engine.waits() { "componentize-js" } else { "componentize-qjs" };
+    Ok(Output { file, with: with.to_owned() })
+}
+
+/// What of `node_modules` is not the handler's own: the packages that npm calls `dev`, the tools of a build among them.
+fn tools(path: &Path) -> Vec<String> {
+    #[derive(Default, Deserialize)]
+    struct Lock {
+        #[serde(default)]
+        packages: BTreeMap<String, Package>,
+    }
+    #[derive(Deserialize)]
+    struct Package {
+        #[serde(default)]
+        dev: bool,
+    }
+    let lock = fs::read(path.join("node_modules/.package-lock.json")).unwrap_or_default();
+    let lock: Lock = serde_json::from_slice(&lock).unwrap_or_default();
+    let dev = lock.packages.into_iter().filter(|(_, package)| package.dev).map(|(name, _)| name);
+    dev.chain(["node_modules/.bin".to_owned()]).collect()
 }
 
 /// The file with the handler.
@@ -76,55 +146,67 @@ fn entry(path: &Path) -> Result<PathBuf, Failure> {
     })
 }
 
-/// esbuild, where the code needs it: QuickJS loads ES modules, and nothing else.
-fn bundler(job: Job<'_>, entry: &Path, beside: &[PathBuf]) -> Result<Option<PathBuf>, Failure> {
-    let text = fs::read_to_string(entry)
-        .map_err(|error| Failure::usage(format!("cannot read {}: {error}", entry.display())))?;
-    if !is_commonjs(entry, &text) {
-        return Ok(None);
-    }
-    match find::program("esbuild", beside) {
-        Some(esbuild) => Ok(Some(esbuild)),
-        None => Err(missing(
-            job,
-            &format!(
-                "{} is a CommonJS module, and there is no esbuild to turn it into an ES module",
-                entry.display()
-            ),
-            "npm install --save-dev esbuild, or write `export function main` instead of `exports.main =`",
-        )),
-    }
+/// QuickJS loads ES modules, and nothing else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// An ES module.
+    Module,
+    /// A CommonJS module that requires no other.
+    Alone,
+    /// A CommonJS module that requires others.
+    Requiring,
 }
 
-/// By the extension, else by what the code says: a module that exports nothing as ES modules do, and something as CommonJS does.
-fn is_commonjs(entry: &Path, text: &str) -> bool {
-    match entry.extension().and_then(|extension| extension.to_str()) {
+/// By the extension, else by what the code says: CommonJS is what exports as CommonJS does, and nothing as ES modules do.
+fn form(entry: &Path, text: &str) -> Form {
+    let says = |words: &[&str]| {
+        text.lines().any(|line| words.iter().any(|word| line.trim_start().starts_with(word)))
+    };
+    let commonjs = match entry.extension().and_then(|extension| extension.to_str()) {
         Some("mjs") => false,
         Some("cjs") => true,
         _ => {
-            let says = |words: &[&str]| {
-                text.lines().any(|line| words.iter().any(|word| line.trim_start().starts_with(word)))
-            };
             !says(&["export ", "export{", "import "])
                 && ["exports", "require("].iter().any(|word| text.contains(word))
         }
+    };
+    match (commonjs, text.contains("require(")) {
+        (false, _) => Form::Module,
+        (true, false) => Form::Alone,
+        (true, true) => Form::Requiring,
     }
 }
 
-/// The handler and all that it requires as one ES module; its name as the glue imports it.
-fn bundle(runner: &Runner<'_>, esbuild: &Path, entry: &Path, into: &Path) -> Result<String, Failure> {
-    let name = "flint-function.js";
+/// A CommonJS module that requires no other, as an ES module. Its lines keep their numbers.
+fn wrapped(text: &str) -> String {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let begin = "const module = { exports: {} }; (function (exports, module) { ";
+    format!(
+        "{begin}{text}\n}}).call(module.exports, module.exports, module);\nexport default module.exports;\n"
+    )
+}
+
+/// The handler and all that it requires as one ES module.
+fn bundle(
+    job: Job<'_>,
+    runner: &Runner<'_>,
+    beside: &[PathBuf],
+    entry: &Path,
+    into: &Path,
+) -> Result<(), Failure> {
+    let Some(esbuild) = find::program("esbuild", beside) else {
+        let what = "requires other CommonJS modules, and there is no esbuild to make one ES module of them";
+        return Err(missing(
+            job,
+            &format!("{} {what}", entry.display()),
+            "npm install --save-dev esbuild, or write `import` and `export` instead of `require` and `exports`",
+        ));
+    };
     let mut command = Command::new(esbuild);
-    command.arg(entry).args([
-        "--bundle",
-        "--format=esm",
-        "--platform=neutral",
-        "--main-fields=module,main",
-        "--log-level=warning",
-    ]);
-    command.arg(format!("--outfile={}", into.join(name).display()));
-    runner.run(&mut command)?;
-    Ok(format!("./{name}"))
+    command.arg(entry).args(["--bundle", "--format=esm", "--platform=neutral"]);
+    command.args(["--main-fields=module,main", "--log-level=warning"]);
+    command.arg(format!("--outfile={}", into.display()));
+    runner.run(&mut command).map(drop)
 }
 
 #[cfg(test)]
@@ -133,11 +215,42 @@ mod tests {
 
     #[test]
     fn modules_are_told_apart() {
-        let is = |name: &str, text: &str| is_commonjs(Path::new(name), text);
-        assert!(is("a.js", "const x = require('x');\nexports.main = () => 1;\n"));
-        assert!(is("a.js", "module.exports = { main }") && is("a.cjs", "export const x = 1"));
-        assert!(!is("a.js", "export function main() { return 'exports' }"));
-        assert!(!is("a.mjs", "exports.main = 1") && !is("a.js", "  import x from './x.js';\nexports"));
+        let form = |name: &str, text: &str| form(Path::new(name), text);
+        assert_eq!(form("a.js", "const x = require('x');\nexports.main = () => 1;\n"), Form::Requiring);
+        assert_eq!(form("a.js", "module.exports = { main }"), Form::Alone);
+        assert_eq!(form("a.cjs", "export const x = 1"), Form::Alone);
+        assert_eq!(form("a.js", "export function main() { return 'exports' }"), Form::Module);
+        assert_eq!(form("a.mjs", "exports.main = 1"), Form::Module);
+        assert_eq!(form("a.js", "  import x from './x.js';\nexports"), Form::Module);
+    }
+
+    #[test]
+    fn the_engine_that_can_do_more_is_taken_where_it_is_beside_the_handler() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let bin = dir.path().join("node_modules/.bin");
+        fs::create_dir_all(&bin).unwrap();
+        let tool = |name: &str| {
+            fs::write(bin.join(name), "").unwrap();
+            fs::set_permissions(bin.join(name), fs::Permissions::from_mode(0o755)).unwrap();
+            bin.join(name)
+        };
+        let beside = [bin.clone()];
+        let small = tool("componentize-qjs");
+        assert_eq!(Engine::find(&beside), Some(Engine::QuickJs(small)));
+        let large = tool("componentize-js");
+        assert_eq!(Engine::find(&beside), Some(Engine::StarlingMonkey(large)));
+    }
+
+    #[test]
+    fn tools_are_not_part_of_the_function() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(tools(dir.path()), ["node_modules/.bin"]);
+        fs::create_dir(dir.path().join("node_modules")).unwrap();
+        let lock =
+            r#"{"packages": {"node_modules/esbuild": {"dev": true}, "node_modules/used": {"version": "1"}}}"#;
+        fs::write(dir.path().join("node_modules/.package-lock.json"), lock).unwrap();
+        assert_eq!(tools(dir.path()), ["node_modules/esbuild", "node_modules/.bin"]);
     }
 
     #[test]

@@ -1,12 +1,19 @@
-// What a handler expects of its surroundings and QuickJS does not have.
-import environment from 'wasi:cli/environment@0.2.0';
-import stdin from 'wasi:cli/stdin@0.2.0';
-import stdout from 'wasi:cli/stdout@0.2.0';
-import stderr from 'wasi:cli/stderr@0.2.0';
-import random from 'wasi:random/random@0.2.0';
+// What a handler expects of its surroundings and the engines do not have.
+import * as environments from 'wasi:cli/environment@0.2.0';
+import * as stdins from 'wasi:cli/stdin@0.2.0';
+import * as stdouts from 'wasi:cli/stdout@0.2.0';
+import * as stderrs from 'wasi:cli/stderr@0.2.0';
+import * as randoms from 'wasi:random/random@0.2.0';
+
+// One engine has an interface's functions as the module's exports, the other on its default export.
+const [environment, stdin, stdout, stderr, random] =
+  [environments, stdins, stdouts, stderrs, randoms].map((module) => module.default ?? module);
 
 const PIECE = 4096; // the most that one blocking write takes
 const open = { stdout: () => stdout.getStdout(), stderr: () => stderr.getStderr() };
+
+// A WIT u64 is a BigInt to one engine and a number to the other.
+const bytes = @BIGINT@ ? BigInt : Number;
 
 export function writeAll(name, text) {
   const bytes = new TextEncoder().encode(text);
@@ -19,9 +26,9 @@ export function readAll() {
   const pieces = [];
   for (;;) {
     try {
-      pieces.push(Uint8Array.from(stream.blockingRead(65536)));
+      pieces.push(Uint8Array.from(stream.blockingRead(bytes(65536))));
     } catch (end) {
-      if (end?.payload?.tag === 'closed') break;
+      if ((end?.payload ?? end)?.tag === 'closed') break;
       throw end;
     }
   }
@@ -35,7 +42,7 @@ export function install() {
   for (const [key, value] of environment.getEnvironment()) process.env[key] = value;
   let left = [];
   Math.random = () => {
-    if (left.length < 7) left = Array.from(random.getRandomBytes(448));
+    if (left.length < 7) left = Array.from(random.getRandomBytes(bytes(448)));
     // 53 bits, as many as a number holds.
     return left.splice(0, 7).reduce((sum, byte, n) => sum * 256 + (n === 0 ? byte & 31 : byte), 0) / 2 ** 53;
   };
@@ -51,7 +58,7 @@ const shown = (value) => {
   }
 };
 const log = (...values) => writeAll('stderr', `${values.map(shown).join(' ')}\n`);
-globalThis.console ??= { log, info: log, warn: log, error: log, debug: log, trace: log };
+globalThis.console = { log, info: log, warn: log, error: log, debug: log, trace: log };
 globalThis.process ??= { env: {} };
 
 globalThis.TextEncoder ??= class TextEncoder {

@@ -4,9 +4,19 @@ public final class Hello {
     }
 
     public static void main(String[] args) {
-        String name = member(Stdin.readAll(), "name", "world");
+        try {
+            System.out.print(greet(Stdin.readAll()));
+        } catch (RuntimeException error) {
+            // What leaves main ends the call without its message.
+            System.err.println(error);
+            throw error;
+        }
+    }
+
+    private static String greet(String json) {
+        String name = member(json, "name", "world");
         System.err.println("called by " + name);
-        System.out.print("{\"greeting\": \"Hello, " + name + "!\"}");
+        return "{\"greeting\": \"Hello, " + name + "!\"}";
     }
 
     /** The text of a string member, escapes as they are. No substitute for a JSON library. */

@@ -1,7 +1,9 @@
-// What a snapshot must not decide once for all calls.
+// Asynchronous, and from two modules.
+import { pause } from './lib/pause.mjs';
+
 let calls = 0;
-export const handler = ({ fail, later }) => {
+export async function main({ fail }) {
+  await pause(5);
   if (fail) throw new Error(`asked to fail: ${fail}`);
-  if (later) return Promise.resolve(1);
   return { calls: ++calls, random: [Math.random(), Math.random()], now: Date.now() };
-};
+}
