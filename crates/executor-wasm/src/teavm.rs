@@ -4,9 +4,12 @@ use wasmtime::Linker;
 
 pub(crate) const MODULE: &str = "teavmMath";
 
+type OfOne = fn(f64) -> f64;
+type OfTwo = fn(f64, f64) -> f64;
+
 /// Adds all of it.
 pub(crate) fn add<T: 'static>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
-    const OF_ONE: &[(&str, fn(f64) -> f64)] = &[
+    const OF_ONE: &[(&str, OfOne)] = &[
         ("sin", f64::sin),
         ("cos", f64::cos),
         ("tan", f64::tan),
@@ -24,7 +27,7 @@ pub(crate) fn add<T: 'static>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
         ("ceil", f64::ceil),
         ("floor", f64::floor),
     ];
-    const OF_TWO: &[(&str, fn(f64, f64) -> f64)] = &[
+    const OF_TWO: &[(&str, OfTwo)] = &[
         ("pow", f64::powf),
         ("atan2", f64::atan2),
         ("hypot", f64::hypot),

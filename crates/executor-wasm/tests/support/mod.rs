@@ -1,5 +1,10 @@
 //! An executor with a folder of its own, and functions for it.
-#![allow(dead_code, unreachable_pub)]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    clippy::unwrap_used,
+    reason = "each test program uses a part, and fails by panicking"
+)]
 
 use std::{
     sync::{

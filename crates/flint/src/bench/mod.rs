@@ -6,6 +6,7 @@ mod overhead;
 mod peers;
 mod server;
 mod shim_link;
+mod wasm;
 
 use anyhow::{Context as _, bail};
 use flint_lab::{ArmPlan, Report};
@@ -17,6 +18,10 @@ pub(crate) const EXPERIMENTS: &[(&str, &str)] = &[
     (
         "coldstart",
         "what a new instance costs: processes, sandboxes, snapshots before and after compiling, clones, standbys; time, memory, rate",
+    ),
+    (
+        "wasm",
+        "what a fresh WebAssembly instance for each call costs: alone on one and two threads, through Flint, beside wasmtime serve",
     ),
 ];
 
@@ -47,6 +52,7 @@ pub(crate) async fn run(experiment: &str, effort: Effort, json: bool) -> anyhow:
     let report = match experiment {
         "overhead" => overhead::run(effort).await?,
         "coldstart" => coldstart::run(effort).await?,
+        "wasm" => wasm::run(effort).await?,
         other => bail!("there is no experiment '{other}'"),
     };
     print(&report, json)

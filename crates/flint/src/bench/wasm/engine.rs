@@ -1,0 +1,152 @@
+//! The executor alone, without a server around it: instantiate, call, drop.
+
+use std::{
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant, SystemTime},
+};
+
+use anyhow::Context as _;
+use async_trait::async_trait;
+use bytes::Bytes;
+use flint_executor::{Body, Call, Executor, FunctionSource, Invoked, Prepared, StartContext};
+use flint_executor_wasm::{KIND, WasmConfig, WasmExecutor, host::Services};
+use flint_lab::{Arm, ArmError, ArmPlan, ArmRounds, Connection, Load, run_rounds};
+use flint_model::{
+    ActivationId, Annotations, ByteSize, Code, CodeFormat, Contract, Digest, Function, FunctionLimits,
+    InstanceId, Isolation, Network, Parameters, Reuse, SnapshotOptions, Start, Strategy, StrategyRequest,
+    Timestamp, Version, WasmOptions,
+};
+
+/// No call of these takes as long.
+const AMPLE: Duration = Duration::from_secs(60);
+
+/// An executor of the benchmark's own.
+pub(super) fn open(folder: &Path, instances: u32) -> anyhow::Result<Arc<WasmExecutor>> {
+    let config = WasmConfig { instances: Some(instances), ..WasmConfig::default() };
+    Ok(Arc::new(WasmExecutor::open(config, folder, Arc::new(Services::new(None)?))?))
+}
+
+/// Compiles a function.
+pub(super) async fn prepare(
+    executor: &WasmExecutor,
+    name: &str,
+    contract: Contract,
+    code: Vec<u8>,
+) -> anyhow::Result<Arc<Prepared>> {
+    let function = Function {
+        path: format!("guest/{name}").parse().context("naming the function")?,
+        version: Version::FIRST,
+        revision: 1,
+        kind: KIND.parse().context("naming the runtime")?,
+        code: Code {
+            digest: Digest::from_bytes(*blake3::hash(&code).as_bytes()),
+            size: ByteSize::bytes(code.len() as u64),
+            format: CodeFormat::Executable,
+        },
+        main: None,
+        contract,
+        strategy: Strategy {
+            isolation: Isolation::Wasm,
+            start: Start::Instantiate,
+            reuse: Reuse::Never,
+            concurrency: std::num::NonZeroU32::MIN,
+        },
+        network: Network::None,
+        limits: FunctionLimits::default(),
+        parameters: Parameters::default(),
+        annotations: Annotations::default(),
+        publish: false,
+        asked: StrategyRequest::default(),
+        snapshot: SnapshotOptions::default(),
+        wasm: WasmOptions::default(),
+        updated: Timestamp::now(),
+    };
+    let source = FunctionSource { function: Arc::new(function), code: code.into() };
+    Ok(executor.prepare(source, &|_| {}).await?)
+}
+
+/// A call with this body.
+pub(super) fn call(body: &Bytes) -> Call {
+    Call {
+        activation: ActivationId::generate(),
+        transaction: "bench".into(),
+        deadline: Instant::now() + AMPLE,
+        deadline_at: Timestamp::from(SystemTime::now() + AMPLE),
+        head: None,
+        body: Body::Full(body.clone()),
+        api_key: None,
+        max_result: ByteSize::mib(1),
+        max_logs: ByteSize::mib(1),
+    }
+}
+
+/// What one start is given.
+pub(super) fn context() -> StartContext {
+    StartContext {
+        id: InstanceId(1),
+        activation: None,
+        transaction: "bench".into(),
+        deadline: Instant::now() + AMPLE,
+        environment: Vec::new(),
+        max_logs: ByteSize::mib(1),
+    }
+}
+
+/// A function that was prepared, called without a server.
+#[derive(Clone)]
+pub(super) struct EngineArm {
+    pub(super) executor: Arc<WasmExecutor>,
+    pub(super) prepared: Arc<Prepared>,
+    pub(super) body: Bytes,
+    pub(super) check: fn(&[u8], usize) -> bool,
+    /// What `check` compares with.
+    pub(super) length: usize,
+}
+
+#[async_trait]
+impl Arm for EngineArm {
+    async fn connect(&self) -> Result<Box<dyn Connection>, ArmError> {
+        Ok(Box::new(self.clone()))
+    }
+}
+
+#[async_trait]
+impl Connection for EngineArm {
+    async fn call(&mut self) -> Result<(), ArmError> {
+        let started = self.executor.start(&self.prepared, context()).await;
+        let instance = started.map_err(|failure| ArmError::WrongAnswer(failure.to_string()))?.instance;
+        match instance.invoke(call(&self.body)).await {
+            Invoked::Done { result: Ok(reply), .. } if (self.check)(&reply.body, self.length) => Ok(()),
+            Invoked::Done { result, end } => {
+                Err(ArmError::WrongAnswer(format!("{result:?}; logs: {:?}", end.logs)))
+            }
+            Invoked::Streaming { .. } => Err(ArmError::WrongAnswer("it streams".into())),
+        }
+    }
+}
+
+/// Drives arms on as many threads as they have callers, a runtime of their own.
+pub(super) fn drive(
+    threads: usize,
+    arms: Vec<(String, String, EngineArm)>,
+    rounds: usize,
+    round: Duration,
+) -> anyhow::Result<Vec<ArmRounds>> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(threads)
+        .enable_all()
+        .build()
+        .context("starting the threads of the callers")?;
+    let plans = arms
+        .into_iter()
+        .map(|(name, function, arm)| ArmPlan {
+            name,
+            function: Some(function),
+            arm: Box::new(arm),
+            load: Load { concurrency: threads, duration: round, warm_up: 20 },
+            process: None,
+        })
+        .collect();
+    Ok(runtime.block_on(run_rounds(plans, rounds, Duration::from_millis(50), &|_, _, _| {}))?)
+}

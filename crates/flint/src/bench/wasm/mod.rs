@@ -1,0 +1,337 @@
+//! `wasm`: what a fresh WebAssembly instance for each call costs: by itself, through the server, and beside peers;
+//! docs/benchmarks.md says what each arm is.
+
+mod engine;
+mod live;
+mod modules;
+mod serve;
+
+use std::{collections::BTreeMap, net::SocketAddr, path::Path, time::Duration};
+
+use anyhow::Context as _;
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
+use bytes::Bytes;
+use flint_lab::{
+    Arm, ArmPlan, ArmReport, ArmRounds, Host, HttpArm, HttpRequest, Load, ProcessTree, Report, Target,
+    median, median_ratio, run_rounds,
+};
+use flint_model::Contract;
+
+use self::{
+    engine::EngineArm,
+    live::Live,
+    modules::{JAVA, SAMPLES, Sample},
+    serve::Serve,
+};
+use super::{Effort, bare_http, commit, progress_bar, server::Server};
+use crate::client::GUEST_KEY;
+
+const BARE: &str = "bare-http";
+const SERVE: &str = "wasmtime-serve";
+const LIVE: &str = "live-http";
+/// Arms that are not there, and why: the issue asks for them.
+const ABSENT: [(&str, &str); 1] =
+    [("flint-http-unrecorded", "Flint has no switch that turns activation records off")];
+/// Places of the engine-level executor.
+const PLACES: u32 = 64;
+
+struct Scale {
+    rounds: usize,
+    round: Duration,
+    live: usize,
+}
+
+const FULL: Scale = Scale { rounds: 5, round: Duration::from_secs(3), live: 4000 };
+const QUICK: Scale = Scale { rounds: 2, round: Duration::from_millis(500), live: 500 };
+
+/// Every arm there is.
+fn names() -> Vec<String> {
+    let mut names: Vec<String> = SAMPLES.iter().map(|sample| engine_arm(sample.name)).collect();
+    names.extend(JAVA.iter().map(|(name, _)| java_arm(name)));
+    names.extend(SAMPLES.iter().map(|sample| flint_arm(sample.name)));
+    names.extend([BARE, SERVE, LIVE].map(str::to_owned));
+    names.extend(ABSENT.map(|(name, _)| name.to_owned()));
+    names
+}
+
+fn engine_arm(sample: &str) -> String {
+    format!("engine-{sample}")
+}
+
+fn java_arm(program: &str) -> String {
+    format!("java-{program}")
+}
+
+fn flint_arm(sample: &str) -> String {
+    format!("flint-{sample}")
+}
+
+pub(super) async fn run(effort: Effort) -> anyhow::Result<Report> {
+    let scale = if effort.quick { QUICK } else { FULL };
+    let names = names();
+    if let Some(unknown) = effort.arms.iter().find(|name| !names.contains(name)) {
+        anyhow::bail!("there is no arm '{unknown}': choose from {}", names.join(", "));
+    }
+    let chosen = |name: &str| effort.arms.is_empty() || effort.arms.iter().any(|arm| arm == name);
+    let host = Host::describe();
+    let scratch = tempfile::tempdir().context("making a scratch directory")?;
+    let mut absent: Vec<(String, String)> = ABSENT
+        .iter()
+        .filter(|(name, _)| chosen(name))
+        .map(|(name, why)| ((*name).to_owned(), (*why).to_owned()))
+        .collect();
+
+    let bar = progress_bar();
+    bar.set_message("the engine alone");
+    let mut arms = engine_level(scratch.path(), &scale, &chosen, &mut absent).await?;
+    arms.extend(platform_level(scratch.path(), &scale, &chosen, &mut absent, &bar).await?);
+    let live = match chosen(LIVE) {
+        true => {
+            bar.set_message(LIVE);
+            let code = SAMPLES[2].code()?;
+            live::held(&scratch.path().join("live"), code, scale.live)
+                .await
+                .map_err(|error| absent.push((LIVE.to_owned(), format!("{error:#}"))))
+                .ok()
+        }
+        false => None,
+    };
+    bar.finish_and_clear();
+    Ok(report(host, &arms, live.as_ref(), absent))
+}
+
+/// One and two threads, each contract, and Java where it was built.
+async fn engine_level(
+    scratch: &Path,
+    scale: &Scale,
+    chosen: &dyn Fn(&str) -> bool,
+    absent: &mut Vec<(String, String)>,
+) -> anyhow::Result<Vec<ArmRounds>> {
+    let executor = engine::open(&scratch.join("engine"), PLACES)?;
+    let mut arms = Vec::new();
+    for sample in SAMPLES.iter().filter(|sample| chosen(&engine_arm(sample.name))) {
+        let prepared = engine::prepare(&executor, sample.name, sample.contract, sample.code()?).await?;
+        let arm = EngineArm {
+            executor: executor.clone(),
+            prepared,
+            body: Bytes::from_static(sample.body),
+            check: |body, length| body.len() == length && body.starts_with(b"{\"hello\""),
+            length: sample.answer.len(),
+        };
+        arms.push((engine_arm(sample.name), sample.name.to_owned(), arm));
+    }
+    let folder = modules::java_folder();
+    for (name, n) in JAVA.iter().filter(|(name, _)| chosen(&java_arm(name))) {
+        let made = match &folder {
+            None => Err(anyhow::anyhow!("functions/java-faas/build is not there: build.sh in it makes it")),
+            Some(folder) => java(&executor, folder, name, *n).await,
+        };
+        match made {
+            Ok(arm) => arms.push((java_arm(name), format!("java-{name}"), arm)),
+            Err(error) => absent.push((java_arm(name), format!("{error:#}"))),
+        }
+    }
+    let (rounds, round) = (scale.rounds, scale.round);
+    // A runtime cannot be made and dropped within another one's task.
+    let driven = tokio::task::spawn_blocking(move || {
+        let mut driven = engine::drive(1, arms.clone(), rounds, round)?;
+        let two = arms.into_iter().filter(|(name, _, _)| name.starts_with("engine-")).collect();
+        driven.extend(engine::drive(2, two, rounds, round)?);
+        anyhow::Ok(driven)
+    });
+    driven.await.context("driving the engine")?
+}
+
+async fn java(
+    executor: &std::sync::Arc<flint_executor_wasm::WasmExecutor>,
+    folder: &Path,
+    name: &str,
+    n: u32,
+) -> anyhow::Result<EngineArm> {
+    let module = folder.join("build").join(format!("{name}.wasm"));
+    let code = std::fs::read(&module).with_context(|| format!("reading {}", module.display()))?;
+    let length = modules::java_bytes(folder, name)?;
+    let prepared = engine::prepare(executor, &format!("java-{name}"), Contract::WasiCommand, code).await?;
+    let body = Bytes::from(format!("{{\"n\":{n}}}"));
+    Ok(EngineArm {
+        executor: executor.clone(),
+        prepared,
+        body,
+        check: |body, length| body.len() == length,
+        length,
+    })
+}
+
+/// Through a server with everything on, beside a bare one and `wasmtime serve`.
+async fn platform_level(
+    scratch: &Path,
+    scale: &Scale,
+    chosen: &dyn Fn(&str) -> bool,
+    absent: &mut Vec<(String, String)>,
+    bar: &indicatif::ProgressBar,
+) -> anyhow::Result<Vec<ArmRounds>> {
+    let component = scratch.join("http.wasm");
+    std::fs::write(&component, SAMPLES[2].code()?).context("writing the component")?;
+    let mut plans = Vec::new();
+    let plan = |name: &str, function: Option<&str>, concurrency, arm: HttpArm, process| ArmPlan {
+        name: name.to_owned(),
+        function: function.map(str::to_owned),
+        arm: Box::new(arm) as Box<dyn Arm>,
+        load: Load { concurrency, duration: scale.round, warm_up: 50 },
+        process,
+    };
+    let get = |address: SocketAddr| {
+        HttpArm::new(address, vec![HttpRequest::new("GET", "/", address, &[], b"", 200)])
+    };
+    let samples: Vec<&Sample> = SAMPLES.iter().filter(|sample| chosen(&flint_arm(sample.name))).collect();
+    let server = match samples.is_empty() {
+        true => None,
+        // Wasm runs in the server's own process, on its threads.
+        false => {
+            let cores = std::thread::available_parallelism().map_or(1, usize::from).to_string();
+            let server = Server::start_with(scratch, &[("FLINT_SERVER__THREADS", &cores)]).await?;
+            for sample in &samples {
+                let code = scratch.join(format!("{}.wasm", sample.name));
+                std::fs::write(&code, sample.code()?).context("writing a module")?;
+                server.deploy(&code, sample.name, &[])?;
+            }
+            Some(server)
+        }
+    };
+    let peer = match chosen(SERVE) {
+        true => Serve::start(&component)
+            .map_err(|error| absent.push((SERVE.to_owned(), format!("{error:#}"))))
+            .ok(),
+        false => None,
+    };
+    let bare = match chosen(BARE) {
+        true => Some(bare_http::start(SAMPLES[2].answer)?),
+        false => None,
+    };
+    for concurrency in [1, 32, 128] {
+        if let Some(bare) = bare {
+            plans.push(plan(BARE, None, concurrency, get(bare), None));
+        }
+        if let Some(server) = &server {
+            let process = Some(ProcessTree::new(server.pid()));
+            for sample in &samples {
+                let arm = HttpArm::new(server.address, vec![invoke(server.address, sample)]);
+                plans.push(plan(&flint_arm(sample.name), Some(sample.name), concurrency, arm, process));
+            }
+        }
+        if let Some(peer) = &peer {
+            let process = Some(ProcessTree::new(peer.pid()));
+            plans.push(plan(SERVE, Some(&peer.version), concurrency, get(peer.address), process));
+        }
+    }
+    let progress = |arm: &str, done: usize, steps: usize| {
+        bar.set_length(steps as u64);
+        bar.set_position(done as u64);
+        bar.set_message(arm.to_owned());
+    };
+    Ok(run_rounds(plans, scale.rounds, Duration::from_millis(100), &progress).await?)
+}
+
+/// As a client calls it: with its key, and waiting for the answer.
+fn invoke(address: SocketAddr, sample: &Sample) -> HttpRequest {
+    let headers = [
+        format!("authorization: Basic {}", BASE64.encode(GUEST_KEY)),
+        "content-type: application/json".to_owned(),
+    ];
+    let path = format!("/api/v1/namespaces/_/actions/{}?blocking=true&result=true", sample.name);
+    HttpRequest::new("POST", &path, address, &headers, sample.body, 200)
+}
+
+fn report(host: Host, arms: &[ArmRounds], live: Option<&Live>, absent: Vec<(String, String)>) -> Report {
+    let arm = |name: &str, concurrency: usize| {
+        arms.iter().find(|arm| arm.plan.name == name && arm.plan.load.concurrency == concurrency)
+    };
+    let p50 = |name: &str| arm(name, 1).and_then(|arm| arm.quantile_us(0.5));
+    let ratio_of = |a: &str, b: &str, concurrency| {
+        median_ratio(&arm(a, concurrency)?.rates(), &arm(b, concurrency)?.rates())
+    };
+    let mut ratios: BTreeMap<String, f64> = BTreeMap::new();
+    for concurrency in [1, 32, 128] {
+        for (a, b) in [("flint-http", SERVE), ("flint-http", BARE), ("flint-core", BARE)] {
+            if let Some(ratio) = ratio_of(a, b, concurrency) {
+                ratios.insert(format!("{a} / {b} calls/s at {concurrency}"), ratio);
+            }
+        }
+    }
+    for sample in &SAMPLES {
+        let name = engine_arm(sample.name);
+        if let (Some(one), Some(two)) = (arm(&name, 1), arm(&name, 2))
+            && let Some(ratio) = median_ratio(&two.rates(), &one.rates())
+        {
+            ratios.insert(format!("{name}, two threads / one"), ratio);
+        }
+    }
+    let two_threads = arm("engine-core", 2).and_then(|arm| median(&arm.rates()));
+    let per_gib = live.map(|live| f64::from(1 << 30) / (live.resident + live.tables));
+    let targets = vec![
+        Target::at_most("core ABI: instantiate, call, drop, p50, µs", p50("engine-core"), 5.0),
+        Target::at_least("core ABI on two threads, calls/s", two_threads, 400_000.0),
+        Target::at_least(
+            "wasi-http, of wasmtime serve's calls/s at 32",
+            ratio_of("flint-http", SERVE, 32),
+            2.0,
+        ),
+        Target::at_least("the same without activation records", None, 2.5),
+        Target::at_most(
+            "wasi-http, p99 at 128, ms",
+            arm("flint-http", 128).and_then(|arm| arm.quantile_us(0.99)).map(|us| us / 1e3),
+            8.0,
+        ),
+        Target::at_least("live instances of the component per GiB", per_gib, 20_000.0),
+        Target::at_most("java-faas hello through TeaVM, p50, µs", p50("java-hello"), 50.0),
+    ];
+    let mut reports: Vec<ArmReport> = arms.iter().map(ArmReport::from).collect();
+    reports.extend(live.map(|live| ArmReport {
+        arm: LIVE.to_owned(),
+        function: Some("http".to_owned()),
+        concurrency: Some(live.instances),
+        rss_bytes: Some(live.resident as u64),
+        note: Some(format!("of each instance; {:.0} bytes of page tables beside that", live.tables)),
+        ..ArmReport::default()
+    }));
+    reports.extend(absent.into_iter().map(|(arm, why)| ArmReport {
+        arm,
+        note: Some(format!("unavailable: {why}")),
+        ..ArmReport::default()
+    }));
+    Report { experiment: "wasm".into(), host, commit: commit(), arms: reports, ratios, targets }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn the_engine_level_runs_and_an_arm_that_is_absent_says_why() {
+        let scratch = tempfile::tempdir().unwrap();
+        let scale = Scale { rounds: 1, round: Duration::from_millis(20), live: 20 };
+        let mut absent = Vec::new();
+        let chosen = |name: &str| name.starts_with("engine-");
+        let arms = engine_level(scratch.path(), &scale, &chosen, &mut absent).await.unwrap();
+        assert_eq!(arms.len(), 6);
+        assert!(arms.iter().all(|arm| arm.rounds.iter().all(|round| round.calls > 0)));
+        let live = live::held(&scratch.path().join("live"), SAMPLES[2].code().unwrap(), 20).await.unwrap();
+        assert_eq!(live.instances, 20);
+        absent.push((SERVE.to_owned(), "not installed".to_owned()));
+        let report = report(Host::describe(), &arms, Some(&live), absent);
+        let report = serde_json::to_value(report).unwrap();
+        assert_eq!(report["targets"].as_array().unwrap().len(), 7);
+        let notes: Vec<_> =
+            report["arms"].as_array().unwrap().iter().filter_map(|arm| arm["note"].as_str()).collect();
+        assert!(notes.contains(&"unavailable: not installed"), "{notes:?}");
+    }
+
+    #[test]
+    fn every_arm_has_a_name_of_its_own() {
+        let mut names = names();
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!((names.len(), count), (16, 16));
+    }
+}

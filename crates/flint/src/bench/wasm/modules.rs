@@ -1,0 +1,96 @@
+//! What is called: one function in each contract, small enough that a call is nearly all instance; and TeaVM's Java where it was
+//! built.
+
+use std::path::{Path, PathBuf};
+
+use flint_model::Contract;
+
+/// A module or component in its text form.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sample {
+    pub(super) name: &'static str,
+    pub(super) contract: Contract,
+    text: &'static str,
+    /// What it is called with, and what it answers.
+    pub(super) body: &'static [u8],
+    pub(super) answer: &'static [u8],
+}
+
+/// Gives back what it is given.
+const CORE: &str = r#"(module
+  (memory (export "memory") 1)
+  (func (export "flint_alloc") (param i32) (result i32) (i32.const 1024))
+  (func (export "flint_call") (param $at i32) (param $len i32) (result i64)
+    (i64.or (i64.shl (i64.extend_i32_u (local.get $at)) (i64.const 32)) (i64.extend_i32_u (local.get $len)))))"#;
+
+/// Reads once and writes it out.
+const COMMAND: &str = r#"(module
+  (import "wasi_snapshot_preview1" "fd_read" (func $read (param i32 i32 i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
+  (memory (export "memory") 1)
+  (func (export "_start")
+    (i32.store (i32.const 0) (i32.const 1024))
+    (i32.store (i32.const 4) (i32.const 4096))
+    (drop (call $read (i32.const 0) (i32.const 0) (i32.const 1) (i32.const 8)))
+    (i32.store (i32.const 4) (i32.load (i32.const 8)))
+    (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 8)))))"#;
+
+/// The component that the executor's own tests call: it answers `/` and waits for ever at `/pause`.
+const HTTP: &str = include_str!("../../../../executor-wasm/tests/modules/http.wat");
+
+const GREETING: &[u8] = br#"{"hello":"wasm"}"#;
+
+pub(super) const SAMPLES: [Sample; 3] = [
+    Sample { name: "core", contract: Contract::WasmCore, text: CORE, body: GREETING, answer: GREETING },
+    Sample {
+        name: "command",
+        contract: Contract::WasiCommand,
+        text: COMMAND,
+        body: GREETING,
+        answer: GREETING,
+    },
+    Sample { name: "http", contract: Contract::WasiHttp, text: HTTP, body: b"{}", answer: GREETING },
+];
+
+impl Sample {
+    pub(super) fn code(&self) -> anyhow::Result<Vec<u8>> {
+        Ok(wat::parse_str(self.text)?)
+    }
+}
+
+/// The programs of java-faas, with the size that each is called with.
+pub(super) const JAVA: [(&str, u32); 6] = [
+    ("hello", 0),
+    ("mandelbrot", 200),
+    ("nbody", 10_000),
+    ("pidigits", 100),
+    ("simple", 200),
+    ("spectralnorm", 100),
+];
+
+/// Where `functions/java-faas/build.sh` puts them, looked for from here upwards.
+pub(super) fn java_folder() -> Option<PathBuf> {
+    let here = std::env::current_dir().ok()?;
+    here.ancestors()
+        .map(|folder| folder.join("functions/java-faas"))
+        .find(|folder| folder.join("build").is_dir())
+}
+
+/// How many bytes a program prints, from the oracles beside it.
+pub(super) fn java_bytes(folder: &Path, name: &str) -> anyhow::Result<usize> {
+    let oracles: serde_json::Value = serde_json::from_slice(&std::fs::read(folder.join("oracles.json"))?)?;
+    let bytes = oracles[name]["bytes"].as_u64();
+    Ok(bytes.ok_or_else(|| anyhow::anyhow!("oracles.json has nothing of {name}"))? as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_are_wasm() {
+        for sample in SAMPLES {
+            assert!(sample.code().unwrap().starts_with(b"\0asm"), "{}", sample.name);
+        }
+    }
+}
