@@ -23,7 +23,7 @@ const HOST: &str = include_str!("glue/host.js");
 /// A CommonJS handler, once it is an ES module.
 const FUNCTION: &str = "flint-function.js";
 /// The releases that this was tried with.
-const INSTALL: &str = "npm install --save-dev componentize-qjs@0.4.5 (beside the handler, or with -g for every one; @bytecodealliance/componentize-js@0.23.0 has an event loop and fetch, and takes longer)";
+const INSTALL: &str = "npm install --save-dev componentize-qjs@0.4.5 (beside the handler, or with -g for every one; @bytecodealliance/componentize-js@0.23.0 has an event loop, and takes longer)";
 
 /// What puts JavaScript into a component.
 #[derive(Clone, Debug, PartialEq, Eq)]
