@@ -158,6 +158,15 @@ class Snapshots(Cli):
         self.call("waits", "-p", "fail=later", code=1)
         self.assertIn("asked to fail: later", self.logs("waits"))
 
+    def test_javascript_from_several_commonjs_modules(self):
+        project = Path(SCRATCH.name) / "bundled"
+        (project / "node_modules/punctuation").mkdir(parents=True)
+        (project / "node_modules/punctuation/index.js").write_text("module.exports = '!';\n")
+        (project / "shout.js").write_text("exports.shout = (text) => text.toUpperCase() + require('punctuation');\n")
+        (project / "index.js").write_text("const { shout } = require('./shout');\nexports.main = ({ text }) => ({ text: shout(text) });\n")
+        self.deploy(project, "--isolation", "wasm")
+        self.assertEqual(json.loads(self.call("bundled", "-p", "text=quiet")), {"text": "QUIET!"})
+
     def test_python(self):
         self.deploy(HERE / "functions/random.py", "--isolation", "wasm", name="random-py")
         self.distinct("random-py")
@@ -221,6 +230,13 @@ class Refusals(Cli):
                 self.refused(5, samples / sample, f"cannot build {samples / sample}: {what}", install, env=nothing)
         alone = self.source("alone.js", "export const main = () => 1;\n")
         self.refused(5, alone, "there is no componentize-qjs", "npm install", options=["--isolation", "wasm"], env=nothing)
+        several = self.source("several.js", "const x = require('./x');\nexports.main = () => x;\n")
+        tool = Path(SCRATCH.name) / "one-tool"
+        tool.mkdir(exist_ok=True)
+        (tool / "componentize-qjs").write_text("#!/bin/sh\n")
+        (tool / "componentize-qjs").chmod(0o755)
+        env = {"PATH": str(tool)}
+        self.refused(5, several, "there is no esbuild", "npm install --save-dev esbuild", options=["--isolation", "wasm"], env=env)
         # A target that Rust knows and nobody here has.
         other = "wasm32-unknown-emscripten"
         env = {"CARGO_BUILD_TARGET": other}

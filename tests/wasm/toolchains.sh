@@ -85,6 +85,8 @@ npm_tool() {
 javascript_tools() {
   npm_tool "$flint_wasm/js" componentize-qjs@0.4.5
   ln -sf "$flint_wasm/js/node_modules/.bin/componentize-qjs" "$flint_wasm/bin/componentize-qjs"
+  npm_tool "$flint_wasm/esbuild" esbuild@0.25.12
+  ln -sf "$flint_wasm/esbuild/node_modules/.bin/esbuild" "$flint_wasm/bin/esbuild"
   # Taken only where it is beside the handler: not on PATH.
   npm_tool "$flint_wasm/starling" @bytecodealliance/componentize-js@0.23.0
 }

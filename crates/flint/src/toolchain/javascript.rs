@@ -101,7 +101,9 @@ pub(super) fn build(job: Job<'_>, runner: &Runner<'_>, scratch: &Path) -> Result
     };
     let waits = engine.waits().to_string();
     handler::write(&root, "flint-host.js", &HOST.replace("@BIGINT@", &waits))?;
-    let glue = GLUE.replace("@FUNCTION@", &function).replace("@MAIN@", &handler::names(job)?);
+    // As a string literal, whatever the file is called.
+    let function = serde_json::Value::String(function).to_string();
+    let glue = GLUE.replace("'@FUNCTION@'", &function).replace("@MAIN@", &handler::names(job)?);
     let glue = handler::write(&root, "flint-command.js", &glue.replace("@WAITS@", &waits))?;
     let wit = handler::write(scratch, "command.wit", WIT)?;
     let file = scratch.join("function.wasm");
