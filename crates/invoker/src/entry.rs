@@ -85,7 +85,7 @@ impl Entry {
 
     /// Whether one call is all that it serves.
     pub(crate) fn is_single_use(&self) -> bool {
-        self.strategy.reuse == Reuse::Never
+        self.strategy.is_single_use()
     }
 
     /// Notes that it is given a call. `true` when that is not the first one.

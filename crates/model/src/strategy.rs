@@ -169,6 +169,14 @@ impl StrategyRequest {
     }
 }
 
+impl Strategy {
+    /// Whether the pool throws an instance away after one call. What is instantiated it keeps: that is a handle on compiled code, which makes a
+    /// new instance of it for each call itself.
+    pub fn is_single_use(&self) -> bool {
+        self.reuse == Reuse::Never && self.start != Start::Instantiate
+    }
+}
+
 impl fmt::Display for Strategy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}/{}×{}", self.isolation, self.start, self.reuse, self.concurrency)

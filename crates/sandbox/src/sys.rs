@@ -4,6 +4,7 @@ use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::path::Path;
+use std::sync::OnceLock;
 
 use rustix::mount::{OpenTreeFlags, open_tree};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags};
@@ -218,7 +219,10 @@ pub(crate) fn kernel_release() -> String {
 
 /// Its major and minor number.
 pub(crate) fn kernel_version() -> (u32, u32) {
-    let release = kernel_release();
-    let mut numbers = release.split(['.', '-']).map(|word| word.parse().unwrap_or(0));
-    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
+    static VERSION: OnceLock<(u32, u32)> = OnceLock::new();
+    *VERSION.get_or_init(|| {
+        let release = kernel_release();
+        let mut numbers = release.split(['.', '-']).map(|word| word.parse().unwrap_or(0));
+        (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
+    })
 }

@@ -166,7 +166,7 @@ impl FunctionQueue {
             running: self.running.len(),
             starting: self.starting,
             slots: self.slots(),
-            single_use: self.strategy.reuse == Reuse::Never,
+            single_use: self.strategy.is_single_use(),
             seen: &self.seen,
             cores,
         }

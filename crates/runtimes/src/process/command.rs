@@ -22,9 +22,9 @@ pub const ARCHIVE: &str = "/archive";
 /// Where a server of contract `http` or `openwhisk` listens.
 pub const PORT: u16 = 8080;
 
-/// What a zygote may use beside its function's memory: the kernel charges it the page tables of its clones, some 0.6 MiB each, for as long as
+/// What a zygote may use beside its function's memory: the kernel charges it the page tables of its clones, some 0.25 MiB each, for as long as
 /// they live, and what they copy until they have a cgroup of their own. Enough for a thousand.
-const CLONES: u64 = 768 << 20;
+const CLONES: u64 = 384 << 20;
 
 /// A runtime with its shim, ready for any function: argv, mounts and environment.
 pub struct ShimCommand<'a> {

@@ -13,7 +13,7 @@ use tree::processes;
 pub(crate) use tree::{Tree, remove_tree};
 
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::path::Path;
 
 /// Writes a control file in one `write`.
@@ -26,10 +26,16 @@ fn put(directory: &Path, file: &str, value: impl std::fmt::Display) -> io::Resul
         .map_err(|error| annotate(error, &path))
 }
 
+/// Reads a control file at once: they are short, and `fs::read_to_string` asks for the size and reads in pieces.
+fn read(directory: &Path, file: &str) -> io::Result<String> {
+    let mut bytes = [0u8; 4096];
+    let length = fs::File::open(directory.join(file))?.read(&mut bytes)?;
+    String::from_utf8(bytes[..length].to_vec()).map_err(|_| io::ErrorKind::InvalidData.into())
+}
+
 /// Reads a control file that holds one number; `max` reads as the largest.
 fn number(directory: &Path, file: &str) -> io::Result<u64> {
-    let text = fs::read_to_string(directory.join(file))?;
-    match text.trim() {
+    match read(directory, file)?.trim() {
         "max" => Ok(u64::MAX),
         text => text.parse().map_err(|_| io::Error::from(io::ErrorKind::InvalidData)),
     }
@@ -37,8 +43,8 @@ fn number(directory: &Path, file: &str) -> io::Result<u64> {
 
 /// Reads the number behind `key` in a control file of `key value` lines.
 fn field(directory: &Path, file: &str, key: &str) -> io::Result<u64> {
-    let text = fs::read_to_string(directory.join(file))?;
-    text.lines()
+    read(directory, file)?
+        .lines()
         .find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.trim().parse().ok())
         .ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
 }
