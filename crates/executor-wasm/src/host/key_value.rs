@@ -280,3 +280,20 @@ impl batch::Host for Buckets<'_> {
         self.write(&bucket, changes).await
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_bounded_before_the_store_sees_them() {
+        let refused = |all: Vec<(&str, usize)>| check(all.into_iter()).unwrap_err().to_string();
+        assert!(check([("", 0), ("k", LARGEST_VALUE)].into_iter()).is_ok());
+        assert!(check([("k", 1)].repeat(MOST_KEYS).into_iter()).is_ok());
+        assert!(refused([("k", 1)].repeat(MOST_KEYS + 1)).starts_with("1001 keys are more than the 1000"));
+        let long = "k".repeat(LONGEST_KEY + 1);
+        assert!(refused(vec![(&long, 0)]).contains("longer than 1024"));
+        assert!(refused(vec![("k", LARGEST_VALUE + 1)]).contains("larger than 1048576"));
+        assert!(refused([("k", LARGEST_VALUE)].repeat(8)).contains("8388608 bytes"));
+    }
+}
