@@ -20,7 +20,7 @@ use wasmtime::Store;
 
 use crate::{
     answer::{self, Wanted},
-    contracts::{self, Code, Given},
+    contracts::{self, Code, CoreModule, Given},
     drive::{Cut, Metered, Spent, Work},
     environment,
     exchange::{Begun, Ended, Exchange, Head, Patience, Source, WHOLE},
@@ -90,13 +90,7 @@ impl WasmInstance {
         state::store(engine, config, self.artefact.memory, logs, host, pace)
     }
 
-    async fn run_core(
-        &self,
-        code: contracts::CoreModule,
-        running: Running,
-        held: Held,
-        mut call: Call,
-    ) -> Invoked {
+    async fn run_core(&self, code: Arc<CoreModule>, running: Running, held: Held, mut call: Call) -> Invoked {
         let body = std::mem::replace(&mut call.body, Body::Full(Bytes::new()));
         let body = match body {
             Body::Full(body) => body,
@@ -113,7 +107,8 @@ impl WasmInstance {
             stdin: Box::new(Inlet::new(Body::Full(Bytes::new()))),
             stdout: Box::new(running.logs.stream(LogStream::Stdout)),
             logs: running.logs.clone(),
-            env: environment::of(&self.environment, &call),
+            // Who does not ask for it pays nothing for it.
+            env: if code.uses_wasi { environment::of(&self.environment, &call) } else { Vec::new() },
         };
         let mut store = self.store(seed, &running.pace);
         let longest = if running.wanted.json { running.wanted.max_result } else { u64::MAX };
@@ -249,9 +244,10 @@ impl Instance for WasmInstance {
             Ok(held) => held,
             Err(fault) => return running.done(Err(fault), Usage::default()),
         };
-        match self.artefact.code.clone() {
-            Code::Core(code) => self.run_core(code, running, held, call).await,
+        match &self.artefact.code {
+            Code::Core(code) => self.run_core(Arc::clone(code), running, held, call).await,
             Code::Program(program) => {
+                let program = Arc::clone(program);
                 let env = environment::with_request(&self.environment, &call);
                 let body = std::mem::replace(&mut call.body, Body::Full(Bytes::new()));
                 let (inlet, outlet) = (Inlet::new(body), Outlet::default());
@@ -269,6 +265,7 @@ impl Instance for WasmInstance {
                 self.run_exchange(running, guest, Source::Stdout(outlet)).await
             }
             Code::Http(component) => {
+                let component = Arc::clone(component);
                 let env = environment::of(&self.environment, &call);
                 let request = match contracts::request(&mut call) {
                     Ok(request) => request,

@@ -18,7 +18,7 @@ const PERCENT: u64 = 80;
 /// The least memory that a live instance is taken to need.
 const LEAST_MEMORY: u64 = 64 << 10;
 /// Slots beyond this are address space that no host of today fills.
-const MOST: u64 = 100_000;
+const MOST: u64 = 20_000;
 /// The kernel's default.
 const DEFAULT_MAP_COUNT: u64 = 65_530;
 

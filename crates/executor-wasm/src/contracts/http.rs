@@ -34,7 +34,6 @@ use crate::{answer::remove_hop_by_hop, host::AsHost, state::State};
 const LOCAL: HeaderValue = HeaderValue::from_static("flint.local");
 
 /// A component of world `wasi:http/proxy`.
-#[derive(Clone)]
 pub(crate) struct HttpComponent(ProxyPre<State>);
 
 /// What comes of a request.

@@ -4,6 +4,8 @@ mod core;
 mod http;
 mod program;
 
+use std::sync::Arc;
+
 use flint_executor::PrepareError;
 use flint_model::Contract;
 use wasmtime::component::Component;
@@ -30,11 +32,10 @@ pub(crate) enum Compiled {
 }
 
 /// Code that can be instantiated.
-#[derive(Clone)]
 pub(crate) enum Code {
-    Core(CoreModule),
-    Program(Program),
-    Http(HttpComponent),
+    Core(Arc<CoreModule>),
+    Program(Arc<Program>),
+    Http(Arc<HttpComponent>),
 }
 
 impl Linkers {
@@ -46,16 +47,16 @@ impl Linkers {
     pub(crate) fn link(&self, compiled: &Compiled, contract: Contract) -> Result<Code, PrepareError> {
         match (contract, compiled) {
             (Contract::WasmCore, Compiled::Module(module)) => {
-                CoreModule::link(&self.core, module).map(Code::Core)
+                CoreModule::link(&self.core, module).map(|code| Code::Core(Arc::new(code)))
             }
             (Contract::WasiCommand, Compiled::Module(module)) => {
-                Program::of_module(&self.core, module).map(Code::Program)
+                Program::of_module(&self.core, module).map(|code| Code::Program(Arc::new(code)))
             }
             (Contract::WasiCommand, Compiled::Component(component)) => {
-                Program::of_component(&self.component, component).map(Code::Program)
+                Program::of_component(&self.component, component).map(|code| Code::Program(Arc::new(code)))
             }
             (Contract::WasiHttp, Compiled::Component(component)) => {
-                HttpComponent::link(&self.component, component).map(Code::Http)
+                HttpComponent::link(&self.component, component).map(|code| Code::Http(Arc::new(code)))
             }
             (contract, compiled) => {
                 let is = match compiled {

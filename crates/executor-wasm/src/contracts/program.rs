@@ -12,7 +12,6 @@ use crate::state::State;
 const START: &str = "_start";
 
 /// A program as its toolchain made it.
-#[derive(Clone)]
 pub(crate) enum Program {
     /// A core module for WASI preview 1.
     Module(InstancePre<State>, ModuleExport),
