@@ -200,7 +200,13 @@ pub(crate) const KEYS: &[Key] = &[
     ),
     key("wasm.max_module", r#""64MB""#, "The largest module or component that is compiled"),
     key("wasm.compile_timeout", r#""1min""#, "How long compiling one may take"),
-    key("wasm.threads", "1", "Threads for Wasm calls that compute for longer than 10 ms; built in: half of the cores"),
+    key(
+        "wasm.threads",
+        "1",
+        "Threads for Wasm calls that compute for longer than 10 ms; built in: half of the cores",
+    ),
+    key("wasm.keyvalue_keys", "100000", "How many keys a namespace may keep in its `wasi:keyvalue` buckets"),
+    key("wasm.keyvalue_size", r#""64MB""#, "How much it may keep there, keys and values together"),
     key(
         "log.filter",
         r#""info""#,

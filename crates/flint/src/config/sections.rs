@@ -4,10 +4,11 @@ use std::{net::IpAddr, path::PathBuf, time::Duration};
 
 use flint_controller::AsyncConfig;
 use flint_executor_fork::ForkConfig;
-use flint_executor_wasm::WasmConfig;
+use flint_executor_wasm::{WasmConfig, host::Services};
 use flint_invoker::{PoolConfig, units};
 use flint_model::{ByteSize, FunctionLimits, LimitBounds};
 use flint_scheduler::QueueConfig;
+use flint_store::KeyValueQuota;
 use serde::{Deserialize, Serialize};
 
 /// The whole configuration.
@@ -343,6 +344,9 @@ pub(crate) struct WasmSection {
     #[serde(with = "units::duration")]
     pub(crate) compile_timeout: Duration,
     pub(crate) threads: usize,
+    pub(crate) keyvalue_keys: u64,
+    #[serde(with = "units::size")]
+    pub(crate) keyvalue_size: ByteSize,
 }
 
 impl Default for WasmSection {
@@ -369,11 +373,18 @@ impl Default for WasmSection {
             max_module,
             compile_timeout,
             threads,
+            keyvalue_keys: Services::QUOTA.keys,
+            keyvalue_size: Services::QUOTA.bytes,
         }
     }
 }
 
 impl WasmSection {
+    /// How much a namespace may keep in its buckets.
+    pub(crate) fn quota(&self) -> KeyValueQuota {
+        KeyValueQuota { keys: self.keyvalue_keys, bytes: self.keyvalue_size }
+    }
+
     /// With `memory` for all instances together, where that is said.
     pub(crate) fn config(&self, memory: Option<ByteSize>) -> WasmConfig {
         let Self {
@@ -386,6 +397,7 @@ impl WasmSection {
             max_module,
             compile_timeout,
             threads,
+            ..
         } = *self;
         WasmConfig {
             instances,

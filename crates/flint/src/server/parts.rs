@@ -205,7 +205,8 @@ async fn launch(config: &Config, data_dir: &Path) -> anyhow::Result<Launcher> {
 /// The executor of Wasm functions. Its pool is made for the memory that all instances share.
 async fn wasm(config: &Config, data_dir: &Path, store: &SqliteStore) -> anyhow::Result<Arc<dyn Executor>> {
     let settings = config.wasm.config(config.pool.memory);
-    let services = Arc::new(Services::new(Some(store.values())).context("preparing outbound requests")?);
+    let services = Services::new(Some(store.values())).context("preparing outbound requests")?;
+    let services = Arc::new(Services { quota: config.wasm.quota(), ..services });
     let folder = data_dir.join("wasm");
     let opening = spawn_blocking(move || WasmExecutor::open(settings, &folder, services));
     Ok(Arc::new(opening.await.context("opening the Wasm executor")??))
