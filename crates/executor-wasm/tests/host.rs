@@ -1,4 +1,5 @@
 //! What guests are granted, and what they are not.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
 

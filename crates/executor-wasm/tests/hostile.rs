@@ -1,5 +1,6 @@
 //! Code that was made to do harm, or was harmed on its way: refused at deploy with the cause where it can be known there, ended
 //! with a clear error where it cannot, and never felt by others.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
 
