@@ -2,6 +2,8 @@
 # Functions in WebAssembly, in every language: written by `flint init`, built and deployed by `flint deploy`, called through a real server.
 #
 #   tests/wasm/run.sh [NAME…]      only tests whose name contains one of NAME
+#
+# FLINT_TEST_STARLING=1 also installs (400 MB) and tests componentize-js.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 # shellcheck source=scripts/lib.sh

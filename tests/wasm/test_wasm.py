@@ -146,6 +146,7 @@ class Snapshots(Cli):
         self.call("random-js", "-p", "later=true", code=1)
         self.assertIn("returned a promise", self.logs("random-js"))
 
+    @unittest.skipUnless(os.environ.get("FLINT_TEST_STARLING"), "StarlingMonkey is 400 MB: set FLINT_TEST_STARLING=1 to have it installed and tested")
     def test_javascript_that_waits(self):
         project = Path(SCRATCH.name) / "waits"
         (project / "node_modules/.bin").mkdir(parents=True)

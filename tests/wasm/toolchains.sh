@@ -87,8 +87,8 @@ javascript_tools() {
   ln -sf "$flint_wasm/js/node_modules/.bin/componentize-qjs" "$flint_wasm/bin/componentize-qjs"
   npm_tool "$flint_wasm/esbuild" esbuild@0.25.12
   ln -sf "$flint_wasm/esbuild/node_modules/.bin/esbuild" "$flint_wasm/bin/esbuild"
-  # Taken only where it is beside the handler: not on PATH.
-  npm_tool "$flint_wasm/starling" @bytecodealliance/componentize-js@0.23.0
+  # 400 MB, and components that take a minute to compile: only where it is asked for. Taken only where it is beside the handler: not on PATH.
+  [ -z "${FLINT_TEST_STARLING-}" ] || npm_tool "$flint_wasm/starling" @bytecodealliance/componentize-js@0.23.0
 }
 
 rust_targets
