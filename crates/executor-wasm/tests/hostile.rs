@@ -10,9 +10,9 @@ use std::{
 };
 
 use bytes::Bytes;
-use flint_executor::{Call, CallHead, Executor, Fault, FunctionSource, Instance, PrepareError};
+use flint_executor::{Call, CallHead, Executor, Fault, PrepareError};
 use flint_executor_wasm::WasmConfig;
-use flint_model::{ByteSize, Contract, Function, FunctionLimits};
+use flint_model::{ByteSize, Contract, FunctionLimits};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde_json::json;
 use support::{AMPLE, Done, House, SHORT, context, done, function, json_call, wat};
@@ -369,70 +369,6 @@ async fn machine_code_of_others_is_never_run() {
         support::open(WasmConfig { instances: Some(4), ..WasmConfig::default() }, house.folder.path());
     all_is_well(&House { executor: again, folder: tempfile::tempdir().unwrap() }).await;
     assert_ne!(std::fs::read(&compiled[0]).unwrap(), foreign, "it was compiled again");
-}
-
-fn initialised(code: &[u8], adjust: impl FnOnce(&mut Function)) -> FunctionSource {
-    let mut source = function(Contract::WasmCore, code, limits());
-    adjust(Arc::get_mut(&mut source.function).unwrap());
-    source
-}
-
-/// Counts in its initialiser, and answers with what it finds.
-const COUNTING: &str = r#"(global $n (mut i32) (i32.const 0))
-    (func (export "wizer-initialize") (global.set $n (i32.const 7)) (i32.store8 (i32.const 21) (i32.const 0x37)))
-    (data (i32.const 20) "[0]")"#;
-
-#[tokio::test]
-async fn calls_begin_where_the_initialiser_ended() {
-    let house = House::new();
-    let during = "(if (i32.ne (global.get $n) (i32.const 7)) (then (return (i64.const 0x1400000003))))
-        (i32.store8 (i32.const 16) (i32.const 0x31)) (return (i64.const 0x1400000003))";
-    let code = core(COUNTING, during);
-    let answer = async |source| {
-        let prepared = house.prepare(source).await.unwrap();
-        let instance: Arc<dyn Instance> = house.executor.start(&prepared, context()).await.unwrap().instance;
-        (done(instance.invoke(json_call("{}", AMPLE)).await).json(), prepared)
-    };
-    let (found, prepared) = answer(initialised(&code, |_| {})).await;
-    assert_eq!(found, json!([7]));
-    assert!(prepared.steps[0].contains("wizer-initialize"), "{:?}", prepared.steps);
-    let (found, _) = answer(initialised(&code, |function| function.wasm.preinit = false)).await;
-    assert_eq!(found, json!([0]));
-    let (found, prepared) = answer(initialised(&code, |_| {})).await;
-    assert_eq!((found, prepared.took), (json!([7]), Duration::ZERO), "it was found ready");
-}
-
-#[tokio::test]
-async fn hostile_initialisers_are_refused_with_the_way_out() {
-    let impatient =
-        House::with(WasmConfig { compile_timeout: Duration::from_millis(500), ..WasmConfig::default() });
-    let looping = core(r#"(func (export "wizer-initialize") (loop $l (br $l)))"#, "");
-    let told = refused(&impatient, &looping).await;
-    assert!(told.contains("did not end") && told.contains("--no-preinit"), "{told}");
-    let house = House::new();
-    for (initialiser, why) in [
-        ("unreachable", "unreachable"),
-        ("(loop $l (br_if $l (i32.ne (memory.grow (i32.const 16)) (i32.const -1)))) unreachable", "memory"),
-        ("(table.set $t (i32.const 0) (ref.null func))", "table.set"),
-        ("(call $again)", "stack overflowed"),
-    ] {
-        let more = format!(
-            r#"(table $t 1 funcref) (func $again (call $again)) (func (export "wizer-initialize") {initialiser})"#
-        );
-        let told = refused(&house, &core(&more, "")).await;
-        assert!(told.contains(why) && told.contains("--no-preinit"), "{initialiser}: {told}");
-    }
-    let parameters = core(r#"(func (export "wizer-initialize") (param i32))"#, "");
-    assert!(refused(&house, &parameters).await.contains("wizer-initialize"));
-    let random = wat(r#"(module
-            (import "wasi_snapshot_preview1" "random_get" (func $random (param i32 i32) (result i32)))
-            (memory (export "memory") 1)
-            (func (export "wizer-initialize") (drop (call $random (i32.const 0) (i32.const 8))))
-            (func (export "flint_alloc") (param i32) (result i32) (i32.const 1024))
-            (func (export "flint_call") (param i32 i32) (result i64) (i64.const 0)))"#);
-    let told = refused(&house, &random).await;
-    assert!(told.contains("random numbers"), "{told}");
-    all_is_well(&house).await;
 }
 
 #[tokio::test]

@@ -1,0 +1,141 @@
+//! Pre-initialisation: calls begin where the initialiser ended, and hostile initialisers are refused.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::{sync::Arc, time::Duration};
+
+use flint_executor::{CallHead, Executor, FunctionSource, Instance, PrepareError};
+use flint_executor_wasm::WasmConfig;
+use flint_model::{ByteSize, Contract, Function, FunctionLimits};
+use http::{HeaderMap, Method};
+use serde_json::json;
+use support::{AMPLE, House, context, done, function, json_call, wat};
+
+/// Memory for calls that ask for more.
+const LITTLE: ByteSize = ByteSize::mib(32);
+
+fn limits() -> FunctionLimits {
+    FunctionLimits { memory: LITTLE, ..FunctionLimits::default() }
+}
+
+/// A module of contract `wasm-core` with `more` at its top level, that answers `{}` after its call has run `during`.
+fn core(more: &str, during: &str) -> Vec<u8> {
+    wat(&format!(
+        r#"(module
+            (memory (export "memory") 1)
+            (data (i32.const 16) "{{}}")
+            {more}
+            (func (export "flint_alloc") (param i32) (result i32) (i32.const 1024))
+            (func $the_call (export "flint_call") (param i32 i32) (result i64)
+                {during}
+                (i64.const 0x1000000002)))"#
+    ))
+}
+
+async fn refused(house: &House, code: &[u8]) -> String {
+    match house.prepare(function(Contract::WasmCore, code, limits())).await {
+        Err(PrepareError::Code(why)) => why,
+        other => panic!("not refused as code: {other:?}"),
+    }
+}
+
+fn initialised(code: &[u8], adjust: impl FnOnce(&mut Function)) -> FunctionSource {
+    let mut source = function(Contract::WasmCore, code, limits());
+    adjust(Arc::get_mut(&mut source.function).unwrap());
+    source
+}
+
+/// Counts in its initialiser, and answers with what it finds.
+const COUNTING: &str = r#"(global $n (mut i32) (i32.const 0))
+    (func (export "wizer-initialize") (global.set $n (i32.const 7)) (i32.store8 (i32.const 21) (i32.const 0x37)))
+    (data (i32.const 20) "[0]")"#;
+
+#[tokio::test]
+async fn calls_begin_where_the_initialiser_ended() {
+    let house = House::new();
+    let during = "(if (i32.ne (global.get $n) (i32.const 7)) (then (return (i64.const 0x1400000003))))
+        (i32.store8 (i32.const 16) (i32.const 0x31)) (return (i64.const 0x1400000003))";
+    let code = core(COUNTING, during);
+    let answer = async |source| {
+        let prepared = house.prepare(source).await.unwrap();
+        let instance: Arc<dyn Instance> = house.executor.start(&prepared, context()).await.unwrap().instance;
+        (done(instance.invoke(json_call("{}", AMPLE)).await).json(), prepared)
+    };
+    let (found, prepared) = answer(initialised(&code, |_| {})).await;
+    assert_eq!(found, json!([7]));
+    assert!(prepared.steps[0].contains("wizer-initialize"), "{:?}", prepared.steps);
+    let (found, _) = answer(initialised(&code, |function| function.wasm.preinit = false)).await;
+    assert_eq!(found, json!([0]));
+    let (found, prepared) = answer(initialised(&code, |_| {})).await;
+    assert_eq!((found, prepared.took), (json!([7]), Duration::ZERO), "it was found ready");
+}
+
+#[tokio::test]
+async fn hostile_initialisers_are_refused_with_the_way_out() {
+    let impatient =
+        House::with(WasmConfig { compile_timeout: Duration::from_millis(500), ..WasmConfig::default() });
+    let looping = core(r#"(func (export "wizer-initialize") (loop $l (br $l)))"#, "");
+    let told = refused(&impatient, &looping).await;
+    assert!(told.contains("did not end") && told.contains("--no-preinit"), "{told}");
+    let house = House::new();
+    for (initialiser, why) in [
+        ("unreachable", "unreachable"),
+        ("(loop $l (br_if $l (i32.ne (memory.grow (i32.const 16)) (i32.const -1)))) unreachable", "memory"),
+        ("(table.set $t (i32.const 0) (ref.null func))", "table.set"),
+        ("(call $again)", "stack overflowed"),
+    ] {
+        let more = format!(
+            r#"(table $t 1 funcref) (func $again (call $again)) (func (export "wizer-initialize") {initialiser})"#
+        );
+        let told = refused(&house, &core(&more, "")).await;
+        assert!(told.contains(why) && told.contains("--no-preinit"), "{initialiser}: {told}");
+    }
+    let parameters = core(r#"(func (export "wizer-initialize") (param i32))"#, "");
+    assert!(refused(&house, &parameters).await.contains("wizer-initialize"));
+    let random = wat(r#"(module
+            (import "wasi_snapshot_preview1" "random_get" (func $random (param i32 i32) (result i32)))
+            (memory (export "memory") 1)
+            (func (export "wizer-initialize") (drop (call $random (i32.const 0) (i32.const 8))))
+            (func (export "flint_alloc") (param i32) (result i32) (i32.const 1024))
+            (func (export "flint_call") (param i32 i32) (result i64) (i64.const 0)))"#);
+    let told = refused(&house, &random).await;
+    assert!(told.contains("random numbers"), "{told}");
+}
+
+/// A command that ends well where its initialiser has run.
+const INITIALISED_COMPONENT: &str = r#"(component
+    (core module $m
+        (memory (export "memory") 1)
+        (global $n (mut i32) (i32.const 0))
+        (func (export "initialize") (global.set $n (i32.const 7)) (i32.store (i32.const 64) (i32.const 9)))
+        (func (export "run") (result i32)
+            (i32.ne (i32.add (global.get $n) (i32.load (i32.const 64))) (i32.const 16))))
+    (core instance $i (instantiate $m))
+    (func $initialize (canon lift (core func $i "initialize")))
+    (export "wizer-initialize" (func $initialize))
+    (func $run (result (result)) (canon lift (core func $i "run")))
+    (instance $command (export "run" (func $run)))
+    (export "wasi:cli/run@0.2.0" (instance $command)))"#;
+
+#[tokio::test]
+async fn components_are_initialised_too() {
+    let house = House::new();
+    let code = wat(INITIALISED_COMPONENT);
+    for preinit in [true, false] {
+        let mut source = function(Contract::WasiCommand, &code, limits());
+        Arc::get_mut(&mut source.function).unwrap().wasm.preinit = preinit;
+        let prepared = house.prepare(source).await.unwrap();
+        let instance = house.executor.start(&prepared, context()).await.unwrap().instance;
+        let head = CallHead {
+            method: Method::GET,
+            path: "/".into(),
+            query: String::new(),
+            headers: HeaderMap::new(),
+        };
+        let mut call = json_call("", AMPLE);
+        call.head = Some(Box::new(head));
+        let ended = done(instance.invoke(call).await);
+        assert_eq!(ended.result.is_ok(), preinit, "{:?}", ended.result);
+    }
+}
