@@ -3,6 +3,7 @@
 #
 #   scripts/fuzz-short.sh [SECONDS]     default: 20 for each target
 #
+# FLINT_FUZZ_WASM=1 also fuzzes the deploy of WebAssembly: its compiler takes a quarter of an hour to build with its coverage counted.
 # With a nightly toolchain and cargo-fuzz the targets run under AddressSanitizer. Without them they are built by the
 # pinned stable compiler, with libFuzzer's coverage but without the sanitizer; the output says which it was.
 set -euo pipefail
@@ -13,8 +14,14 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 seconds=${1:-20}
 [[ $seconds =~ ^[1-9][0-9]*$ ]] || die "SECONDS is a whole number, 1 or more, not '$seconds'"
 targets=()
+features=(${FLINT_FUZZ_WASM:+--features wasm})
 for file in fuzz/fuzz_targets/*.rs; do
-  [ -f "$file" ] && targets+=("$(basename "$file" .rs)")
+  name=$(basename "$file" .rs)
+  if [ "$name" = wasm_deploy ] && [ ${#features[@]} -eq 0 ]; then
+    note "not fuzzed: wasm_deploy (FLINT_FUZZ_WASM=1 does, after a long build)"
+  elif [ -f "$file" ]; then
+    targets+=("$name")
+  fi
 done
 [ ${#targets[@]} -gt 0 ] || { note "there are no fuzz targets (fuzz/fuzz_targets/*.rs)"; exit 0; }
 
@@ -22,8 +29,8 @@ sanitized() { have rustup && rustup toolchain list | grep -q ^nightly && have ca
 
 if sanitized; then
   how="nightly, AddressSanitizer"
-  cargo +nightly fuzz build
-  run_target() { local target=$1; shift; cargo +nightly fuzz run "$target" "${inputs[@]}" -- "$@"; }
+  cargo +nightly fuzz build "${features[@]}"
+  run_target() { local target=$1; shift; cargo +nightly fuzz run "${features[@]}" "$target" "${inputs[@]}" -- "$@"; }
 else
   how="stable, coverage only: no nightly toolchain with cargo-fuzz here, so no AddressSanitizer"
   host=$(rustc -vV | sed -n 's/^host: //p')
@@ -33,7 +40,7 @@ else
   flags+=" -C llvm-args=-sanitizer-coverage-inline-8bit-counters -C llvm-args=-sanitizer-coverage-pc-table"
   flags+=" -C llvm-args=-sanitizer-coverage-trace-compares -C link-dead-code -C codegen-units=1 -C debug-assertions"
   export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/fuzz/target}/fuzz-stable
-  RUSTFLAGS=$flags cargo build --release --manifest-path fuzz/Cargo.toml --bins --target "$host"
+  RUSTFLAGS=$flags cargo build --release --manifest-path fuzz/Cargo.toml "${features[@]}" --bins --target "$host"
   binaries=$CARGO_TARGET_DIR/$host/release
   run_target() { local target=$1; shift; "$binaries/$target" "${inputs[@]}" "$@"; }
 fi
