@@ -29,7 +29,7 @@ use crate::client::GUEST_KEY;
 const BARE: &str = "bare-http";
 const SERVE: &str = "wasmtime-serve";
 const LIVE: &str = "live-http";
-/// Arms that are not there, and why: the issue asks for them.
+/// Arms that one would look for, and why they are not there.
 const ABSENT: [(&str, &str); 1] =
     [("flint-http-unrecorded", "Flint has no switch that turns activation records off")];
 /// Places of the engine-level executor.
