@@ -71,6 +71,7 @@ class Forks(unittest.TestCase):
             caller.start()
         try:
             for _ in range(rounds):
+                self.wait_until(lambda: sum(len(caller.accepted) for caller in callers) > CALLERS, "calls are accepted")
                 time.sleep(self.random.uniform(0.2, 0.8))
                 harm()
         finally:
@@ -84,6 +85,12 @@ class Forks(unittest.TestCase):
             accepted.update(caller.accepted)
         self.assertGreater(len(accepted), CALLERS)
         return accepted
+
+    def wait_until(self, is_so, what, seconds=60):
+        deadline = time.monotonic() + seconds
+        while not is_so():
+            self.assertLess(time.monotonic(), deadline, f"within {seconds} s: {what}")
+            time.sleep(0.01)
 
     def results(self, accepted):
         """Waits for the record of every accepted call; gives those that did not succeed. A success is the call's own answer."""
@@ -130,6 +137,8 @@ class Forks(unittest.TestCase):
         killed = []
 
         def harm():
+            # After each round others take their places, as soon as a call comes.
+            self.wait_until(lambda: set(self.zygotes()) - set(killed), "there is a zygote that was not killed yet")
             for zygote in self.zygotes():
                 killed.append(zygote)
                 kill(zygote)
@@ -148,7 +157,16 @@ class Forks(unittest.TestCase):
                     killed.add(clone)
                     kill(clone)
 
-        accepted = self.under_load(harm, ROUNDS * 2)
+        def harm_somebody():
+            before = len(killed)
+
+            def has_met_one():
+                harm()
+                return len(killed) > before
+
+            self.wait_until(has_met_one, "a clone is there to be killed")
+
+        accepted = self.under_load(harm_somebody, ROUNDS * 2)
         failed = self.results(accepted)
         self.assertGreater(len(killed), ROUNDS)
         self.assertLessEqual(len(failed), len(killed))
