@@ -24,7 +24,7 @@ fn lab() -> &'static Lab {
         let folder = tempfile::tempdir().expect("a folder");
         let config = WasmConfig { instances: Some(2), max_module: ByteSize::mib(1), ..WasmConfig::default() };
         let services = Arc::new(Services::new(None).expect("TLS"));
-        let executor = WasmExecutor::open(config, folder.path(), services).expect("an executor");
+        let executor = WasmExecutor::new(config, folder.path(), services);
         let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
         Lab { runtime, executor, _folder: folder }
     })

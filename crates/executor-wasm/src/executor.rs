@@ -3,7 +3,7 @@
 use std::{
     collections::HashSet,
     num::NonZeroU32,
-    path::Path,
+    path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -14,7 +14,8 @@ use flint_executor::{
     RuntimeKind, StartContext, StartFailure, Started,
 };
 use flint_model::{ByteSize, Contract, Function, Isolation, Kind, Reuse, Start, Strategy};
-use tokio::sync::Semaphore;
+use tokio::sync::{OnceCell, Semaphore};
+use tokio::task::JoinError;
 use wasmtime::Engine;
 
 use crate::{
@@ -36,8 +37,14 @@ use crate::{
 pub const KIND: &str = "wasm";
 
 /// Runs functions as WebAssembly, each call in an instance of its own.
+///
+/// Its pool is made when the first function is prepared: that takes most of a second and thousands of mappings, which a server without such
+/// functions does not need.
 pub struct WasmExecutor {
-    house: Arc<House>,
+    config: WasmConfig,
+    folder: PathBuf,
+    services: Arc<Services>,
+    house: OnceCell<Arc<House>>,
 }
 
 /// What all functions share.
@@ -66,9 +73,9 @@ pub struct WasmError {
     error: String,
 }
 
-impl WasmExecutor {
-    /// With its compiled code in `folder`, which nobody else may write to. Blocks for some milliseconds.
-    pub fn open(config: WasmConfig, folder: &Path, services: Arc<Services>) -> Result<Self, WasmError> {
+impl House {
+    /// Blocks for as long as it takes to make the pool.
+    fn open(config: WasmConfig, folder: &Path, services: Arc<Services>) -> Result<Self, WasmError> {
         let failed = |doing| move |error: String| WasmError { doing, error };
         let (engine, size) =
             engine::build(&config).map_err(|error| failed("making the Wasm engine")(format!("{error:#}")))?;
@@ -84,7 +91,7 @@ impl WasmExecutor {
         let long = LongWork::start(config.threads).map_err(|error| threads(error.to_string()))?;
         let compiler = Compiler::new(engine.clone(), config.compile_timeout, config.max_module.as_u64());
         let slots = Arc::new(Semaphore::new(size.instances as usize));
-        let house = House {
+        Ok(Self {
             config,
             engine,
             size,
@@ -97,18 +104,41 @@ impl WasmExecutor {
             services,
             packages,
             initialising,
+        })
+    }
+}
+
+impl WasmExecutor {
+    /// With its compiled code in `folder`, which nobody else may write to.
+    pub fn new(config: WasmConfig, folder: &Path, services: Arc<Services>) -> Self {
+        Self { config, folder: folder.to_owned(), services, house: OnceCell::new() }
+    }
+
+    /// Makes the pool now, where that was not done.
+    pub async fn open(&self) -> Result<(), WasmError> {
+        self.house().await.map(|_| ())
+    }
+
+    async fn house(&self) -> Result<&Arc<House>, WasmError> {
+        let open = || async {
+            let (config, folder, services) =
+                (self.config.clone(), self.folder.clone(), Arc::clone(&self.services));
+            let opening = tokio::task::spawn_blocking(move || House::open(config, &folder, services));
+            let panicked =
+                |error: JoinError| WasmError { doing: "making the Wasm engine", error: error.to_string() };
+            opening.await.map_err(panicked)?.map(Arc::new)
         };
-        Ok(Self { house: Arc::new(house) })
+        self.house.get_or_try_init(open).await
     }
 
     /// How many instances there may be at once, and why not more.
-    pub fn pool_size(&self) -> &PoolSize {
-        &self.house.size
+    pub fn pool_size(&self) -> PoolSize {
+        self.house.get().map_or_else(|| PoolSize::of(&self.config), |house| house.size.clone())
     }
 
     /// Instances at this moment.
     pub fn live(&self) -> usize {
-        self.house.size.instances as usize - self.house.slots.available_permits()
+        self.house.get().map_or(0, |house| house.size.instances as usize - house.slots.available_permits())
     }
 }
 
@@ -127,7 +157,7 @@ impl Executor for WasmExecutor {
     }
 
     fn capabilities(&self) -> Vec<Capability> {
-        let PoolSize { instances, bound, by_mappings } = &self.house.size;
+        let PoolSize { instances, bound, by_mappings } = self.pool_size();
         let at_once = match by_mappings {
             // How many there may be is decided by the kernel, not by what there is memory for.
             true => format!("{instances} at once (limited: {bound})"),
@@ -163,13 +193,19 @@ impl Executor for WasmExecutor {
         source: FunctionSource,
         progress: Progress<'_>,
     ) -> Result<Arc<Prepared>, PrepareError> {
-        let made = prepare::prepare(&self.house, &source, progress).await?;
+        let house = self
+            .house()
+            .await
+            .map_err(|error| PrepareError::Unavailable { what: KIND.into(), reason: error.to_string() })?;
+        let made = prepare::prepare(house, &source, progress).await?;
         let artefact = Box::new(Arc::new(made.artefact));
         Ok(Arc::new(Prepared::plain(source.function, made.steps, made.took, artefact)))
     }
 
     async fn start(&self, prepared: &Arc<Prepared>, context: StartContext) -> Result<Started, StartFailure> {
-        let Some(artefact) = prepared.artefact.downcast_ref::<Arc<Artefact>>() else {
+        let (Some(artefact), Some(house)) =
+            (prepared.artefact.downcast_ref::<Arc<Artefact>>(), self.house.get())
+        else {
             let cause = "the function was prepared by another executor".to_owned();
             return Err(StartFailure {
                 fault: Fault::Platform { cause },
@@ -178,7 +214,7 @@ impl Executor for WasmExecutor {
             });
         };
         let began = Instant::now();
-        let (house, artefact) = (Arc::clone(&self.house), Arc::clone(artefact));
+        let (house, artefact) = (Arc::clone(house), Arc::clone(artefact));
         let instance = Arc::new(WasmInstance::new(context.id, house, artefact, context.environment));
         // Never zero, which would say that a waiting instance was taken; what is recorded are µs.
         let started = began.elapsed().max(Duration::from_micros(1));
@@ -192,8 +228,9 @@ impl Executor for WasmExecutor {
     }
 
     async fn collect(&self, keep: &[Arc<Function>]) {
+        // What earlier servers have left is looked at once there is a pool.
+        let Some(house) = self.house.get().map(Arc::clone) else { return };
         let digests: HashSet<_> = keep.iter().map(|function| function.code.digest).collect();
-        let house = Arc::clone(&self.house);
         let collected = tokio::task::spawn_blocking(move || {
             house.packages.collect(&digests)?;
             house.cache.collect(&digests)
@@ -205,6 +242,8 @@ impl Executor for WasmExecutor {
     }
 
     async fn shutdown(&self) {
-        self.house.slots.close();
+        if let Some(house) = self.house.get() {
+            house.slots.close();
+        }
     }
 }

@@ -97,7 +97,7 @@ fn with_services(services: Services) -> House {
     let folder = tempfile::tempdir().unwrap();
     let services = Arc::new(services);
     let config = WasmConfig { instances: Some(8), ..WasmConfig::default() };
-    let executor = Arc::new(WasmExecutor::open(config, folder.path(), services).unwrap());
+    let executor = Arc::new(WasmExecutor::new(config, folder.path(), services));
     House { executor, folder }
 }
 

@@ -117,8 +117,9 @@ async fn examine_in(config: &Config, scratch: &Path) -> anyhow::Result<DoctorRep
 async fn wasm(config: &Config, scratch: &Path) -> anyhow::Result<Arc<dyn Executor>> {
     let (settings, folder) = (config.wasm.config(config.pool.memory), scratch.join("wasm"));
     let services = Arc::new(Services::new(None)?);
-    let opened = spawn_blocking(move || WasmExecutor::open(settings, &folder, services)).await??;
-    Ok(Arc::new(opened))
+    let executor = WasmExecutor::new(settings, &folder, services);
+    executor.open().await?;
+    Ok(Arc::new(executor))
 }
 
 fn broken(name: &str, why: String) -> AbilityResource {

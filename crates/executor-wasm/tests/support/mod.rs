@@ -78,7 +78,7 @@ impl House {
 
 pub(crate) fn open(config: WasmConfig, folder: &std::path::Path) -> Arc<WasmExecutor> {
     let services = Arc::new(Services::new(None).unwrap());
-    Arc::new(WasmExecutor::open(config, folder, services).unwrap())
+    Arc::new(WasmExecutor::new(config, folder, services))
 }
 
 pub(crate) fn function(contract: Contract, code: &[u8], limits: FunctionLimits) -> FunctionSource {

@@ -208,8 +208,18 @@ async fn wasm(config: &Config, data_dir: &Path, store: &SqliteStore) -> anyhow::
     let services = Services::new(Some(store.values())).context("preparing outbound requests")?;
     let services = Arc::new(Services { quota: config.wasm.quota(), ..services });
     let folder = data_dir.join("wasm");
-    let opening = spawn_blocking(move || WasmExecutor::open(settings, &folder, services));
-    Ok(Arc::new(opening.await.context("opening the Wasm executor")??))
+    let is_used = folder.exists();
+    let executor = Arc::new(WasmExecutor::new(settings, &folder, services));
+    if is_used {
+        // So that the first call of a function does not wait for it.
+        let executor = Arc::clone(&executor);
+        tokio::spawn(async move {
+            if let Err(error) = executor.open().await {
+                tracing::warn!(%error, "Wasm functions cannot run");
+            }
+        });
+    }
+    Ok(executor)
 }
 
 fn house_config(config: &Config, data_dir: &Path, url: &str, launcher: Launcher) -> HouseConfig {

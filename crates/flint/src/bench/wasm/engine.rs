@@ -24,7 +24,7 @@ const AMPLE: Duration = Duration::from_secs(60);
 /// An executor of the benchmark's own.
 pub(super) fn open(folder: &Path, instances: u32) -> anyhow::Result<Arc<WasmExecutor>> {
     let config = WasmConfig { instances: Some(instances), ..WasmConfig::default() };
-    Ok(Arc::new(WasmExecutor::open(config, folder, Arc::new(Services::new(None)?))?))
+    Ok(Arc::new(WasmExecutor::new(config, folder, Arc::new(Services::new(None)?))))
 }
 
 /// Compiles a function.
