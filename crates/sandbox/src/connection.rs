@@ -34,7 +34,8 @@ pub(crate) struct Connection {
     /// Whether any sandbox was ever asked to freeze.
     freezes: AtomicBool,
     pending: Mutex<Pending>,
-    child: Mutex<Option<Child>>,
+    /// Locked while its end is waited for: whoever comes second waits too.
+    child: tokio::sync::Mutex<Option<Child>>,
     pid: u32,
     /// Dropped when the reader has seen the end.
     over: watch::Receiver<()>,
@@ -87,7 +88,7 @@ impl Connection {
             freezes: AtomicBool::new(false),
             pending: Mutex::default(),
             pid: child.id(),
-            child: Mutex::new(Some(child)),
+            child: tokio::sync::Mutex::new(Some(child)),
             over,
         });
         let hello = Request::Hello { config: Cow::Borrowed(config), server_pid: std::process::id() };
@@ -221,9 +222,8 @@ impl Connection {
 
     /// Waits for the launcher's end, at most for the deadline; then kills it.
     async fn reap(&self, kill: bool) {
-        let Some(mut child) = self.child.lock().unwrap_or_else(PoisonError::into_inner).take() else {
-            return;
-        };
+        let mut place = self.child.lock().await;
+        let Some(mut child) = place.take() else { return };
         let wait = move || {
             let deadline = std::time::Instant::now() + FAREWELL_DEADLINE;
             if kill {
