@@ -11,5 +11,6 @@ if have cargo; then
 fi
 rm -rf out functions/samples/resize-node/node_modules functions/samples/resize-python/virtualenv
 rm -rf functions/samples/*-java/build functions/samples/*-java/*.jar functions/samples/build
+rm -rf functions/{openwhisk,photons,sebs,serverlessbench}/*/{build,*/node_modules,*/virtualenv,*/target}
 rm -rf functions/java-faas/{build,target} functions/wasm/*/{target,node_modules,.venv}
 [ ! -d data ] || note "data/ is kept: it holds the functions and activations of 'make run'"

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Runs the tests, stage by stage, all of them even when one fails.
 #
-#   scripts/test.sh [STAGE…]     default: format clippy deny runtimes cargo e2e fuzz
+#   scripts/test.sh [STAGE…]     default: format clippy deny runtimes functions cargo e2e fuzz
 #
 #   format    the Rust code is formatted
 #   clippy    no warning, all targets
 #   deny      licences, sources and bans of the dependencies; known advisories when their database can be reached
 #   runtimes  the tests of the runtime shims, each in its own language (runtimes/test.sh)
+#   functions every workload of functions/ in its interpreter, and whether its oracle notices wrong answers (functions/test.sh)
 #   cargo     the unit, property, conformance and integration tests of the workspace
 #   e2e       every tests/NAME/run.sh, in the order of their names, against the release binary. A suite gets
 #             FLINT_BIN (the binary), starts its own servers on free ports of 127.0.0.1 and stops what it started.
@@ -17,7 +18,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 # shellcheck source=scripts/lib.sh
 . scripts/lib.sh
 
-all_stages=(format clippy deny runtimes cargo e2e fuzz)
+all_stages=(format clippy deny runtimes functions cargo e2e fuzz)
 cargo_deny_version=0.20.2
 # In CI the lock file decides; at a desk it may follow a change of a manifest.
 locked=(${CI:+--locked})
@@ -60,6 +61,8 @@ stage_deny() {
 }
 
 stage_runtimes() { runtimes/test.sh; }
+
+stage_functions() { functions/test.sh; }
 
 stage_cargo() { cargo test "${locked[@]}" --workspace; }
 

@@ -12,8 +12,14 @@ use std::{
 };
 
 /// Folders of `runtimes/` and the endings of what is needed from them at run time.
-const SHIMS: [(&str, &[&str]); 3] =
-    [("nodejs", &["js", "json", "cjs", "mjs"]), ("python", &["py"]), ("java", &["java", "MF", "txt"])];
+const SHIMS: [(&str, &[&str]); 6] = [
+    ("nodejs", &["js", "json", "cjs", "mjs"]),
+    ("python", &["py"]),
+    ("java", &["java", "MF", "txt"]),
+    ("go", &["go"]),
+    ("php", &["php"]),
+    ("ruby", &["rb"]),
+];
 /// Folders beside the shims that are only for their development.
 const LEFT_OUT: [&str; 5] = ["test", "tests", "build", "node_modules", "__pycache__"];
 

@@ -53,6 +53,8 @@ def main():
         results.append(run(f"java {version}", [str(RUNTIMES / "java/test.sh")], RUNTIMES / "java", plain_counts, {"JAVA_HOME": home}))
     contract = [sys.executable, str(RUNTIMES / "conformance/test_contract.py")]
     results.append(run("contract, all of them", contract, RUNTIMES, unittest_counts))
+    loops = [sys.executable, str(RUNTIMES / "conformance/test_action_loop.py")]
+    results.append(run(f"ActionLoop, {' and '.join(shims.loops())}", loops, RUNTIMES, unittest_counts))
     zygotes = [sys.executable, str(RUNTIMES / "conformance/test_zygote.py")]
     results.append(run("zygotes, all that can be forked", zygotes, RUNTIMES, unittest_counts))
     clones = [sys.executable, str(RUNTIMES / "nodejs/test/test_clones.py")]

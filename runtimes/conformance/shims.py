@@ -83,6 +83,14 @@ def report_missing(report=print):
         report(f"not found here, not tested: {', '.join(missing)}")
 
 
+def loops(report=print):
+    """Languages whose launchers speak ActionLoop, as far as they are here."""
+    here = [language for language in ("php", "ruby") if shutil.which(language)]
+    for language in {"php", "ruby"} - set(here):
+        report(f"not found here, not tested: {language}")
+    return here
+
+
 def _run(*argv):
     try:
         done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=30)

@@ -10,9 +10,9 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-READY_WITHIN_S = 60
-ENDED_WITHIN_S = 60
-COMMAND_WITHIN_S = 120
+READY_WITHIN_S = 180
+ENDED_WITHIN_S = 120
+COMMAND_WITHIN_S = 300
 
 
 class CaseFailed(AssertionError):
@@ -193,7 +193,7 @@ class Running:
 
 def answers(url):
     try:
-        with urllib.request.urlopen(url, timeout=2) as answer:
+        with urllib.request.urlopen(url, timeout=30) as answer:
             return answer.status == 200
     except (urllib.error.URLError, OSError):
         return False

@@ -104,7 +104,7 @@ class Server:
         if self.process and self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
             try:
-                self.process.wait(60)
+                self.process.wait(120)
             except subprocess.TimeoutExpired:
                 self.kill()
                 raise AssertionError(f"the server did not stop when asked:\n{self.log_text()}")
@@ -196,7 +196,7 @@ def leftovers():
     return found
 
 
-def assert_nothing_left(server, seconds=30):
+def assert_nothing_left(server, seconds=120):
     """Fails unless everything that the server made is gone."""
     found = set()
 

@@ -64,6 +64,19 @@ impl ApiError {
         }
     }
 
+    /// The same for a sequence.
+    pub(crate) fn no_sequence(error: ControllerError, namespace: &str, name: &str) -> Self {
+        match error {
+            ControllerError::NotFound | ControllerError::NoSuch(_) => Self::new(
+                StatusCode::NOT_FOUND,
+                "not_found",
+                format!("there is no sequence '{name}' in namespace '{namespace}'"),
+            )
+            .hint("`flint sequence list` shows what is there; `flint sequence create` makes one"),
+            other => other.into(),
+        }
+    }
+
     /// The same for a record.
     pub(crate) fn no_activation(error: ControllerError, id: &str) -> Self {
         match error {
@@ -116,6 +129,7 @@ impl From<ControllerError> for ApiError {
             ErrorKind::Forbidden => (StatusCode::FORBIDDEN, "forbidden"),
             ErrorKind::NotFound => (StatusCode::NOT_FOUND, "not_found"),
             ErrorKind::Conflict => (StatusCode::CONFLICT, "conflict"),
+            ErrorKind::Unprocessable => (StatusCode::UNPROCESSABLE_ENTITY, "unprocessable"),
             ErrorKind::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "too_large"),
             ErrorKind::Throttled => (StatusCode::TOO_MANY_REQUESTS, "throttled"),
             ErrorKind::Internal => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
@@ -142,6 +156,10 @@ fn hint(error: &ControllerError) -> Option<&'static str> {
             "`flint doctor` shows what this host can run, and how to get what is missing"
         }
         ControllerError::NoCode => "send `code`: a new function needs some",
+        ControllerError::NoFunction(_) => {
+            "`flint invoke` calls it; `flint sequence get` and `flint sequence rm` show and delete it"
+        }
+        ControllerError::NoSequence(_) => "`flint get` and `flint rm` show and delete functions",
         ControllerError::Race => "repeat the request",
         ControllerError::Limit(_) => {
             "the server's bounds are configuration keys limits.*; `flint config limits` shows them"

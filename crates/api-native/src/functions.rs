@@ -126,5 +126,5 @@ pub(crate) async fn delete(
     let deleted = native.controller.delete_function(&tenant.caller, &path).await;
     let deleted =
         deleted.map_err(|error| ApiError::no_function(error, path.namespace.as_str(), &path.local()))?;
-    Ok(Json(FunctionResource::from(&*deleted)))
+    Ok(Json(FunctionResource::from(&deleted)))
 }

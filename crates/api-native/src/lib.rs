@@ -19,6 +19,7 @@ mod logs;
 mod namespaces;
 mod openapi;
 pub mod resource;
+mod sequences;
 mod server;
 
 use std::{path::PathBuf, sync::Arc, time::Instant};
@@ -76,6 +77,8 @@ pub fn router(controller: Arc<Controller>, config: NativeConfig) -> Router {
         .route("/v1/functions/{name}/logs", get(logs::of_function))
         .route("/v1/functions/{name}/invoke", any(invoke::invoke))
         .route("/v1/functions/{name}/invoke/{*path}", any(invoke::invoke_path))
+        .route("/v1/sequences", get(sequences::list))
+        .route("/v1/sequences/{name}", get(sequences::get).put(sequences::put).delete(sequences::delete))
         .route("/v1/activations", get(activations::list))
         .route("/v1/activations/{id}", get(activations::get))
         .route("/v1/activations/{id}/logs", get(activations::logs))

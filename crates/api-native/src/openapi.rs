@@ -6,7 +6,7 @@ use utoipa::{
     openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme},
 };
 
-use crate::{activations, deploy, explain, functions, invoke, logs, namespaces, resource, server};
+use crate::{activations, deploy, explain, functions, invoke, logs, namespaces, resource, sequences, server};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -21,6 +21,7 @@ use crate::{activations, deploy, explain, functions, invoke, logs, namespaces, r
     ),
     paths(
         functions::list, functions::get, functions::code, functions::delete, deploy::deploy, invoke::invoke, explain::explain,
+        sequences::list, sequences::get, sequences::put, sequences::delete,
         activations::list, activations::get, activations::logs, logs::of_function, logs::of_all,
         namespaces::list, namespaces::create, namespaces::get, namespaces::patch, namespaces::delete,
         namespaces::create_key, namespaces::delete_key, server::backup,

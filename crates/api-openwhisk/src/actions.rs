@@ -1,20 +1,17 @@
 //! Actions: create, overwrite, read, list, delete.
 
 use axum::body::Body;
-use flint_controller::{ControllerError, PrepareWhen, PutCode, PutFunction, Unnamed};
-use flint_model::{CodeFormat, Function};
+use flint_controller::{ControllerError, PrepareWhen, PutCode, PutFunction, PutSequence, Unnamed};
+use flint_model::{CodeFormat, Entity, Function, FunctionPath, StrategyRequest};
 use http::StatusCode;
 
 use crate::{
     parse::{DecodedCode, Exec, ListQuery, Name, decode_code, put_body},
     refusal::Refusal,
     reply::Reply,
-    request::{Request, entity_name, json_body},
-    show::{ActionDetail, ActionSummary, shown_code},
+    request::{Request, entity_name},
+    show::{ActionDetail, ActionSummary, BLACKBOX, contract_of_image, shown_code},
 };
-
-/// The largest body of a PUT: the largest code as base64 is longer, but this is what clients know.
-const LARGEST_BODY: u64 = 50 * 1024 * 1024;
 
 const COLLECTION: &str = "actions";
 
@@ -23,14 +20,25 @@ pub(crate) async fn put(request: &Request<'_>, name: Name<'_>, body: Body) -> Re
     let path = request.function(name)?;
     let overwrite = request.query.flag("overwrite", false)?;
     let _room = request.uploads.room(request.headers).await;
-    let body = json_body(request.headers, body, LARGEST_BODY, |_| Refusal::body_too_large()).await?;
-    if body.is_empty() {
-        return Err(Refusal::bad_request("Request entity expected but not supplied"));
+    let mut body = request.read_body(body, put_body).await?;
+    if let Some(components) = components_of(request, &path, overwrite, body.exec.as_mut()).await? {
+        let put = PutSequence {
+            overwrite,
+            components,
+            annotations: body.annotations.clone().unwrap_or_default(),
+            remove_annotations: body.del_annotations.clone().unwrap_or_default(),
+            limits: body.limits(),
+            version: body.version,
+            publish: body.publish,
+        };
+        let sequence = request.controller.put_sequence(&request.caller, path, put).await?;
+        return Reply::json(StatusCode::OK, &ActionDetail::of_sequence(&sequence));
     }
-    let mut body = put_body(&body).map_err(Refusal::malformed)?;
+    let strategy = strategy_of(body.exec.as_ref())?;
     let put = PutFunction {
         overwrite,
         limits: body.limits(),
+        strategy,
         code: body.exec.take().map(|exec| code_of(request, exec)).transpose()?,
         parameters: body.parameters,
         annotations: body.annotations.unwrap_or_default(),
@@ -47,14 +55,47 @@ pub(crate) async fn put(request: &Request<'_>, name: Name<'_>, body: Body) -> Re
     detail(request, &deployed.function, true).await
 }
 
+/// The components that a sequence is asked to have: `None` when it is no sequence that is written, `Some(None)` when it is
+/// one that keeps those it has.
+async fn components_of(
+    request: &Request<'_>,
+    path: &FunctionPath,
+    overwrite: bool,
+    exec: Option<&mut Exec>,
+) -> Result<Option<Option<Vec<FunctionPath>>>, Refusal> {
+    match exec {
+        Some(exec) if exec.kind.trim().eq_ignore_ascii_case("sequence") => {
+            Ok(Some(Some(exec.components.take().unwrap_or_default())))
+        }
+        None if overwrite => match request.controller.action(&request.caller, path).await {
+            Ok(Entity::Sequence(_)) => Ok(Some(None)),
+            // Whatever is wrong is said where it is written.
+            _ => Ok(None),
+        },
+        _ => Ok(None),
+    }
+}
+
+/// What a blackbox action's image says of how its program is called. Flint runs no container images: it knows what those do that only call a
+/// program, which comes as code.
+fn strategy_of(exec: Option<&Exec>) -> Result<StrategyRequest, Refusal> {
+    let Some(exec) = exec.filter(|exec| exec.kind.trim().eq_ignore_ascii_case(BLACKBOX)) else {
+        return Ok(StrategyRequest::default());
+    };
+    let image = exec.image.as_deref().unwrap_or_default();
+    match (contract_of_image(image), &exec.code) {
+        (Some(contract), Some(_)) => {
+            Ok(StrategyRequest { contract: Some(contract), ..StrategyRequest::default() })
+        }
+        _ => Err(Refusal::not_in_this_version(
+            "Container images other than openwhisk/dockerskeleton and openwhisk/actionloop-base with a program as code (wsk action create --native)",
+        )),
+    }
+}
+
 /// The code that `exec` has.
 fn code_of(request: &Request<'_>, exec: Exec) -> Result<PutCode, Refusal> {
     let family = exec.kind.trim().split(':').next().unwrap_or_default().to_ascii_lowercase();
-    match family.as_str() {
-        "sequence" => return Err(Refusal::not_in_this_version("Sequences")),
-        "blackbox" => return Err(Refusal::not_in_this_version("Blackbox actions")),
-        _ => {}
-    }
     let kind = request.controller.resolve_kind(&exec.kind)?;
     if kind.requires_main && exec.main.as_deref().is_none_or(|main| main.trim().is_empty()) {
         return Err(ControllerError::MainRequired(kind.kind.to_string()).into());
@@ -62,7 +103,11 @@ fn code_of(request: &Request<'_>, exec: Exec) -> Result<PutCode, Refusal> {
     let code = exec.code.ok_or_else(|| Refusal::malformed("'code' must be a string defined in 'exec'"))?;
     let DecodedCode { content, binary } = decode_code(code);
     Ok(PutCode {
-        format: binary.then(|| archive_format(&content, &family)),
+        format: match family.as_str() {
+            // A script is a program, whether it comes as text or not.
+            BLACKBOX if !binary => Some(CodeFormat::Executable),
+            _ => binary.then(|| archive_format(&content, &family)),
+        },
         kind: exec.kind,
         content,
         main: exec.main,
@@ -76,7 +121,7 @@ fn archive_format(content: &[u8], family: &str) -> CodeFormat {
         [0x1f, 0x8b, ..] => CodeFormat::TarGz,
         [b'P', b'K', ..] => CodeFormat::Zip,
         [0x7f, b'E', b'L', b'F', ..] => CodeFormat::Executable,
-        _ if family == "native" => CodeFormat::Executable,
+        _ if family == "native" || family == BLACKBOX => CodeFormat::Executable,
         _ => CodeFormat::Zip,
     }
 }
@@ -85,15 +130,23 @@ fn archive_format(content: &[u8], family: &str) -> CodeFormat {
 pub(crate) async fn get(request: &Request<'_>, name: Name<'_>) -> Result<Reply, Refusal> {
     let path = request.function(name)?;
     let with_code = request.query.flag("code", true)?;
-    let function = request.controller.function(&request.caller, &path).await?;
-    detail(request, &function, with_code).await
+    let action = request.controller.action(&request.caller, &path).await?;
+    shown(request, &action, with_code).await
 }
 
 /// `DELETE …/actions/NAME`
 pub(crate) async fn delete(request: &Request<'_>, name: Name<'_>) -> Result<Reply, Refusal> {
     let path = request.function(name)?;
-    let function = request.controller.delete_function(&request.caller, &path).await?;
-    detail(request, &function, true).await
+    let action = request.controller.delete_action(&request.caller, &path).await?;
+    shown(request, &action, true).await
+}
+
+async fn shown(request: &Request<'_>, action: &Entity, with_code: bool) -> Result<Reply, Refusal> {
+    match action {
+        Entity::Function(function) => detail(request, function, with_code).await,
+        Entity::Sequence(sequence) => Reply::json(StatusCode::OK, &ActionDetail::of_sequence(sequence)),
+        _ => Err(ControllerError::NotFound.into()),
+    }
 }
 
 async fn detail(request: &Request<'_>, function: &Function, with_code: bool) -> Result<Reply, Refusal> {
@@ -114,18 +167,14 @@ pub(crate) async fn list(
     let package = package.map(entity_name).transpose()?;
     let ListQuery { page, count } = ListQuery::parse(&request.query, COLLECTION)?;
     let (controller, caller) = (request.controller, &request.caller);
-    if package.is_some() && controller.count_functions(caller, &namespace, package.as_ref()).await? == 0 {
-        // A package has no life of its own yet: one without actions is not there.
-        return Err(ControllerError::NotFound.into());
-    }
     if count {
-        let all = controller.count_functions(caller, &namespace, package.as_ref()).await?;
+        let all = controller.count_actions(caller, &namespace, package.as_ref()).await?;
         return Reply::json(
             StatusCode::OK,
             &serde_json::json!({ COLLECTION: all.saturating_sub(page.skip) }),
         );
     }
-    let functions = controller.functions(caller, &namespace, package.as_ref(), page).await?;
-    let shown: Vec<_> = functions.iter().map(ActionSummary::new).collect();
+    let actions = controller.actions(caller, &namespace, package.as_ref(), page).await?;
+    let shown: Vec<_> = actions.iter().filter_map(ActionSummary::of).collect();
     Reply::json(StatusCode::OK, &shown)
 }

@@ -9,7 +9,7 @@ use crate::{
     refusal::Refusal,
     reply::Reply,
     request::Request,
-    show::{Record, ResponseBody, Summary, log_line},
+    show::{Record, ResponseBody, Summary, shown_logs},
 };
 
 const COLLECTION: &str = "activations";
@@ -47,8 +47,8 @@ pub(crate) async fn result(request: &Request<'_>, namespace: &str, id: &str) -> 
 
 /// `GET …/activations/ID/logs`
 pub(crate) async fn logs(request: &Request<'_>, namespace: &str, id: &str) -> Result<Reply, Refusal> {
-    let logs: Vec<_> = read(request, namespace, id).await?.logs.iter().map(log_line).collect();
-    Reply::json(StatusCode::OK, &json!({ "logs": logs }))
+    let record = read(request, namespace, id).await?;
+    Reply::json(StatusCode::OK, &json!({ "logs": shown_logs(&record) }))
 }
 
 async fn read(request: &Request<'_>, namespace: &str, id: &str) -> Result<Activation, Refusal> {

@@ -1,4 +1,4 @@
-//! HTTP Basic: from a header to a key.
+//! From a header to a key: HTTP Basic, as OpenWhisk's clients send it.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use http::{HeaderMap, header::AUTHORIZATION};
@@ -24,6 +24,13 @@ pub(crate) fn key_of(headers: &HeaderMap) -> Result<String, NoKey> {
     String::from_utf8(decoded).map_err(|_| NoKey::Malformed)
 }
 
+/// The key in a header `Bearer uuid:secret`, as Flint's own API takes it. None for the tokens of others.
+pub(crate) fn bearer_of(headers: &HeaderMap) -> Option<String> {
+    let (scheme, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.trim().split_once(' ')?;
+    let token = token.trim();
+    (scheme.eq_ignore_ascii_case("bearer") && token.contains(':')).then(|| token.to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -37,5 +44,11 @@ mod tests {
             assert_eq!(key(bad), Err(NoKey::Malformed), "{bad}");
         }
         assert_eq!(key_of(&HeaderMap::new()), Err(NoKey::Missing));
+        let bearer =
+            |value: &str| bearer_of(&HeaderMap::from_iter([(AUTHORIZATION, value.parse().unwrap())]));
+        assert_eq!(bearer("bearer  a:b "), Some("a:b".to_owned()));
+        for other in ["Bearer abc", "Basic YTpi", "Bearer"] {
+            assert_eq!(bearer(other), None, "{other}");
+        }
     }
 }

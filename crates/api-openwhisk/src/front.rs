@@ -7,12 +7,14 @@ use flint_controller::Controller;
 use http::StatusCode;
 
 use crate::{
-    actions, activations, basic_auth, info, invoke, later,
+    actions, activations, basic_auth, gateway, info, invoke, packages,
     parse::{Method, Query, Route, RouteError, route},
     refusal::Refusal,
     reply::{self, Reply},
     request::{Request, Uploads},
-    transaction,
+    rules, transaction, triggers,
+    vanity::web_path,
+    web::{self, Asked},
 };
 
 /// What the API says about itself.
@@ -22,12 +24,14 @@ pub struct FrontConfig {
     pub build: String,
     /// Which build it is: a commit, or a version.
     pub build_number: String,
+    /// Hosts, in lower case, below which each namespace has a name of its own for its web actions.
+    pub web_hosts: Vec<String>,
 }
 
 impl Default for FrontConfig {
     fn default() -> Self {
         let version = env!("CARGO_PKG_VERSION").to_owned();
-        Self { build: version.clone(), build_number: version }
+        Self { build: version.clone(), build_number: version, web_hosts: Vec::new() }
     }
 }
 
@@ -52,6 +56,19 @@ pub fn router(controller: Arc<Controller>, config: FrontConfig) -> Router {
 async fn handle(State(front): State<Arc<Front>>, request: http::Request<Body>) -> Response {
     let arrived = Instant::now();
     let transaction = transaction::of(request.headers());
+    if let Some(path) = web_path(request.uri(), request.headers(), &front.config.web_hosts) {
+        return open_to_all(&front, Open::Action(path), request, transaction, arrived).await;
+    }
+    let open = match route(Method::from(request.method()), request.uri().path()) {
+        Ok(Route::Web) if gateway::verb(request.uri().path()).is_none() => {
+            Some(Open::Action(request.uri().path().to_owned()))
+        }
+        Ok(Route::Gateway) => Some(Open::Api),
+        _ => None,
+    };
+    if let Some(open) = open {
+        return open_to_all(&front, open, request, transaction, arrived).await;
+    }
     let response = match answer(&front, request, Arc::clone(&transaction), arrived).await {
         Ok(reply) => reply.into_response(&transaction),
         Err(refusal) => {
@@ -60,6 +77,40 @@ async fn handle(State(front): State<Arc<Front>>, request: http::Request<Body>) -
         }
     };
     front.controller.metrics().http_request("openwhisk", response.status().as_u16());
+    response
+}
+
+/// What anybody may ask without a key.
+enum Open {
+    /// A web action, with its path.
+    Action(String),
+    /// An API of the gateway.
+    Api,
+}
+
+async fn open_to_all(
+    front: &Front,
+    open: Open,
+    request: http::Request<Body>,
+    transaction: Arc<str>,
+    arrived: Instant,
+) -> Response {
+    let (parts, body) = request.into_parts();
+    let response = match open {
+        Open::Api => gateway::serve(&front.controller, parts, body, transaction, arrived).await,
+        Open::Action(path) => {
+            let asked = Asked {
+                method: &parts.method,
+                headers: parts.headers,
+                query: parts.uri.query().unwrap_or_default(),
+                target: web::target(&path),
+                transaction,
+                arrived,
+            };
+            web::serve(&front.controller, asked, body).await
+        }
+    };
+    front.controller.metrics().http_request("web", response.status().as_u16());
     response
 }
 
@@ -80,7 +131,8 @@ async fn answer(
         Ok(Route::InFlight) => return Reply::json(StatusCode::OK, &controller.calls_in_flight()),
         Ok(Route::Api) => return info::api(&front.config),
         Ok(Route::Preflight) => return Ok(Reply::empty()),
-        Ok(Route::Web) => return later::web(),
+        // What is left of them here is the management of APIs.
+        Ok(Route::Web) if parts.method == http::Method::OPTIONS => return Ok(Reply::empty()),
         Err(error @ RouteError::Unknown) => return Err(error.into()),
         // Who may not come in is not told what could be done inside.
         other => other,
@@ -109,9 +161,24 @@ async fn answer(
         Route::ActivationLogs(namespace, id) => activations::logs(&request, namespace, id).await,
         Route::Namespaces => info::namespaces(&request),
         Route::Limits(namespace) => info::limits(&request, namespace),
-        Route::LaterList(namespace, collection) => later::list(&request, namespace, collection),
-        Route::LaterRead(namespace, collection, name) => later::read(&request, namespace, collection, name),
-        Route::LaterWrite(collection) => later::write(collection),
+        Route::PackageList(namespace) => packages::list(&request, namespace).await,
+        Route::PackagePut(name) => packages::put(&request, name, body).await,
+        Route::PackageGet(name) => packages::get(&request, name).await,
+        Route::PackageDelete(name) => packages::delete(&request, name).await,
+        Route::TriggerList(namespace) => triggers::list(&request, namespace).await,
+        Route::TriggerPut(name) => triggers::put(&request, name, body).await,
+        Route::TriggerGet(name) => triggers::get(&request, name).await,
+        Route::TriggerDelete(name) => triggers::delete(&request, name).await,
+        Route::TriggerFire(name) => triggers::fire(&request, name, body).await,
+        Route::RuleList(namespace) => rules::list(&request, namespace).await,
+        Route::RulePut(name) => rules::put(&request, name, body).await,
+        Route::RuleGet(name) => rules::get(&request, name).await,
+        Route::RuleDelete(name) => rules::delete(&request, name).await,
+        Route::RuleStatus(name) => rules::set_status(&request, name, body).await,
+        Route::Web => match gateway::verb(parts.uri.path()) {
+            Some(verb) => gateway::manage(&request, verb, Method::from(&parts.method), body).await,
+            None => Err(RouteError::Unknown.into()),
+        },
         // Answered above.
         _ => Err(RouteError::Unknown.into()),
     }

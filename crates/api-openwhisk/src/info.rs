@@ -11,9 +11,6 @@ use serde_json::{Value, json};
 
 use crate::{front::FrontConfig, refusal::Refusal, reply::Reply, request::Request};
 
-/// The longest sequence; sequences come with a later version, clients read the number already.
-const SEQUENCE_LENGTH: u32 = 50;
-
 /// `GET /`
 pub(crate) fn root(controller: &Controller) -> Result<Reply, Refusal> {
     let limits = &controller.config().limits;
@@ -32,7 +29,7 @@ pub(crate) fn root(controller: &Controller) -> Result<Reply, Refusal> {
             "actions_per_minute": limits.invocations_per_minute,
             "triggers_per_minute": limits.fires_per_minute,
             "concurrent_actions": limits.concurrent_invocations,
-            "sequence_length": SEQUENCE_LENGTH,
+            "sequence_length": bounds.max_sequence,
             "default_min_action_duration": default_millis,
             "default_max_action_duration": default_millis,
             "default_min_action_memory": default_memory,
@@ -51,12 +48,12 @@ pub(crate) fn root(controller: &Controller) -> Result<Reply, Refusal> {
     Reply::json(StatusCode::OK, &body)
 }
 
-/// The runtimes that this host has, by family.
+/// The runtimes by family; one that this host lacks says what would bring it.
 fn runtimes(kinds: &[RuntimeKind]) -> BTreeMap<&str, Vec<Value>> {
     let mut families = BTreeMap::<_, Vec<Value>>::new();
-    for runtime in kinds.iter().filter(|runtime| runtime.state.is_ok()) {
+    for runtime in kinds {
         let family = families.entry(runtime.kind.family()).or_default();
-        let shown = json!({
+        let mut shown = json!({
             "kind": runtime.kind,
             "image": format!("flint/{}", runtime.kind),
             "deprecated": false,
@@ -64,6 +61,10 @@ fn runtimes(kinds: &[RuntimeKind]) -> BTreeMap<&str, Vec<Value>> {
             "attached": true,
             "requireMain": runtime.requires_main,
         });
+        if let Err(missing) = &runtime.state {
+            shown["attached"] = false.into();
+            shown["unavailable"] = missing.as_str().into();
+        }
         if !family.iter().any(|other| other["kind"] == shown["kind"]) {
             family.push(shown);
         }

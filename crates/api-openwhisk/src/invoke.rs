@@ -47,7 +47,7 @@ pub(crate) async fn invoke(request: &Request<'_>, name: Name<'_>, body: Body) ->
 }
 
 /// The call goes on by itself.
-fn accepted(id: ActivationId) -> Reply {
+pub(crate) fn accepted(id: ActivationId) -> Reply {
     Reply::raw_json(StatusCode::ACCEPTED, format!("{{\"activationId\":\"{id}\"}}")).of_activation(id)
 }
 

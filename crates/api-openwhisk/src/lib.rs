@@ -1,8 +1,8 @@
 //! The OpenWhisk REST API: a translation between its wire format and the controller, with no logic of its own.
 //!
 //! [`router`] answers every path that no other front claims. [`parse`] has the readers of outside bytes, pure functions that
-//! a fuzzer can drive. Packages, triggers, rules, sequences and web actions have their place in [`mod@later`] until a later
-//! version brings them.
+//! a fuzzer can drive. Web actions are in [`mod@web`]. What a fired trigger
+//! does is in the controller, as everything else is.
 
 #![forbid(unsafe_code)]
 
@@ -10,14 +10,20 @@ mod actions;
 mod activations;
 mod basic_auth;
 mod front;
+mod gateway;
 mod info;
 mod invoke;
-mod later;
+mod packages;
 pub mod parse;
 mod refusal;
 mod reply;
 mod request;
+mod rules;
 mod show;
 mod transaction;
+mod triggers;
+mod vanity;
+mod web;
 
 pub use front::{FrontConfig, router};
+pub use vanity::web_path;

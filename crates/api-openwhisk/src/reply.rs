@@ -14,10 +14,10 @@ use serde::Serialize;
 
 use crate::{refusal::Refusal, transaction};
 
-const ACTIVATION: HeaderName = HeaderName::from_static("x-openwhisk-activation-id");
+pub(crate) const ACTIVATION: HeaderName = HeaderName::from_static("x-openwhisk-activation-id");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=UTF-8");
-const REALM: HeaderValue = HeaderValue::from_static("Basic realm=\"OpenWhisk secure realm\"");
+pub(crate) const REALM: HeaderValue = HeaderValue::from_static("Basic realm=\"OpenWhisk secure realm\"");
 const ALLOWED_HEADERS: HeaderValue =
     HeaderValue::from_static("Authorization, Origin, X-Requested-With, Content-Type, Accept, User-Agent");
 const ALLOWED_METHODS: HeaderValue = HeaderValue::from_static("GET, DELETE, POST, PUT, HEAD");
@@ -56,6 +56,11 @@ impl Reply {
     /// No body.
     pub(crate) fn empty() -> Self {
         Self { content_type: None, ..Self::raw_json(StatusCode::OK, Bytes::new()) }
+    }
+
+    /// Nothing to say.
+    pub(crate) fn no_content() -> Self {
+        Self { status: StatusCode::NO_CONTENT, ..Self::empty() }
     }
 
     /// The answer names an activation.

@@ -8,7 +8,7 @@ use std::{
 use axum::body::Body;
 use bytes::Bytes;
 use flint_controller::{Caller, Controller};
-use flint_model::{EntityName, FunctionPath, NameError, NamespaceName};
+use flint_model::{EntityName, EntityPath, FunctionPath, NameError, NamespaceName};
 use http::{
     HeaderMap,
     header::{CONTENT_LENGTH, CONTENT_TYPE},
@@ -20,6 +20,9 @@ use crate::{
     parse::{Name, Query, percent_decode},
     refusal::Refusal,
 };
+
+/// The largest body of a PUT: the largest code as base64 is longer, but this is what clients know.
+const LARGEST_BODY: u64 = 50 * 1024 * 1024;
 
 /// How long a body may take to arrive: who stops in the middle must not hold its room for ever.
 const READ_WITHIN: Duration = Duration::from_secs(120);
@@ -74,6 +77,34 @@ impl Request<'_> {
         Ok(NamespaceName::parse(&name)?)
     }
 
+    /// The package, trigger or rule that a path names.
+    pub(crate) fn entity(&self, name: Name<'_>) -> Result<EntityPath, Refusal> {
+        Ok(EntityPath::new(self.namespace(name.namespace)?, entity_name(name.name)?))
+    }
+
+    /// The body of a PUT.
+    pub(crate) async fn entity_body<T>(
+        &self,
+        body: Body,
+        read: impl Fn(&[u8]) -> Result<T, String>,
+    ) -> Result<T, Refusal> {
+        let _room = self.uploads.room(self.headers).await;
+        self.read_body(body, read).await
+    }
+
+    /// The same for who has the room already, because what is in the body is not done with when it is read.
+    pub(crate) async fn read_body<T>(
+        &self,
+        body: Body,
+        read: impl Fn(&[u8]) -> Result<T, String>,
+    ) -> Result<T, Refusal> {
+        let body = json_body(self.headers, body, LARGEST_BODY, |_| Refusal::body_too_large()).await?;
+        if body.is_empty() {
+            return Err(Refusal::bad_request("Request entity expected but not supplied"));
+        }
+        read(&body).map_err(Refusal::malformed)
+    }
+
     /// The function that a path names.
     pub(crate) fn function(&self, name: Name<'_>) -> Result<FunctionPath, Refusal> {
         Ok(FunctionPath {
@@ -98,6 +129,23 @@ pub(crate) fn content_length(headers: &HeaderMap) -> Option<u64> {
 /// A body of at most `limit` bytes that is JSON as far as its content type says; empty bodies have none.
 pub(crate) async fn json_body(
     headers: &HeaderMap,
+    body: Body,
+    limit: u64,
+    too_large: impl Fn(u64) -> Refusal,
+) -> Result<Bytes, Refusal> {
+    let body = whole_body(headers, body, limit, too_large).await?;
+    match body.is_empty() || is_json(headers) {
+        true => Ok(body),
+        false => Err(Refusal::new(
+            http::StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "The request's Content-Type is not supported. Expected:\napplication/json",
+        )),
+    }
+}
+
+/// A body of at most `limit` bytes.
+pub(crate) async fn whole_body(
+    headers: &HeaderMap,
     mut body: Body,
     limit: u64,
     too_large: impl Fn(u64) -> Refusal,
@@ -112,20 +160,13 @@ pub(crate) async fn json_body(
         let text = format!("The request's body did not arrive within {} seconds.", READ_WITHIN.as_secs());
         Refusal::new(http::StatusCode::REQUEST_TIMEOUT, text)
     })?;
-    let body = match collected {
-        Ok(collected) => collected.to_bytes(),
+    match collected {
+        Ok(collected) => Ok(collected.to_bytes()),
         Err(error) if error.is::<LengthLimitError>() => {
             discard(body).await;
-            return Err(too_large(limit + 1));
+            Err(too_large(limit + 1))
         }
-        Err(error) => return Err(Refusal::malformed(error)),
-    };
-    match body.is_empty() || is_json(headers) {
-        true => Ok(body),
-        false => Err(Refusal::new(
-            http::StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            "The request's Content-Type is not supported. Expected:\napplication/json",
-        )),
+        Err(error) => Err(Refusal::malformed(error)),
     }
 }
 

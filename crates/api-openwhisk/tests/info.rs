@@ -41,7 +41,12 @@ async fn the_root_tells_limits_in_bytes_and_milliseconds_and_the_runtimes_there_
         assert_eq!(root["limits"][key], value, "{key}");
     }
     let runtimes = &root["runtimes"];
-    assert_eq!(runtimes["nodejs"].as_array().unwrap().len(), 1, "nodejs:18 is not on this host");
+    let missing =
+        runtimes["nodejs"].as_array().unwrap().iter().find(|runtime| runtime["kind"] == "nodejs:18").unwrap();
+    assert!(
+        missing["unavailable"].is_string() && missing["attached"] == false,
+        "nodejs:18 is not on this host"
+    );
     let node = &runtimes["nodejs"][0];
     assert_eq!(
         (&node["kind"], &node["default"], &node["requireMain"]),
@@ -92,22 +97,4 @@ async fn the_one_node_is_up() {
     assert_eq!(api.get("/invokers/healthy/count").await.text, "1");
     assert_eq!(api.get("/invokers/ready").await.text, r#"{"healthy":"1/1"}"#);
     assert_eq!(api.get("/activation/count").await.text, "0");
-}
-
-#[tokio::test]
-async fn what_a_later_version_brings_is_empty_and_cannot_be_created() {
-    let api = Api::start().await;
-    for (collection, text) in [("packages", "Packages"), ("triggers", "Triggers"), ("rules", "Rules")] {
-        assert_eq!(api.get(collection).await.text, "[]");
-        assert_eq!(api.get(&format!("{collection}?count=true")).await.json(), json!({collection: 0}));
-        assert_eq!(api.get(&format!("{collection}/x")).await.status, 404);
-        let text = format!("{text} are not available in this version of Flint.");
-        let reply = api.call("PUT", &format!("{collection}/x?overwrite=false"), Some(json!({}))).await;
-        assert_eq!(reply.refusal(), (501, text));
-    }
-    let text = "Web actions are not available in this version of Flint.".to_owned();
-    assert_eq!(api.get("/api/v1/web/guest/default/x.json").await.refusal(), (501, text));
-    let sequence = json!({"exec": {"kind": "sequence", "components": ["/_/a"]}});
-    let text = "Sequences are not available in this version of Flint.".to_owned();
-    assert_eq!(api.call("PUT", "actions/s", Some(sequence)).await.refusal(), (501, text));
 }

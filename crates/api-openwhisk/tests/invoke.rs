@@ -152,6 +152,10 @@ async fn who_waits_too_long_gets_the_id_and_the_call_goes_on() {
     let reply = api.call("POST", "actions/f?blocking=true&timeout=20", None).await;
     assert_eq!((reply.status, reply.json()), (202, json!({"activationId": reply.activation()})));
     assert_eq!(api.get(&format!("activations/{}", reply.activation())).await.status, 404);
+    support::eventually("the call", || async {
+        (!api.server.executor.calls_of("guest/f").is_empty()).then_some(())
+    })
+    .await;
     api.server.executor.go();
     assert_eq!(api.record(&reply.activation()).await["response"]["result"], json!({"waited": true}));
     for bad in ["0", "60001", "x", ""] {

@@ -55,7 +55,9 @@ async fn calls_per_minute_are_limited_and_refused_calls_count() {
     }
     assert!(refused.len() >= 6, "{refused:?}");
     assert_eq!(refused[0], "Too many requests in the last minute (count: 4, allowed: 3).");
-    assert_eq!(refused[1], "Too many requests in the last minute (count: 5, allowed: 3).");
+    // The refused ones count too.
+    let counted = |pair: &[String]| pair[0].contains("(count: 4,") && pair[1].contains("(count: 5,");
+    assert!(refused.windows(2).any(counted), "{refused:?}");
     // Only calls are.
     assert_eq!(api.get("actions/f").await.status, 200);
     let key = api.namespace("zero", json!({"invocationsPerMinute": 0})).await;

@@ -18,6 +18,8 @@ use crate::ControllerError;
 pub(crate) struct Account {
     /// Calls in this minute.
     calls: Window,
+    /// Firings of triggers in this minute.
+    fires: Window,
     /// Calls admitted and not over, asynchronous ones that wait included.
     in_flight: AtomicU32,
 }
@@ -52,6 +54,18 @@ impl Account {
         concurrent: u32,
     ) -> Result<InFlight, ControllerError> {
         self.admit_in(this_minute(), per_minute, concurrent)
+    }
+
+    /// Admits a firing of a trigger, or says that there are too many; the refused one counts as well.
+    pub(crate) fn admit_fire(&self, per_minute: u32) -> Result<(), ControllerError> {
+        self.admit_fire_in(this_minute(), per_minute)
+    }
+
+    fn admit_fire_in(&self, minute: u32, per_minute: u32) -> Result<(), ControllerError> {
+        match self.fires.count(minute) {
+            count if count > per_minute => Err(ControllerError::Rate { count, allowed: per_minute }),
+            _ => Ok(()),
+        }
     }
 
     fn admit_in(
@@ -161,6 +175,18 @@ mod tests {
             text(account.admit_in(9, 0, 9)),
             "Too many requests in the last minute (count: 1, allowed: 0)."
         );
+    }
+
+    #[test]
+    fn firings_are_counted_apart_from_calls() {
+        let account = Arc::new(Account::default());
+        account.admit_in(7, 1, 9).unwrap();
+        account.admit_fire_in(7, 1).unwrap();
+        assert_eq!(
+            text(account.admit_fire_in(7, 1)),
+            "Too many requests in the last minute (count: 2, allowed: 1)."
+        );
+        assert!(account.admit_fire_in(8, 1).is_ok() && account.admit_in(8, 1, 9).is_ok());
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use flint_model::{Annotations, Parameters};
+use flint_model::{Annotations, KeySet, Parameters, last_wins};
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 use serde_json::{Value, value::RawValue};
 
@@ -24,19 +24,25 @@ pub(crate) struct Defaults {
 impl Defaults {
     /// Of a function with these parameters; with the annotation `final`, those that have a value cannot be overridden.
     pub(crate) fn new(parameters: &Parameters, annotations: &Annotations) -> Self {
-        let mut members: Vec<(String, String)> = Vec::new();
-        for parameter in parameters.0.iter().filter(|parameter| !parameter.init) {
+        let given = parameters.0.iter().filter(|parameter| !parameter.init).map(|parameter| {
             let text = format!("{}:{}", Value::from(parameter.key.as_str()), parameter.value);
-            match members.iter_mut().find(|(key, _)| *key == parameter.key) {
-                Some((_, old)) => *old = text,
-                None => members.push((parameter.key.clone(), text)),
-            }
-        }
+            (parameter.key.clone(), text)
+        });
+        let members = last_wins(given.collect(), |(key, _)| key);
         let fixed = match annotations.is_truthy("final") {
             true => parameters.0.iter().filter(|p| !p.value.is_null()).map(|p| p.key.clone()).collect(),
             false => Vec::new(),
         };
         Self { members, fixed }
+    }
+
+    /// About how many bytes of memory they take.
+    pub(crate) fn weight(&self) -> usize {
+        let members = self.members.iter().map(|(key, text)| key.len() + text.len());
+        let fixed = self.fixed.iter().map(String::len);
+        members.chain(fixed).sum::<usize>()
+            + self.members.len() * size_of::<(String, String)>()
+            + self.fixed.len() * size_of::<String>()
     }
 
     /// No defaults at all.
@@ -48,7 +54,7 @@ impl Defaults {
     pub(crate) fn merge(&self, body: Bytes) -> Result<Bytes, ControllerError> {
         let object = body.trim_ascii();
         if object.is_empty() {
-            return Ok(self.splice(&[], b""));
+            return Ok(self.splice(&KeySet::Few(&[], Cow::as_ref), b""));
         }
         let malformed = |detail: String| ControllerError::Malformed(detail);
         if object[0] != b'{' {
@@ -64,7 +70,8 @@ impl Defaults {
         }
         let text = std::str::from_utf8(object).map_err(|error| malformed(error.to_string()))?;
         let keys = top_level_keys(text).map_err(|error| malformed(error.to_string()))?;
-        if keys.iter().any(|key| self.fixed.iter().any(|fixed| fixed == key)) {
+        let keys = KeySet::new(&keys, Cow::as_ref, self.fixed.len() + self.members.len());
+        if self.fixed.iter().any(|fixed| keys.contains(fixed)) {
             return Err(ControllerError::ReservedParameters);
         }
         if self.members.is_empty() {
@@ -75,12 +82,12 @@ impl Defaults {
     }
 
     /// The defaults that `keys` do not override, then `members`, as one object.
-    fn splice(&self, keys: &[Cow<'_, str>], members: &[u8]) -> Bytes {
+    fn splice(&self, keys: &KeySet<'_, Cow<'_, str>>, members: &[u8]) -> Bytes {
         let size: usize = self.members.iter().map(|(_, text)| text.len() + 1).sum();
         let mut whole = Vec::with_capacity(size + members.len() + 2);
         whole.push(b'{');
         for (key, text) in &self.members {
-            if !keys.iter().any(|own| own == key) {
+            if !keys.contains(key) {
                 whole.extend_from_slice(text.as_bytes());
                 whole.push(b',');
             }
@@ -205,10 +212,25 @@ mod tests {
         assert_eq!(merged(&fixed, r#"{"b":2}"#), Ok(r#"{"a":1,"b":2}"#.into()));
     }
 
+    #[test]
+    fn requests_and_defaults_of_200_000_keys_are_merged() {
+        const COUNT: usize = 200_000;
+        let list: Vec<Value> =
+            (0..COUNT).map(|number| json!({"key": number.to_string(), "value": 1})).collect();
+        let body: Map<String, Value> = (1..=COUNT).map(|number| (number.to_string(), Value::Null)).collect();
+        let body = Bytes::from(serde_json::to_vec(&body).unwrap());
+        let some = defaults(Value::from(list.clone()), json!([]));
+        let whole: Map<String, Value> = serde_json::from_slice(&some.merge(body.clone()).unwrap()).unwrap();
+        assert_eq!(whole.len(), COUNT + 1);
+        assert_eq!((&whole["0"], &whole["1"]), (&json!(1), &Value::Null));
+        let fixed = defaults(Value::from(list), json!([{"key": "final", "value": true}]));
+        assert!(fixed.merge(body).is_err());
+    }
+
     fn any_object() -> impl Strategy<Value = Map<String, Value>> {
         let value =
             prop_oneof![Just(Value::Null), any::<i32>().prop_map(Value::from), ".*".prop_map(Value::from)];
-        proptest::collection::btree_map("[ab\"\\\\é]{0,2}", value, 0..5)
+        proptest::collection::btree_map("[abc\"\\\\é]{0,2}", value, 0..30)
             .prop_map(|map| map.into_iter().collect())
     }
 

@@ -36,6 +36,8 @@ pub(crate) struct Admitted {
     pub(crate) accepts: Accepts,
     /// Its record is kept.
     pub(crate) recorded: bool,
+    /// The sequence or composition that it is a step of.
+    pub(crate) cause: Option<ActivationId>,
 }
 
 /// What came of one attempt.
@@ -117,7 +119,11 @@ impl Controller {
                 variable("__OW_NAMESPACE", call.namespace.to_string()),
                 variable("__OW_ACTION_NAME", format!("/{}", function.path)),
                 variable("__OW_ACTION_VERSION", function.version.to_string()),
-            ],
+            ]
+            .into_iter()
+            .chain(call.callable.environment.iter().cloned())
+            .collect(),
+            variant: call.callable.variant,
             arrived: call.arrived,
             before: None,
             call: Call {

@@ -1,40 +1,97 @@
 //! A function with everything that its calls need, worked out once.
 
-use std::sync::Arc;
+use std::{
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
+};
 
-use flint_model::{Annotations, Function};
+use flint_model::{Annotations, Function, FunctionPath, Parameters};
 use flint_telemetry::{FunctionMetrics, Metrics};
 use serde_json::{Map, Value};
 
-use crate::arguments::Defaults;
+use crate::{arguments::Defaults, resolve::Inherited, weight};
 
 /// A function, ready to be called.
 pub(crate) struct Callable {
     pub(crate) function: Arc<Function>,
+    /// What it was found by: its own path, or one through a binding.
+    pub(crate) asked: FunctionPath,
     pub(crate) defaults: Defaults,
+    /// Set when its code is loaded, from `init` parameters of its package and binding.
+    pub(crate) environment: Vec<(String, String)>,
+    /// Instances with another such environment are not its own. 0 where it has none.
+    pub(crate) variant: u64,
     /// What the records of its calls carry.
     pub(crate) annotations: Annotations,
     /// The function is handed its caller's key.
     pub(crate) wants_key: bool,
+    /// Its answers say what is called next.
+    pub(crate) conductor: bool,
     pub(crate) metrics: FunctionMetrics,
 }
 
 impl Callable {
-    pub(crate) fn new(function: Function, metrics: &Metrics) -> Self {
+    /// `function`, found by the path `asked`.
+    pub(crate) fn new(
+        function: Function,
+        asked: FunctionPath,
+        inherited: &Inherited,
+        metrics: &Metrics,
+    ) -> Self {
         let mut annotations = Annotations::default();
         annotations.set("limits", limits_of(&function));
+        if let Some(binding) = &inherited.origin.binding {
+            annotations.set("binding", binding.to_string());
+        }
         // Absent = yes, as in OpenWhisk, where only functions from before the annotation have none.
         let wants_key = function.annotations.get("provide-api-key").is_none()
             || function.annotations.is_truthy("provide-api-key");
         let path = &function.path;
+        let parameters = function.parameters.over(&inherited.parameters);
+        let environment = environment(&function.parameters, &inherited.parameters);
         Self {
-            defaults: Defaults::new(&function.parameters, &function.annotations),
+            defaults: Defaults::new(&parameters, &function.annotations),
+            variant: variant(&environment),
+            environment,
             annotations,
             wants_key,
+            conductor: function.annotations.is_truthy("conductor"),
             metrics: metrics.function(path.namespace.as_str(), &path.local(), function.kind.as_str()),
+            asked,
             function: Arc::new(function),
         }
     }
+
+    /// About how many bytes of memory it takes.
+    pub(crate) fn weight(&self) -> usize {
+        let environment = self.environment.iter().map(|(key, value)| key.len() + value.len());
+        let warmup = self.function.snapshot.warmup.iter().map(|event| event.size() as usize);
+        let wasm = self.function.wasm.config.iter().map(|(key, value)| key.len() + value.len());
+        size_of::<Self>()
+            + size_of::<Function>()
+            + warmup.sum::<usize>()
+            + wasm.sum::<usize>()
+            + weight::of_parameters(&self.function.parameters)
+            + weight::of_annotations(&self.function.annotations)
+            + self.defaults.weight()
+            + environment.sum::<usize>()
+            + self.environment.len() * size_of::<(String, String)>()
+    }
+}
+
+/// What the environment gets from `inherited` parameters that the function's `own` do not replace. Its own are set by the invoker.
+fn environment(own: &Parameters, inherited: &Parameters) -> Vec<(String, String)> {
+    let replaced = own.keys(inherited.0.len());
+    inherited.environment().filter(|(key, _)| !replaced.contains(key)).collect()
+}
+
+fn variant(environment: &[(String, String)]) -> u64 {
+    if environment.is_empty() {
+        return 0;
+    }
+    let mut hasher = DefaultHasher::new();
+    environment.hash(&mut hasher);
+    hasher.finish().max(1)
 }
 
 /// The limits as records show them: ms and whole MB.
@@ -49,4 +106,112 @@ fn limits_of(function: &Function) -> Value {
         shown.insert("instances".to_owned(), instances.get().into());
     }
     Value::Object(shown)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use bytes::Bytes;
+    use flint_model::Parameter;
+    use flint_telemetry::MetricsConfig;
+    use proptest::{collection::vec, prelude::*};
+    use serde_json::json;
+
+    use super::*;
+
+    /// Few keys, so that layers meet.
+    fn layer() -> impl Strategy<Value = Parameters> {
+        let value =
+            prop_oneof![Just(Value::Null), (0..9_i32).prop_map(Value::from), "[a-c]?".prop_map(Value::from)];
+        let parameter = ("[a-e]", value, any::<bool>());
+        vec(parameter.prop_map(|(key, value, init)| Parameter { key, value, init }), 0..6)
+            .prop_map(Parameters)
+    }
+
+    fn callable(own: Parameters, inherited: Parameters, fixed: bool) -> Callable {
+        let function: Function = serde_json::from_value(json!({
+            "path": "guest/p/f", "version": "0.0.1", "revision": 1, "kind": "nodejs:20",
+            "code": {"digest": "00".repeat(32), "size": 1, "format": "source"}, "contract": "handler", "network": "none",
+            "strategy": {"isolation": "process", "start": "spawn", "reuse": "warm", "concurrency": 1},
+            "limits": flint_model::FunctionLimits::default(), "parameters": own, "updated": 1,
+            "annotations": [{"key": "final", "value": fixed}],
+        }))
+        .unwrap();
+        let inherited = Inherited { parameters: inherited, ..Inherited::default() };
+        Callable::new(
+            function,
+            "guest/p/f".parse().unwrap(),
+            &inherited,
+            &Metrics::new(MetricsConfig::default()),
+        )
+    }
+
+    proptest! {
+        /// The last layer that names a key decides what becomes of it, and whether it goes to the environment or to the call.
+        #[test]
+        fn the_last_layer_that_names_a_key_decides(
+            provider in layer(), binding in layer(), own in layer(), call in proptest::collection::btree_map("[a-e]", 0..9_i32, 0..4),
+            fixed in any::<bool>(),
+        ) {
+            let mut expected: BTreeMap<&str, &Parameter> = BTreeMap::new();
+            for layer in [&provider, &binding, &own] {
+                expected.extend(layer.0.iter().map(|parameter| (parameter.key.as_str(), parameter)));
+            }
+            let callable = callable(own.clone(), binding.over(&provider), fixed);
+
+            // What the invoker sets of the function's own, and what comes from its package beside it.
+            let mut environment: BTreeMap<_, _> = callable.environment.iter().cloned().collect();
+            prop_assert!(own.environment().all(|(key, _)| !environment.contains_key(&key)));
+            environment.extend(own.environment());
+            let in_environment: Vec<_> = expected.values().filter(|parameter| parameter.init).map(|parameter| &parameter.key).collect();
+            prop_assert_eq!(environment.keys().collect::<Vec<_>>(), in_environment);
+            prop_assert_eq!(callable.variant == 0, callable.environment.is_empty());
+
+            let body = Bytes::from(serde_json::to_vec(&call).unwrap());
+            let reserved = fixed && call.keys().any(|key| {
+                [&provider, &binding, &own].iter().rev().find_map(|layer| layer.0.iter().rev().find(|parameter| parameter.key == *key))
+                    .is_some_and(|parameter| !parameter.value.is_null())
+            });
+            match callable.defaults.merge(body) {
+                Err(error) => prop_assert!(reserved, "{}", error),
+                Ok(merged) => {
+                    prop_assert!(!reserved);
+                    let mut arguments: BTreeMap<String, Value> =
+                        expected.values().filter(|parameter| !parameter.init).map(|parameter| (parameter.key.clone(), parameter.value.clone())).collect();
+                    arguments.extend(call.into_iter().map(|(key, value)| (key, value.into())));
+                    let merged: BTreeMap<String, Value> = serde_json::from_slice(&merged).unwrap();
+                    prop_assert_eq!(merged, arguments);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn its_own_parameters_and_what_it_inherits_weigh() {
+        let large = |init: bool| {
+            let value = Value::from("x".repeat(1000));
+            Parameters(vec![Parameter { key: "k".to_owned(), value, init }])
+        };
+        let weight = |own: Parameters, inherited: Parameters| callable(own, inherited, false).weight();
+        let none = weight(Parameters::default(), Parameters::default());
+        assert!(
+            weight(large(false), Parameters::default()) > none + 2000,
+            "as they are, and ready to be merged"
+        );
+        assert!(weight(Parameters::default(), large(false)) > none + 1000);
+        assert!(weight(Parameters::default(), large(true)) > none + 1000);
+    }
+
+    #[test]
+    fn calls_with_other_environments_have_other_instances() {
+        let set = |value: &str| {
+            let parameters =
+                json!([{"key": "TOKEN", "value": value, "init": true}, {"key": "n", "value": value}]);
+            callable(Parameters::default(), serde_json::from_value(parameters).unwrap(), false)
+        };
+        assert_eq!(set("a").environment, [("TOKEN".to_owned(), "a".to_owned())]);
+        assert!(set("a").variant != set("b").variant && set("a").variant == set("a").variant);
+        assert_eq!(callable(Parameters::default(), Parameters::default(), false).variant, 0);
+    }
 }

@@ -97,7 +97,7 @@ pub struct AsyncConfig {
     /// How often a call is attempted in all when Flint or the host fails. An error of the function's own is an answer
     /// and is not repeated.
     pub max_attempts: u32,
-    /// How many accepted calls run at once.
+    /// How many accepted calls run at once, beside sequences and compositions.
     pub running: usize,
     /// How many accepted calls wait in memory; the rest wait in the durable queue.
     pub waiting: usize,

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use flint_executor::Capability;
 use flint_invoker::Invoker;
 use flint_scheduler::Scheduler;
-use flint_store::{ActivationLog, Blobs, Catalog, Queue};
+use flint_store::{ActivationLog, Apis, Blobs, Catalog, Compositions, Queue};
 use flint_telemetry::Metrics;
 use tokio::{
     runtime::Handle,
@@ -16,7 +16,8 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     Caller, ControllerConfig, ControllerError, account::Accounts, asynchronous::AcceptedCalls,
-    callable::Callable, credentials::Credentials, detached::Detached, function_cache::FunctionCache,
+    credentials::Credentials, detached::Detached, function_cache::FunctionCache, gateway::Tables,
+    resolve::Resolved, triggers::ReadyTrigger,
 };
 
 /// Functions prepared at once behind deploys that were answered.
@@ -25,7 +26,7 @@ const PREPARED_BEHIND: usize = 2;
 /// How long calls have for writing their records once the scheduler has answered them.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
-/// The four stores.
+/// The stores.
 #[derive(Clone)]
 pub struct Stores {
     /// Entities.
@@ -34,8 +35,12 @@ pub struct Stores {
     pub activations: Arc<dyn ActivationLog>,
     /// Accepted asynchronous calls.
     pub queue: Arc<dyn Queue>,
+    /// The journal of compositions.
+    pub compositions: Arc<dyn Compositions>,
     /// Function code.
     pub blobs: Arc<dyn Blobs>,
+    /// APIs of the gateway.
+    pub apis: Arc<dyn Apis>,
 }
 
 /// The use cases.
@@ -47,11 +52,16 @@ pub struct Controller {
     pub(crate) metrics: Metrics,
     pub(crate) credentials: Credentials,
     pub(crate) accounts: Accounts,
-    pub(crate) functions: FunctionCache<Callable>,
+    pub(crate) functions: FunctionCache<Resolved>,
+    pub(crate) tables: Tables,
+    /// Triggers that fired lately, with their rules.
+    pub(crate) triggers: FunctionCache<ReadyTrigger>,
     pub(crate) accepted: AcceptedCalls,
     /// Held for reading while a deploy is between storing code and the entity that refers to it, for writing while
     /// unreferenced code is removed.
     pub(crate) deploys: RwLock<()>,
+    /// Held for reading while an action is written into a package that is there, for writing while a package is deleted.
+    pub(crate) structure: RwLock<()>,
     pub(crate) preparing: Semaphore,
     /// What the host offers, once somebody has asked.
     pub(crate) abilities: OnceCell<Vec<Capability>>,
@@ -79,8 +89,11 @@ impl Controller {
             credentials: Credentials::new(config.credential_ttl),
             accounts: Accounts::default(),
             functions: FunctionCache::default(),
+            tables: Tables::default(),
+            triggers: FunctionCache::default(),
             accepted: AcceptedCalls::new(&config.asynchronous),
             deploys: RwLock::default(),
+            structure: RwLock::default(),
             preparing: Semaphore::new(PREPARED_BEHIND),
             abilities: OnceCell::new(),
             calls: TaskTracker::new(),

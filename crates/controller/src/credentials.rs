@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use flint_model::{ApiKey, Identity, Namespace, SecretHash};
+use flint_model::{ApiKey, Identity, KeyId, Namespace, NamespaceName, SecretHash};
 use flint_store::Catalog;
 use moka::sync::Cache;
 use sha2::{Digest, Sha256};
@@ -63,6 +63,7 @@ impl Deref for Caller {
 pub(crate) struct Credentials {
     salt: [u8; 16],
     callers: Cache<[u8; 32], Caller>,
+    owners: Cache<NamespaceName, Caller>,
     /// Counts invalidations.
     epoch: AtomicU64,
 }
@@ -72,7 +73,8 @@ impl Credentials {
     pub(crate) fn new(ttl: Duration) -> Self {
         let salt = Uuid::new_v4().into_bytes();
         let callers = Cache::builder().max_capacity(REMEMBERED).time_to_live(ttl).build();
-        Self { salt, callers, epoch: AtomicU64::new(0) }
+        let owners = Cache::builder().max_capacity(REMEMBERED).time_to_live(ttl).build();
+        Self { salt, callers, owners, epoch: AtomicU64::new(0) }
     }
 
     /// Checks a key, `uuid:secret`.
@@ -98,10 +100,36 @@ impl Credentials {
         Ok(caller)
     }
 
+    /// A namespace as a caller of its own, without a key; `None` when there is none or it is blocked.
+    pub(crate) async fn owner(
+        &self,
+        namespace: &NamespaceName,
+        catalog: &dyn Catalog,
+        config: &LimitsConfig,
+        accounts: &Accounts,
+    ) -> Result<Option<Caller>, ControllerError> {
+        if let Some(owner) = self.owners.get(namespace) {
+            return Ok(Some(owner));
+        }
+        let began = self.epoch.load(Ordering::Acquire);
+        let Some(found) = catalog.namespace(namespace).await?.filter(|found| !found.blocked) else {
+            return Ok(None);
+        };
+        let subject = found.name.as_str().into();
+        let identity = Identity { namespace: Arc::new(found), subject, key: KeyId(Uuid::nil()) };
+        let owner = Caller::new(identity, config, accounts);
+        self.owners.insert(namespace.clone(), owner.clone());
+        if self.epoch.load(Ordering::Acquire) != began {
+            self.owners.invalidate(namespace);
+        }
+        Ok(Some(owner))
+    }
+
     /// To be called after a key or a namespace was written, before the write is acknowledged.
     pub(crate) fn forget_all(&self) {
         self.epoch.fetch_add(1, Ordering::AcqRel);
         self.callers.invalidate_all();
+        self.owners.invalidate_all();
     }
 }
 

@@ -4,7 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use flint_executor::{Capability, FunctionSource, PrepareError, Progress, RuntimeKind};
-use flint_model::{Code, Digest, Function, FunctionPath, Kind, Reuse, Strategy, Timestamp, Version};
+use flint_model::{
+    Code, Digest, Entity, Function, FunctionPath, Kind, Reuse, Sequence, Strategy, Timestamp, Version,
+};
 use flint_store::{Expected, StoreError};
 
 use crate::{
@@ -18,19 +20,26 @@ impl Controller {
         self: &Arc<Self>,
         caller: &Caller,
         path: FunctionPath,
-        put: PutFunction,
+        mut put: PutFunction,
         progress: Progress<'_>,
     ) -> Result<Deployed, ControllerError> {
         own(caller, &path.namespace, || path.to_string())?;
-        if let Some(package) = &path.package {
-            // No package exists in this version.
-            return Err(ControllerError::NoSuch(format!("{}/{package}", path.namespace)));
-        }
-        let old = self.stores.catalog.function(&path).await?;
-        if old.is_some() && !put.overwrite {
+        self.check_package(path.package_path()).await?;
+        let there = self.action_at(&path).await?;
+        if there.is_some() && !put.overwrite {
             return Err(ControllerError::Exists);
         }
-        let (prepare, created) = (put.prepare, old.is_none());
+        let replaced = there.as_ref().map(Entity::revision);
+        let old = match there {
+            None => None,
+            Some(Entity::Function(function)) => Some(function),
+            Some(Entity::Sequence(sequence)) => {
+                become_of_sequence(&mut put, sequence);
+                None
+            }
+            Some(_) => return Err(ControllerError::OtherCollection),
+        };
+        let (prepare, created) = (put.prepare, replaced.is_none());
         let capabilities = self.capabilities().await;
         let Draft { mut function, new_code } = self.draft(caller, path, put, old.as_ref(), capabilities)?;
 
@@ -51,8 +60,7 @@ impl Controller {
             (deployed.steps, deployed.took) = (prepared.steps.clone(), prepared.took);
             deployed.prepared = Some(prepared);
         }
-        let revision =
-            self.commit(Arc::clone(&deployed.function), old.as_ref().map(|old| old.revision)).await?;
+        let revision = self.commit(Arc::clone(&deployed.function), replaced).await?;
         drop(deploying);
 
         Arc::make_mut(&mut deployed.function).revision = revision;
@@ -74,11 +82,13 @@ impl Controller {
         let writing = async move {
             let expected = old.map_or(Expected::Absent, Expected::Revision);
             let path = &function.path;
+            let _structure = controller.structure.read().await;
+            controller.check_package(path.package_path()).await?;
             let revision = match controller.stores.catalog.put_function(&function, expected).await {
                 Err(StoreError::Conflict) if old.is_none() => return Err(ControllerError::Exists),
                 other => other?,
             };
-            controller.functions.remove(path);
+            controller.forget_action(path);
             controller.invoker.forget(path, revision - 1);
             Ok(revision)
         };
@@ -213,4 +223,13 @@ impl From<PrepareError> for ControllerError {
             }
         }
     }
+}
+/// A function takes a sequence's place: what is known about it stays.
+fn become_of_sequence(put: &mut PutFunction, sequence: Sequence) {
+    let mut annotations = sequence.annotations;
+    annotations.remove_all(&put.remove_annotations);
+    annotations.merge(std::mem::take(&mut put.annotations));
+    put.annotations = annotations;
+    put.version.get_or_insert_with(|| sequence.version.bump());
+    put.publish.get_or_insert(sequence.publish);
 }

@@ -19,6 +19,8 @@ pub enum ErrorKind {
     Conflict,
     /// 413: too large.
     TooLarge,
+    /// 422: it can be read, and makes no sense.
+    Unprocessable,
     /// 429: too many.
     Throttled,
     /// 500: Flint's fault.
@@ -48,9 +50,27 @@ pub enum ControllerError {
     /// Nothing of that name there.
     #[error("The requested resource '{0}' does not exist.")]
     NoSuch(String),
+    /// What is needed is not there, in words of its own.
+    #[error("{0}")]
+    Missing(&'static str),
     /// It is there already.
     #[error("resource already exists")]
     Exists,
+    /// The name is that of something else.
+    #[error("Resource by this name exists but is not in this collection.")]
+    OtherCollection,
+    /// The name is that of a sequence, and what was asked for is done with functions alone.
+    #[error("'{0}' is a sequence, not a function")]
+    NoFunction(String),
+    /// The other way round.
+    #[error("'{0}' is a function, not a sequence")]
+    NoSequence(String),
+    /// A binding that stands for itself.
+    #[error("Package binding '{0}' contains a circular reference.")]
+    CircularBinding(String),
+    /// What is refused because of what is there, in words of its own.
+    #[error("{0}")]
+    Conflicting(String),
     /// Somebody else wrote at the same time.
     #[error("Concurrent modification to resource detected.")]
     Race,
@@ -143,8 +163,9 @@ impl ControllerError {
         match self {
             Self::BadKey => ErrorKind::Unauthenticated,
             Self::Forbidden(_) | Self::KindForbidden(_) => ErrorKind::Forbidden,
-            Self::NotFound | Self::NoSuch(_) => ErrorKind::NotFound,
-            Self::Exists | Self::Race => ErrorKind::Conflict,
+            Self::NotFound | Self::NoSuch(_) | Self::Missing(_) => ErrorKind::NotFound,
+            Self::Exists | Self::Race | Self::OtherCollection | Self::Conflicting(_) => ErrorKind::Conflict,
+            Self::CircularBinding(_) => ErrorKind::Unprocessable,
             Self::NoCode
             | Self::UnknownKind { .. }
             | Self::NotOnThisHost { .. }
@@ -153,6 +174,8 @@ impl ControllerError {
             | Self::Name(_)
             | Self::Limit(_)
             | Self::Invalid(_)
+            | Self::NoFunction(_)
+            | Self::NoSequence(_)
             | Self::Malformed(_)
             | Self::ReservedParameters => ErrorKind::Invalid,
             Self::TooLarge { .. } => ErrorKind::TooLarge,

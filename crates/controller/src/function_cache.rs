@@ -16,6 +16,15 @@ const SHARDS: usize = 16;
 /// Entries of one shard; a shard that is full is emptied, which costs its functions one catalog read each.
 const PER_SHARD: usize = 1024;
 
+/// About how many bytes those may take together. One that takes more by itself is not kept.
+const BYTES_PER_SHARD: usize = 16 << 20;
+
+/// What is kept in memory, with what it takes of it.
+pub(crate) trait Weigh {
+    /// About how many bytes.
+    fn weight(&self) -> usize;
+}
+
 /// Something by path, loaded when it is missing.
 pub(crate) struct FunctionCache<T> {
     shards: [RwLock<Shard<T>>; SHARDS],
@@ -24,6 +33,8 @@ pub(crate) struct FunctionCache<T> {
 
 struct Shard<T> {
     entries: HashMap<FunctionPath, Arc<T>>,
+    /// Of all entries.
+    weight: usize,
     /// Counts removals.
     epoch: u64,
 }
@@ -34,12 +45,12 @@ pub(crate) struct LoadBegan(u64);
 
 impl<T> Default for FunctionCache<T> {
     fn default() -> Self {
-        let shard = |_| RwLock::new(Shard { entries: HashMap::new(), epoch: 0 });
+        let shard = |_| RwLock::new(Shard { entries: HashMap::new(), weight: 0, epoch: 0 });
         Self { shards: std::array::from_fn(shard), hasher: RandomState::new() }
     }
 }
 
-impl<T> FunctionCache<T> {
+impl<T: Weigh> FunctionCache<T> {
     fn shard(&self, path: &FunctionPath) -> &RwLock<Shard<T>> {
         &self.shards[self.hasher.hash_one(path) as usize % SHARDS]
     }
@@ -52,12 +63,33 @@ impl<T> FunctionCache<T> {
 
     /// Keeps what was loaded, unless something was removed since the load began.
     pub(crate) fn insert(&self, path: FunctionPath, entry: Arc<T>, began: LoadBegan) {
+        let weight = entry.weight();
         let mut shard = self.shard(&path).write().unwrap_or_else(PoisonError::into_inner);
-        if shard.epoch == began.0 {
-            if shard.entries.len() >= PER_SHARD {
-                shard.entries.clear();
-            }
-            shard.entries.insert(path, entry);
+        if shard.epoch != began.0 || weight > BYTES_PER_SHARD {
+            return;
+        }
+        // Two loads may have run at the same time.
+        shard.remove(&path);
+        if shard.entries.len() >= PER_SHARD || shard.weight + weight > BYTES_PER_SHARD {
+            shard.entries.clear();
+            shard.weight = 0;
+        }
+        shard.weight += weight;
+        shard.entries.insert(path, entry);
+    }
+
+    /// Forgets every entry that was made from something that was written.
+    pub(crate) fn remove_where(&self, outdated: impl Fn(&FunctionPath, &T) -> bool) {
+        for shard in &self.shards {
+            let mut shard = shard.write().unwrap_or_else(PoisonError::into_inner);
+            shard.epoch += 1;
+            let mut removed = 0;
+            shard.entries.retain(|path, entry| {
+                let goes = outdated(path, entry);
+                removed += if goes { entry.weight() } else { 0 };
+                !goes
+            });
+            shard.weight -= removed;
         }
     }
 
@@ -65,7 +97,15 @@ impl<T> FunctionCache<T> {
     pub(crate) fn remove(&self, path: &FunctionPath) {
         let mut shard = self.shard(path).write().unwrap_or_else(PoisonError::into_inner);
         shard.epoch += 1;
-        shard.entries.remove(path);
+        shard.remove(path);
+    }
+}
+
+impl<T: Weigh> Shard<T> {
+    fn remove(&mut self, path: &FunctionPath) {
+        if let Some(entry) = self.entries.remove(path) {
+            self.weight -= entry.weight();
+        }
     }
 }
 
@@ -73,9 +113,15 @@ impl<T> FunctionCache<T> {
 mod tests {
     use super::*;
 
+    impl Weigh for usize {
+        fn weight(&self) -> usize {
+            *self
+        }
+    }
+
     #[test]
     fn a_load_that_a_write_overtook_is_not_kept() {
-        let cache = FunctionCache::<u32>::default();
+        let cache = FunctionCache::<usize>::default();
         let path: FunctionPath = "guest/f".parse().unwrap();
         let began = cache.get(&path).unwrap_err();
         cache.remove(&path);
@@ -88,12 +134,74 @@ mod tests {
     }
 
     #[test]
+    fn what_was_made_from_something_written_goes_and_so_does_a_load_of_it() {
+        let cache = FunctionCache::<usize>::default();
+        let paths: Vec<FunctionPath> =
+            (0..64).map(|number| format!("guest/f{number}").parse().unwrap()).collect();
+        let put = |value: usize| {
+            for path in &paths {
+                if let Err(began) = cache.get(path) {
+                    cache.insert(path.clone(), Arc::new(value), began);
+                }
+            }
+        };
+        put(1);
+        cache.remove_where(|path, value| *value == 1 && path.name.as_str().ends_with('7'));
+        let loading: FunctionPath = "guest/loading".parse().unwrap();
+        let began = cache.get(&loading).unwrap_err();
+        put(2);
+        for path in &paths {
+            let expected = if path.name.as_str().ends_with('7') { 2 } else { 1 };
+            assert_eq!(*cache.get(path).unwrap(), expected, "{path}");
+        }
+        cache.remove_where(|_, _| false);
+        cache.insert(loading.clone(), Arc::new(1), began);
+        assert!(cache.get(&loading).is_err(), "it was loaded before the write");
+    }
+
+    #[test]
+    fn the_memory_of_entries_is_bounded() {
+        let cache = FunctionCache::<usize>::default();
+        let path = |number: usize| -> FunctionPath { format!("guest/f{number}").parse().unwrap() };
+        let put = |number: usize, weight: usize| {
+            if let Err(began) = cache.get(&path(number)) {
+                cache.insert(path(number), Arc::new(weight), began);
+            }
+        };
+        let check = || -> usize {
+            let sums = cache.shards.iter().map(|shard| {
+                let shard = shard.read().unwrap();
+                let sum: usize = shard.entries.values().map(|entry| **entry).sum();
+                assert!(sum == shard.weight && sum <= BYTES_PER_SHARD);
+                sum
+            });
+            sums.sum()
+        };
+        (0..64 * SHARDS).for_each(|number| put(number, BYTES_PER_SHARD / 5));
+        assert!(check() > 0, "a full shard goes on");
+        (0..32 * SHARDS).for_each(|number| cache.remove(&path(number)));
+        check();
+        cache.remove_where(|path, _| path.name.as_str().ends_with('7'));
+        check();
+        let began = cache.get(&path(0)).unwrap_err();
+        for weight in [1, BYTES_PER_SHARD, 2] {
+            cache.insert(path(0), Arc::new(weight), began);
+            check();
+        }
+        assert_eq!(*cache.get(&path(0)).unwrap(), 2);
+        cache.remove_where(|_, _| true);
+        assert_eq!(check(), 0);
+        put(1, BYTES_PER_SHARD + 1);
+        assert!(cache.get(&path(1)).is_err(), "too large by itself");
+    }
+
+    #[test]
     fn the_number_of_entries_is_bounded() {
         let cache = FunctionCache::<usize>::default();
         for number in 0..2 * SHARDS * PER_SHARD {
             let path: FunctionPath = format!("guest/f{number}").parse().unwrap();
             let began = cache.get(&path).unwrap_err();
-            cache.insert(path, Arc::new(number), began);
+            cache.insert(path, Arc::new(1), began);
         }
         let kept: usize = cache.shards.iter().map(|shard| shard.read().unwrap().entries.len()).sum();
         assert!(kept <= SHARDS * PER_SHARD && kept > 0);

@@ -1,12 +1,17 @@
-//! Functions: reading, listing, deleting.
+//! Functions: reading, listing.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use flint_model::{EntityName, Function, FunctionPath, NamespaceName, Strategy};
+use flint_model::{EntityName, EntityPath, Function, FunctionPath, NamespaceName, Strategy};
 use flint_store::Page;
 
-use crate::{Caller, Controller, ControllerError, callable::Callable, strategy};
+use crate::{
+    Caller, Controller, ControllerError,
+    callable::Callable,
+    resolve::{Callee, Right},
+    strategy,
+};
 
 impl Controller {
     /// A function.
@@ -15,7 +20,7 @@ impl Controller {
         caller: &Caller,
         path: &FunctionPath,
     ) -> Result<Arc<Function>, ControllerError> {
-        Ok(Arc::clone(&self.callable(caller, path).await?.function))
+        Ok(Arc::clone(&self.callable(caller, path, Right::Read).await?.function))
     }
 
     /// A function, ready to be called.
@@ -23,28 +28,17 @@ impl Controller {
         &self,
         caller: &Caller,
         path: &FunctionPath,
+        right: Right,
     ) -> Result<Arc<Callable>, ControllerError> {
-        // A foreign function is not even looked for, so that the answer does not tell whether it is there.
-        own(caller, &path.namespace, || path.to_string())?;
-        self.load(path).await?.ok_or(ControllerError::NotFound)
-    }
-
-    /// From memory, or from the catalog.
-    pub(crate) async fn load(&self, path: &FunctionPath) -> Result<Option<Arc<Callable>>, ControllerError> {
-        let began = match self.functions.get(path) {
-            Ok(callable) => return Ok(Some(callable)),
-            Err(began) => began,
-        };
-        let Some(function) = self.stores.catalog.function(path).await? else { return Ok(None) };
-        let function = self.fit(function).await;
-        let callable = Arc::new(Callable::new(function, &self.metrics));
-        self.functions.insert(path.clone(), Arc::clone(&callable), began);
-        Ok(Some(callable))
+        match &self.resolve(caller, path, right).await?.callee {
+            Callee::Function(callable) => Ok(Arc::clone(callable)),
+            Callee::Sequence(_) => Err(ControllerError::NoFunction(path.to_string())),
+        }
     }
 
     /// The function as this host can run it: what was chosen for it when it was deployed, perhaps on another host, is chosen anew
     /// where this one lacks that. What its user asked for stays.
-    async fn fit(&self, mut function: Function) -> Function {
+    pub(crate) async fn fit(&self, mut function: Function) -> Function {
         if function.asked.start.is_some() {
             return function;
         }
@@ -77,8 +71,8 @@ impl Controller {
         package: Option<&EntityName>,
         page: Page,
     ) -> Result<Vec<Function>, ControllerError> {
-        own(caller, namespace, || namespace.to_string())?;
-        Ok(self.stores.catalog.functions(namespace, package, page).await?)
+        let list = self.readable_list(caller, namespace, package).await?;
+        Ok(self.stores.catalog.functions(&list.0, list.1.as_ref(), page).await?)
     }
 
     /// How many those are.
@@ -88,26 +82,24 @@ impl Controller {
         namespace: &NamespaceName,
         package: Option<&EntityName>,
     ) -> Result<usize, ControllerError> {
-        own(caller, namespace, || namespace.to_string())?;
-        Ok(self.stores.catalog.count_functions(namespace, package).await?)
+        let list = self.readable_list(caller, namespace, package).await?;
+        Ok(self.stores.catalog.count_functions(&list.0, list.1.as_ref()).await?)
     }
 
-    /// Deletes a function and gives what it was.
-    pub async fn delete_function(
-        self: &Arc<Self>,
+    /// Where the actions are that somebody wants to see listed: a binding's are in its provider.
+    pub(crate) async fn readable_list(
+        &self,
         caller: &Caller,
-        path: &FunctionPath,
-    ) -> Result<Arc<Function>, ControllerError> {
-        let function = self.function(caller, path).await?;
-        let (controller, path, revision) = (Arc::clone(self), path.clone(), function.revision);
-        let deleting = async move {
-            controller.stores.catalog.delete_function(&path, revision).await?;
-            controller.functions.remove(&path);
-            controller.invoker.forget(&path, revision);
-            tracing::info!(function = %path, "deleted");
-            Ok(function)
+        namespace: &NamespaceName,
+        package: Option<&EntityName>,
+    ) -> Result<(NamespaceName, Option<EntityName>), ControllerError> {
+        let Some(package) = package else {
+            own(caller, namespace, || namespace.to_string())?;
+            return Ok((namespace.clone(), None));
         };
-        self.detached(deleting).await
+        let path = EntityPath::new(namespace.clone(), package.clone());
+        let (_, contents) = self.readable_package(caller, &path).await?;
+        Ok((contents.namespace, Some(contents.name)))
     }
 }
 

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use flint_executor::{Body, BodyError, CallHead};
-use flint_model::ActivationId;
+use flint_model::{ActivationId, Timestamp};
+use flint_store::QueuedCall;
 use flint_telemetry::ThrottledBy;
 use http::header::CONTENT_TYPE;
 
@@ -15,6 +16,7 @@ use crate::{
     callable::Callable,
     outcome::{Phase, Verdict},
     record::{of_attempt, without_logs},
+    resolve::{Callee, Right},
 };
 
 impl Controller {
@@ -25,9 +27,14 @@ impl Controller {
         invocation: Invocation,
     ) -> Result<Answer, ControllerError> {
         let place = self.admit(caller)?;
-        let Invocation { path, body, head, mode, accepts, transaction, arrived, api_key } = invocation;
-        let callable = self.callable(caller, &path).await?;
-        let body = self.arguments(&callable, body, head.as_deref()).await?;
+        let resolved = self.resolve(caller, &invocation.path, Right::Activate).await?;
+        let callable = match &resolved.callee {
+            Callee::Function(callable) if !callable.conductor => Arc::clone(callable),
+            // Boxed, so that the future of a plain call does not have room for it.
+            _ => return Box::pin(self.compose(caller, &resolved, invocation, place)).await,
+        };
+        let Invocation { path: _, body, head, mode, accepts, transaction, arrived, api_key } = invocation;
+        let (body, as_it_came) = self.arguments(&callable, body, head.as_deref()).await?;
         let call = Admitted {
             id: ActivationId::generate(),
             api_key: api_key.filter(|_| callable.wants_key),
@@ -38,6 +45,7 @@ impl Controller {
             arrived,
             accepts,
             recorded: caller.limits().store_activations,
+            cause: None,
         };
         let id = call.id;
         match (mode, head) {
@@ -48,10 +56,18 @@ impl Controller {
                 tokio::time::timeout(wait, &mut serving).await.unwrap_or(Ok(Answer::Accepted(id)))
             }
             (Mode::NonBlocking, None) => {
-                let Body::Full(arguments) = body else {
-                    return Err(ControllerError::Internal("arguments are whole by now".into()));
+                let queued = QueuedCall {
+                    activation: id,
+                    namespace: call.namespace,
+                    subject: call.subject.as_ref().to_owned(),
+                    path: call.callable.asked.clone(),
+                    arguments: as_it_came,
+                    transaction: call.transaction.as_ref().to_owned(),
+                    accepted: Timestamp::now(),
+                    max_attempts: self.config.asynchronous.max_attempts,
                 };
-                let accepting = Arc::clone(self).accept(call, arguments, place);
+                let accepting =
+                    Arc::clone(self).accept(queued, call.arrived, call.api_key, call.recorded, place);
                 self.detached(accepting).await
             }
             (Mode::NonBlocking, Some(_)) => Err(ControllerError::Invalid(
@@ -62,7 +78,7 @@ impl Controller {
     }
 
     /// Whether one more call of this caller may run: decided before anything else is done for it.
-    fn admit(&self, caller: &Caller) -> Result<InFlight, ControllerError> {
+    pub(crate) fn admit(&self, caller: &Caller) -> Result<InFlight, ControllerError> {
         if self.stopping.is_cancelled() {
             return Err(ControllerError::ShuttingDown);
         }
@@ -77,32 +93,37 @@ impl Controller {
         })
     }
 
-    /// The body that the function gets. A JSON object is merged over the function's defaults; anything else that came as
-    /// HTTP is handed on as it is.
+    /// The body that the function gets, and the JSON that came. A JSON object is merged over the function's defaults; anything
+    /// else that came as HTTP is handed on as it is.
     async fn arguments(
         &self,
         callable: &Callable,
         body: Body,
         head: Option<&CallHead>,
-    ) -> Result<Body, ControllerError> {
-        let bounds = &self.config.limits.bounds;
+    ) -> Result<(Body, Bytes), ControllerError> {
         let Some(head) = head else {
-            let size = if let Body::Full(body) = &body { body.len() as u64 } else { 0 };
-            let allowed = bounds.max_payload.as_u64();
-            let body = body.collect(allowed).await.map_err(|error| match error {
-                BodyError::TooLarge(_) => {
-                    ControllerError::TooLarge { what: "Request", size: size.max(allowed + 1), allowed }
-                }
-                BodyError::Broken(why) => ControllerError::Malformed(why),
-            })?;
-            return callable.defaults.merge(body).map(Body::Full);
+            let body = self.json_body(body).await?;
+            return Ok((Body::Full(callable.defaults.merge(body.clone())?), body));
         };
-        match body {
+        let body = match body {
             Body::Full(body) if !callable.defaults.is_empty() && is_json_object(head, &body) => {
-                callable.defaults.merge(body).map(Body::Full)
+                Body::Full(callable.defaults.merge(body)?)
             }
-            body => Ok(body),
-        }
+            body => body,
+        };
+        Ok((body, Bytes::new()))
+    }
+
+    /// A body that is to be JSON, whole.
+    pub(crate) async fn json_body(&self, body: Body) -> Result<Bytes, ControllerError> {
+        let size = if let Body::Full(body) = &body { body.len() as u64 } else { 0 };
+        let allowed = self.config.limits.bounds.max_payload.as_u64();
+        body.collect(allowed).await.map_err(|error| match error {
+            BodyError::TooLarge(_) => {
+                ControllerError::TooLarge { what: "Request", size: size.max(allowed + 1), allowed }
+            }
+            BodyError::Broken(why) => ControllerError::Malformed(why),
+        })
     }
 
     /// A blocking call from its admission to its answer.
@@ -152,7 +173,7 @@ impl Controller {
     }
 }
 
-fn is_json_object(head: &CallHead, body: &Bytes) -> bool {
+pub(crate) fn is_json_object(head: &CallHead, body: &Bytes) -> bool {
     let json =
         head.headers.get(CONTENT_TYPE).is_none_or(|value| value.as_bytes().starts_with(b"application/json"));
     json && body.trim_ascii_start().starts_with(b"{")

@@ -67,9 +67,7 @@ pub(crate) fn annotations(
     kind: &Kind,
 ) -> Annotations {
     let mut merged = old.cloned().unwrap_or_default();
-    for key in remove {
-        merged.remove(key);
-    }
+    merged.remove_all(remove);
     merged.merge(request);
     if old.is_none() && merged.get("provide-api-key").is_none() {
         merged.set("provide-api-key", false);

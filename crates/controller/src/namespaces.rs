@@ -78,7 +78,7 @@ impl Controller {
         Ok(self.stores.catalog.namespaces().await?)
     }
 
-    /// Deletes a namespace with its keys and functions.
+    /// Deletes a namespace with its keys and everything that it holds.
     pub async fn delete_namespace(self: &Arc<Self>, name: &NamespaceName) -> Result<(), ControllerError> {
         let (controller, name) = (Arc::clone(self), name.clone());
         let deleting = async move {
@@ -89,8 +89,10 @@ impl Controller {
             }
             controller.credentials.forget_all();
             controller.accounts.forget(&name);
+            controller.forget_namespace(&name);
+            controller.tables.forget(&name);
+            controller.triggers.remove_where(|path, _| path.namespace == name);
             for function in functions {
-                controller.functions.remove(&function.path);
                 controller.invoker.forget(&function.path, function.revision);
             }
             Ok(())

@@ -4,12 +4,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use flint_executor::CallEnd;
 use flint_model::{
-    Activation, ActivationId, Annotations, Attempt, FunctionPath, NamespaceName, Timeline, Timestamp, Version,
+    Activation, ActivationId, Annotations, Attempt, FiredRule, FunctionPath, NamespaceName, Response,
+    Timeline, Timestamp, Trigger, Version,
 };
 use flint_telemetry::{Finished, StartKind};
 
 use crate::{
-    Controller,
+    Caller, Controller,
     call::Admitted,
     outcome::{Verdict, truncated_line},
 };
@@ -81,6 +82,10 @@ pub(crate) fn of_attempt(
     }
     logs.extend(verdict.note_line(now_us()));
     let duration_us = draft.duration_us();
+    let mut annotations = call.callable.annotations.clone();
+    if call.cause.is_some() {
+        annotations.set("causedBy", "sequence");
+    }
     Activation {
         id: call.id,
         namespace: call.namespace.clone(),
@@ -89,7 +94,7 @@ pub(crate) fn of_attempt(
         version: function.version,
         kind: Some(function.kind.clone()),
         subject: call.subject.as_ref().to_owned(),
-        cause: None,
+        cause: call.cause,
         start: draft.start,
         end: Timestamp::from_millis(draft.start.as_millis() + duration_us / 1000),
         duration_us,
@@ -101,7 +106,9 @@ pub(crate) fn of_attempt(
         timed_out: verdict.timed_out,
         attempts,
         logs,
-        annotations: call.callable.annotations.clone(),
+        components: Vec::new(),
+        fired: Vec::new(),
+        annotations,
     }
 }
 
@@ -143,6 +150,43 @@ pub(crate) fn of_nothing(
         timed_out: false,
         attempts,
         logs: Vec::new(),
+        components: Vec::new(),
+        fired: Vec::new(),
+        annotations: Annotations::default(),
+    }
+}
+
+/// The record of a trigger that has fired.
+pub(crate) fn of_trigger(
+    id: ActivationId,
+    caller: &Caller,
+    trigger: &Trigger,
+    response: Response,
+    fired: Vec<FiredRule>,
+) -> Activation {
+    let now = Timestamp::now();
+    Activation {
+        id,
+        namespace: caller.namespace.name.clone(),
+        name: trigger.name.clone(),
+        path: FunctionPath::new(trigger.namespace.clone(), trigger.name.clone()),
+        version: trigger.version,
+        kind: None,
+        subject: caller.subject.as_ref().to_owned(),
+        cause: None,
+        start: now,
+        end: now,
+        duration_us: 0,
+        init_us: None,
+        wait_us: 0,
+        timeline: Timeline::default(),
+        response,
+        usage: flint_model::Usage::default(),
+        timed_out: false,
+        attempts: Vec::new(),
+        logs: Vec::new(),
+        components: Vec::new(),
+        fired,
         annotations: Annotations::default(),
     }
 }

@@ -33,6 +33,7 @@ pub(crate) fn asked(
         "native" => Contract::Stdio,
         "blackbox" => Contract::OpenWhisk,
         "wasm" => Contract::WasiCommand,
+        "go" | "php" | "ruby" => Contract::ActionLoop,
         _ => Contract::Handler,
     });
     match old.filter(|old| old.contract == contract) {
@@ -57,7 +58,7 @@ pub(crate) fn complete(
     let isolation = request.isolation.unwrap_or(if wasm { Isolation::Wasm } else { Isolation::Process });
     let with = |start| {
         let reuse = request.reuse.unwrap_or(match (contract, start) {
-            (Contract::Stdio, _) => Reuse::Never,
+            (Contract::Stdio | Contract::Skeleton, _) => Reuse::Never,
             _ if wasm => Reuse::Never,
             (_, Start::Fork) => clones,
             _ => Reuse::Warm,
@@ -121,6 +122,7 @@ mod tests {
             ("nodejs:20", Reuse::Never, false, "handler process/spawn/warm×1"),
             ("java:21", Reuse::Never, true, "handler process/spawn/warm×1"),
             ("native", Reuse::Never, true, "stdio process/spawn/never×1"),
+            ("php:8.2", Reuse::Warm, true, "actionloop process/spawn/warm×1"),
             ("wasm", Reuse::Warm, true, "wasi-command wasm/instantiate/never×1"),
         ] {
             assert_eq!(chosen(kind, nothing, clones, forks), expected);

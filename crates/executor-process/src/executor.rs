@@ -11,18 +11,21 @@ use flint_executor::{
     Capability, Executor, Fault, FunctionSource, Instance, PrepareError, Prepared, PrewarmTarget, Progress,
     RuntimeKind, StartContext, StartFailure, Started,
 };
-use flint_model::{ByteSize, Contract, Function, Isolation, LogLine, Start, Strategy};
+use flint_model::{ByteSize, Contract, Function, Isolation, LogLine, Reuse, Start, Strategy};
 use flint_runtimes::{
     House, Nursery,
     discover::Engine,
-    handler::{BringUp, HandlerInstance},
+    handler::{BringUp, HandlerInstance, SharedInstance},
     prepare::artefact::SharedArtefact,
     process::{command, logs::Logs},
     stems::Stems,
 };
 use flint_sandbox::{Launcher, ProbeState};
 
-use crate::{server, stdio::StdioInstance};
+use crate::{
+    actionloop, run_request, server,
+    stdio::{StdioInstance, Style},
+};
 
 /// Beside an artefact's code once it is known to load.
 const LOADS: &str = "loads";
@@ -51,8 +54,17 @@ impl Executor for ProcessExecutor {
     fn handles(&self, strategy: &Strategy, contract: Contract) -> bool {
         strategy.isolation == Isolation::Process
             && strategy.start == Start::Spawn
-            && strategy.concurrency == NonZeroU32::MIN
-            && matches!(contract, Contract::Handler | Contract::Stdio | Contract::Http | Contract::OpenWhisk)
+            && (strategy.concurrency == NonZeroU32::MIN
+                || (contract == Contract::Handler && strategy.reuse == Reuse::Warm))
+            && matches!(
+                contract,
+                Contract::Handler
+                    | Contract::Stdio
+                    | Contract::Skeleton
+                    | Contract::ActionLoop
+                    | Contract::Http
+                    | Contract::OpenWhisk
+            )
     }
 
     fn capabilities(&self) -> Vec<Capability> {
@@ -180,15 +192,42 @@ impl ProcessExecutor {
                 let (house, stems) = (&*self.house, &self.stems);
                 let bring_up = BringUp { house, stems, function, artefact, runtime, zygote: false };
                 let (cell, started) = bring_up.run(&context, logs).await?;
+                if function.strategy.concurrency > NonZeroU32::MIN {
+                    let instance = SharedInstance::new(context.id, cell, Arc::clone(artefact));
+                    return Ok((Arc::new(instance), started));
+                }
                 let instance = HandlerInstance::new(context.id, cell, Arc::clone(artefact)).await;
                 Ok((Arc::new(instance), started))
             }
-            (Contract::Stdio, _) => {
+            (Contract::Stdio | Contract::Skeleton, _) => {
                 let mut spec = command::for_program(context.id.to_string(), function, artefact);
                 command::set_all(&mut spec.env, self.house.environment(&context));
-                let instance =
-                    StdioInstance::new(context.id, self.launcher().clone(), spec, Arc::clone(artefact));
+                let style = match function.contract {
+                    Contract::Skeleton => {
+                        command::set_all(&mut spec.env, run_request::identity(function));
+                        Style::Skeleton
+                    }
+                    _ => Style::Stdio,
+                };
+                let instance = StdioInstance::new(
+                    context.id,
+                    self.launcher().clone(),
+                    spec,
+                    style,
+                    Arc::clone(artefact),
+                );
                 Ok((Arc::new(instance), began.elapsed()))
+            }
+            (Contract::ActionLoop, _) => {
+                let launchers = self.house.launchers();
+                let mut spec =
+                    command::for_action_loop(context.id.to_string(), function, artefact, launchers);
+                command::set_all(&mut spec.env, run_request::identity(function));
+                command::set_all(&mut spec.env, self.house.environment(&context));
+                let (id, deadline) = (context.id, context.deadline);
+                let start = actionloop::Start { function, artefact, spec, id, deadline };
+                let (instance, started) = start.bring_up(self.launcher(), began, logs).await?;
+                Ok((Arc::new(instance), started))
             }
             (Contract::Http | Contract::OpenWhisk, _) => {
                 let environment: Vec<_> = self.house.environment(&context).collect();

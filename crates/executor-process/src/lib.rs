@@ -6,10 +6,14 @@
 //! | `stdio` | a process a call: body on stdin, answer on stdout | [`stdio`] |
 //! | `http` | HTTP to the server on `$PORT` | [`server`] |
 //! | `openwhisk` | HTTP `/init` and `/run` on port 8080 | [`server`] |
+//! | `actionloop` | a JSON line on stdin, answered on descriptor 3 | [`actionloop`] |
+//! | `skeleton` | a process a call: arguments in `argv[1]`, answer in the last line of stdout | [`stdio`] |
 
 #![forbid(unsafe_code)]
 
+mod actionloop;
 mod executor;
+mod run_request;
 mod server;
 mod stdio;
 

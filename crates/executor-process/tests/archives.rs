@@ -83,7 +83,7 @@ async fn what_cannot_work_is_refused_with_the_reason() {
     let cases = [
         (zip("nodejs:default", &[("inner/index.js", "")]), "inside the folder 'inner'"),
         (zip("python:default", &[("other.py", "")]), "no __main__.py or main.py"),
-        (zip("native", &[("exec", "#!/bin/sh\n")]), "choose the contract stdio"),
+        (zip("native", &[("exec", "#!/bin/sh\n")]), "choose the contract actionloop, stdio"),
         (native(b"MZ windows"), "neither a Linux program"),
         (native(b"#!/bin/sh\r\necho\r\n"), "Windows line ends"),
         (native(b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\x08\0"), "another processor"),

@@ -65,3 +65,40 @@ async fn what_does_not_compile_says_so() {
     assert!(matches!(failure.fault, Fault::Developer { .. }), "{failure:?}");
     house.end().await;
 }
+
+/// As OpenWhisk's Java actions are written, without a Gson of their own.
+const GSON: &str = "import com.google.gson.JsonArray;
+import com.google.gson.JsonObject;
+public class Hello {
+    public static JsonObject main(JsonObject args) {
+        if (args.has(\"throw\")) throw new IllegalArgumentException(\"asked to\");
+        if (args.has(\"nothing\")) return null;
+        JsonObject result = new JsonObject();
+        result.addProperty(\"greeting\", \"Hello \" + args.getAsJsonPrimitive(\"name\").getAsString());
+        return result;
+    }
+    public static JsonArray list(JsonArray args) {
+        args.add(args.size());
+        return args;
+    }
+}";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn functions_of_gsons_types_run_with_the_hosts_gson() {
+    let house = House::new().await;
+    let source = handler("java:default", GSON);
+    let instance = house.start(source.clone()).await;
+    assert_eq!(text(instance.invoke(json(r#"{"name":"Ada"}"#)).await), r#"{"greeting":"Hello Ada"}"#);
+    for (arguments, said) in [(r#"{"throw":1}"#, "asked to"), (r#"{"nothing":1}"#, "It returned null.")] {
+        let flint_executor::Invoked::Done { result, .. } = instance.invoke(json(arguments)).await else {
+            panic!()
+        };
+        assert!(matches!(result.unwrap_err(), Fault::Developer { message } if message.contains(said)));
+    }
+    instance.stop().await;
+    let list = adjusted(source, |function| function.main = Some("Hello#list".into()));
+    let instance = house.start(list).await;
+    assert_eq!(text(instance.invoke(json("[7,8]")).await), "[7,8,2]");
+    instance.stop().await;
+    house.end().await;
+}

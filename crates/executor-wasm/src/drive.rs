@@ -14,13 +14,12 @@ use std::{
     time::Duration,
 };
 
-use rustix::time::{ClockId, Timespec, clock_gettime};
 use tokio::{
     runtime::{Builder, Runtime},
     time::timeout_at,
 };
 
-use crate::state::Pace;
+use crate::{meter::Stretch, state::Pace};
 
 /// A guest at work.
 pub(crate) type Work<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -125,14 +124,9 @@ impl<F: Future + Unpin> Future for Metered<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        let began = clock_gettime(ClockId::ThreadCPUTime);
+        let stretch = Stretch::begin();
         let polled = Pin::new(&mut self.work).poll(cx);
-        let spent = nanos(clock_gettime(ClockId::ThreadCPUTime)).saturating_sub(nanos(began));
-        self.spent.fetch_add(spent, Ordering::Relaxed);
+        self.spent.fetch_add(stretch.end().as_nanos() as u64, Ordering::Relaxed);
         polled
     }
-}
-
-fn nanos(time: Timespec) -> u64 {
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

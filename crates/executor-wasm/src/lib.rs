@@ -27,6 +27,7 @@ pub mod host;
 mod instance;
 mod limits;
 mod link;
+mod meter;
 mod packages;
 mod pool;
 mod preinit;

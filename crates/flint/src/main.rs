@@ -17,6 +17,12 @@ mod toolchain;
 
 use std::process::ExitCode;
 
+use mimalloc::MiMalloc;
+
+/// A seventh of a small call's time went into the C library's allocator.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
+
 fn main() -> ExitCode {
     flint_sandbox::launcher_entry();
     cli::run()

@@ -22,6 +22,9 @@ pub struct Job {
     pub call: Call,
     /// Set when this call's instance loads its code, beside the function's `init` parameters.
     pub environment: Vec<(String, String)>,
+    /// Tells apart calls of one function whose environments differ in more than the call: those that reach it through another package
+    /// binding, with other `init` parameters. 0 where there are none.
+    pub variant: u64,
     /// When the request arrived: zero on the timeline.
     pub arrived: Instant,
     /// Awaited once the call has its instance, before it is given to it.

@@ -2,7 +2,8 @@
 
 use flint_model::{Function, FunctionPath, NamespaceName};
 
-/// Calls with equal keys may be served by the same instances: one revision of one function on one namespace's account.
+/// Calls with equal keys may be served by the same instances: one revision of one function on one namespace's account, with the same
+/// environment.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct InstanceKey {
     /// On whose account.
@@ -11,11 +12,14 @@ pub struct InstanceKey {
     pub path: FunctionPath,
     /// Which revision of it.
     pub revision: u64,
+    /// Which of the environments that it is called with: see [`crate::Job::variant`].
+    pub variant: u64,
 }
 
 impl InstanceKey {
     /// The key of calls of `function` on the account of `namespace`.
-    pub fn new(namespace: &NamespaceName, function: &Function) -> Self {
-        Self { namespace: namespace.clone(), path: function.path.clone(), revision: function.revision }
+    pub fn new(namespace: &NamespaceName, function: &Function, variant: u64) -> Self {
+        let (path, revision) = (function.path.clone(), function.revision);
+        Self { namespace: namespace.clone(), path, revision, variant }
     }
 }

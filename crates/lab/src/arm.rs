@@ -1,5 +1,7 @@
 //! What is measured.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 
 /// Something that answers calls.
@@ -19,6 +21,11 @@ pub trait Arm: Send + Sync {
 pub trait Connection: Send {
     /// One call: returns when its answer is complete and was found right.
     async fn call(&mut self) -> Result<(), ArmError>;
+
+    /// A call of what a schedule says; an arm that has only one thing to call takes no notice.
+    async fn call_which(&mut self, _which: usize) -> Result<(), ArmError> {
+        self.call().await
+    }
 }
 
 /// Why a measurement is not to be had.
@@ -32,10 +39,36 @@ pub enum ArmError {
         /// Why.
         detail: String,
     },
+    /// It answered with another status.
+    #[error("status {status} instead of {expected}: {body}")]
+    Status {
+        /// What it said.
+        status: u16,
+        /// What it should have said.
+        expected: u16,
+        /// The beginning of the body.
+        body: String,
+    },
+    /// There was no answer within this time.
+    #[error("no answer within {} ms", .0.as_millis())]
+    Timeout(Duration),
     /// It answered, but not with what was expected.
     #[error("wrong answer: {0}")]
     WrongAnswer(String),
     /// The connection broke.
     #[error("the connection broke: {0}")]
     Broken(#[from] std::io::Error),
+}
+
+impl ArmError {
+    /// What failures are counted by.
+    pub fn kind(&self) -> String {
+        match self {
+            Self::Connect { .. } => "connect".into(),
+            Self::Status { status, .. } => format!("status {status}"),
+            Self::Timeout(_) => "timeout".into(),
+            Self::WrongAnswer(_) => "wrong answer".into(),
+            Self::Broken(_) => "broken".into(),
+        }
+    }
 }

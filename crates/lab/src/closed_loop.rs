@@ -44,7 +44,7 @@ impl Measured {
 
 const LONGEST_NS: u64 = 600 * 1_000_000_000;
 
-fn histogram() -> Histogram<u64> {
+pub(crate) fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, LONGEST_NS, 3).expect("1 ns to 10 min with 3 digits is a valid histogram")
 }
 

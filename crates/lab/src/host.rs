@@ -1,9 +1,9 @@
 //! On what a measurement was made.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The machine, as far as it tells.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Host {
     /// The processor's name.
     pub cpu: String,
@@ -39,5 +39,12 @@ impl Host {
             os: field(&read("/etc/os-release"), "PRETTY_NAME", '='),
             load_1m: load,
         }
+    }
+
+    /// The same without what changes from minute to minute.
+    pub fn lasting(&self) -> serde_json::Value {
+        serde_json::json!({
+            "cpu": self.cpu, "cores": self.cores, "memory_bytes": self.memory_bytes, "kernel": self.kernel, "os": self.os,
+        })
     }
 }

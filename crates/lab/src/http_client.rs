@@ -75,15 +75,12 @@ impl HttpArm {
 #[async_trait]
 impl Arm for HttpArm {
     async fn connect(&self) -> Result<Box<dyn Connection>, ArmError> {
-        let refused = |error: std::io::Error| ArmError::Connect {
-            to: self.address.to_string(),
-            detail: error.to_string(),
-        };
-        let stream = TcpStream::connect(self.address).await.map_err(refused)?;
-        stream.set_nodelay(true)?;
+        let stream = connect(self.address).await?;
         let next = self.connections.fetch_add(1, Ordering::Relaxed) % self.requests.len();
         Ok(Box::new(HttpConnection {
+            address: self.address,
             stream,
+            closing: false,
             buffer: BytesMut::new(),
             requests: self.requests.clone(),
             next,
@@ -91,46 +88,86 @@ impl Arm for HttpArm {
     }
 }
 
+async fn connect(address: SocketAddr) -> Result<TcpStream, ArmError> {
+    let stream = TcpStream::connect(address)
+        .await
+        .map_err(|error| ArmError::Connect { to: address.to_string(), detail: error.to_string() })?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
 struct HttpConnection {
+    address: SocketAddr,
     stream: TcpStream,
+    /// The server ends the connection with its last answer, as HTTP/1.0 does.
+    closing: bool,
     buffer: BytesMut,
     requests: Arc<[HttpRequest]>,
     next: usize,
 }
 
+/// A server that sends more than this before its body is not waited for.
+const LONGEST_HEAD: usize = 64 << 10;
+
 /// What follows a response's head.
 enum Length {
     Known(usize),
     Chunked,
+    UntilClose,
 }
 
 #[async_trait]
 impl Connection for HttpConnection {
     async fn call(&mut self) -> Result<(), ArmError> {
+        let next = self.next;
+        self.next = next.wrapping_add(1);
+        self.call_which(next).await
+    }
+
+    async fn call_which(&mut self, which: usize) -> Result<(), ArmError> {
         let requests = Arc::clone(&self.requests);
-        let request = &requests[self.next];
-        self.next = (self.next + 1) % requests.len();
+        let request = &requests[which % requests.len()];
+        if self.closing || self.is_closed() {
+            self.stream = connect(self.address).await?;
+            self.buffer.clear();
+        }
         self.stream.write_all(&request.bytes).await?;
         let (status, length) = self.read_head().await?;
         match length {
             Length::Known(length) if status == request.expected_status => self.skip(length).await,
             Length::Chunked if status == request.expected_status => self.skip_chunks().await,
+            Length::UntilClose if status == request.expected_status => self.skip_all().await,
             Length::Known(length) => {
-                while self.buffer.len() < length {
+                let shown = length.min(300);
+                while self.buffer.len() < shown {
                     self.fill().await?;
                 }
-                let body = String::from_utf8_lossy(&self.buffer[..length.min(300)]).into_owned();
-                Err(ArmError::WrongAnswer(format!(
-                    "status {status} instead of {}: {body}",
-                    request.expected_status
-                )))
+                let body = String::from_utf8_lossy(&self.buffer[..shown]).into_owned();
+                self.skip(length).await?;
+                Err(ArmError::Status { status, expected: request.expected_status, body })
             }
-            Length::Chunked => Err(ArmError::WrongAnswer(format!("status {status}"))),
+            Length::Chunked | Length::UntilClose => {
+                self.closing = true;
+                Err(ArmError::Status { status, expected: request.expected_status, body: "…".into() })
+            }
         }
     }
 }
 
 impl HttpConnection {
+    /// Whether the server has closed it while nothing was asked.
+    fn is_closed(&self) -> bool {
+        matches!(self.stream.try_read(&mut [0; 1]), Ok(0))
+    }
+
+    async fn skip_all(&mut self) -> Result<(), ArmError> {
+        self.buffer.clear();
+        while self.stream.read_buf(&mut self.buffer).await? > 0 {
+            self.buffer.clear();
+        }
+        Ok(())
+    }
+
     async fn fill(&mut self) -> Result<(), ArmError> {
         if self.stream.read_buf(&mut self.buffer).await? == 0 {
             return Err(ArmError::Broken(std::io::ErrorKind::UnexpectedEof.into()));
@@ -154,6 +191,11 @@ impl HttpConnection {
                         .map(|header| header.value)
                 };
                 let status = response.code.unwrap_or(0);
+                let connection = header("connection").unwrap_or_default().to_ascii_lowercase();
+                self.closing = match response.version {
+                    Some(0) => connection != b"keep-alive",
+                    _ => connection == b"close",
+                };
                 let length = match header("content-length") {
                     Some(text) => std::str::from_utf8(text)
                         .ok()
@@ -161,10 +203,14 @@ impl HttpConnection {
                         .map(Length::Known)
                         .ok_or_else(|| ArmError::WrongAnswer("content-length is not a number".into()))?,
                     None if header("transfer-encoding").is_some() => Length::Chunked,
+                    None if self.closing && !matches!(status, 204 | 304) => Length::UntilClose,
                     None => Length::Known(0),
                 };
                 self.buffer.advance(head_length);
                 return Ok((status, length));
+            }
+            if self.buffer.len() > LONGEST_HEAD {
+                return Err(ArmError::WrongAnswer("a head that does not end".into()));
             }
             self.fill().await?;
         }
@@ -187,8 +233,12 @@ impl HttpConnection {
             match httparse::parse_chunk_size(&self.buffer) {
                 Ok(httparse::Status::Complete((head, size))) => {
                     self.buffer.advance(head);
-                    self.skip(size as usize + 2).await?;
-                    if size == 0 {
+                    let size = usize::try_from(size)
+                        .ok()
+                        .and_then(|size| size.checked_add(2))
+                        .ok_or_else(|| ArmError::WrongAnswer("a chunk beyond all memory".into()))?;
+                    self.skip(size).await?;
+                    if size == 2 {
                         return Ok(());
                     }
                 }
@@ -236,9 +286,46 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn an_answer_without_end_is_not_waited_for() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            stream.write_all(b"HTTP/1.1 200 OK\r\nx: ").await.unwrap();
+            while stream.write_all(&[b'x'; 4096]).await.is_ok() {}
+        });
+        let arm = HttpArm::new(address, vec![HttpRequest::new("GET", "/", address, &[], b"", 200)]);
+        let error = arm.connect().await.unwrap().call().await.unwrap_err().to_string();
+        assert_eq!(error, "wrong answer: a head that does not end");
+    }
+
+    #[tokio::test]
+    async fn a_server_that_closes_after_each_answer_is_connected_to_anew() {
+        for response in [
+            &b"HTTP/1.0 200 OK\r\n\r\nhello"[..],
+            b"HTTP/1.0 200 OK\r\ncontent-length: 5\r\n\r\nhello",
+            b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\nConnection: Close\r\n\r\nhello",
+        ] {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = listener.local_addr().unwrap();
+            tokio::spawn(async move {
+                while let Ok((mut stream, _)) = listener.accept().await {
+                    let _ = stream.read(&mut [0; 4096]).await;
+                    stream.write_all(response).await.unwrap();
+                }
+            });
+            let arm = HttpArm::new(address, vec![HttpRequest::new("GET", "/", address, &[], b"", 200)]);
+            let mut connection = arm.connect().await.unwrap();
+            for _ in 0..3 {
+                connection.call().await.unwrap();
+            }
+        }
+    }
+
+    #[tokio::test]
     async fn another_status_is_a_wrong_answer_that_shows_the_body() {
         let arm = answers(b"HTTP/1.1 503 Busy\r\ncontent-length: 4\r\n\r\nbusy").await;
         let error = arm.connect().await.unwrap().call().await.unwrap_err().to_string();
-        assert_eq!(error, "wrong answer: status 503 instead of 200: busy");
+        assert_eq!(error, "status 503 instead of 200: busy");
     }
 }

@@ -5,21 +5,40 @@
 #![forbid(unsafe_code)]
 
 mod arm;
+mod arrivals;
+mod bootstrap;
 mod closed_loop;
 mod exchange;
+mod failures;
 mod host;
 mod http_client;
+mod mann_whitney;
+mod noise;
+mod open_loop;
+mod pacer;
+mod plot;
 mod process;
+mod random;
 mod report;
 mod rounds;
+mod run_folder;
 mod statistics;
+pub mod trace;
 
 pub use arm::{Arm, ArmError, Connection};
+pub use arrivals::{Arrival, Arrivals};
+pub use bootstrap::Median;
 pub use closed_loop::{Load, Measured, drive};
 pub use exchange::{HttpAnswer, HttpClient};
+pub use failures::{Failed, Failures};
 pub use host::Host;
 pub use http_client::{HttpArm, HttpRequest};
+pub use mann_whitney::MannWhitney;
+pub use noise::{Noise, NoiseWatch};
+pub use open_loop::{OpenLoad, OpenMeasured, drive_open};
 pub use process::{ProcessTree, TreeMemory, machine_cpu_us, memory_of, parent_of, process_cpu_us};
-pub use report::{ArmReport, Latency, Report, Target};
+pub use random::Random;
+pub use report::{ArmReport, Comparison, Latency, Point, Report, Target, thinned};
 pub use rounds::{ArmPlan, ArmRounds, run_rounds};
+pub use run_folder::{Identity, RunFolder, RunFolderError};
 pub use statistics::{median, median_ratio, quantile};

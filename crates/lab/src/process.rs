@@ -9,7 +9,7 @@ pub struct ProcessTree {
 }
 
 /// Memory of a process tree in bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct TreeMemory {
     /// Resident, pages shared between processes counted in each.
     pub rss: u64,

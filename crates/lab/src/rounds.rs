@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use crate::{Arm, ArmError, Load, Measured, ProcessTree, drive, median};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Arm, ArmError, Load, Measured, NoiseWatch, ProcessTree, RunFolder, closed_loop::histogram, drive, median,
+};
 
 /// An arm and how it is driven.
 pub struct ArmPlan {
@@ -45,11 +49,70 @@ impl ArmRounds {
     }
 }
 
-/// Drives every arm once a round, after one round that is not counted: just-in-time compilers and caches are warm then. `progress` is told before each step what comes and how many steps are done of how many.
+/// A round as it is kept.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    calls: u64,
+    wall: Duration,
+    /// Latencies in ns, as they were counted: value and how often.
+    latency: Vec<(u64, u64)>,
+    cpu_us_per_call: Option<f64>,
+}
+
+impl Kept {
+    fn of(measured: &Measured, cpu_us_per_call: Option<f64>) -> Self {
+        let counts = measured.latency_ns.iter_recorded();
+        Self {
+            calls: measured.calls,
+            wall: measured.wall,
+            latency: counts.map(|one| (one.value_iterated_to(), one.count_at_value())).collect(),
+            cpu_us_per_call,
+        }
+    }
+
+    fn measured(&self) -> Measured {
+        let mut latency_ns = histogram();
+        for &(value, count) in &self.latency {
+            latency_ns.saturating_record_n(value, count);
+        }
+        Measured { calls: self.calls, wall: self.wall, latency_ns }
+    }
+}
+
+impl ArmRounds {
+    fn key(&self, round: usize) -> String {
+        let function = self.plan.function.as_deref().unwrap_or_default();
+        format!("{} {function} at {} round {round}", self.plan.name, self.plan.load.concurrency)
+    }
+
+    fn take(&mut self, kept: &Kept) {
+        self.cpu_us_per_call.extend(kept.cpu_us_per_call);
+        self.rounds.push(kept.measured());
+    }
+
+    async fn drive(&self) -> Result<Kept, ArmError> {
+        let plan = &self.plan;
+        let before = plan.process.map(|process| process.cpu_us());
+        let measured = drive(plan.arm.as_ref(), plan.load).await?;
+        let cpu = plan.process.zip(before).map(|(process, before)| {
+            // The uncounted warm-up calls are in the CPU time too; they are few beside the counted ones.
+            let calls = measured.calls + (plan.load.concurrency * plan.load.warm_up) as u64;
+            process.cpu_us().saturating_sub(before) as f64 / calls.max(1) as f64
+        });
+        plan.arm.settle().await?;
+        Ok(Kept::of(&measured, cpu))
+    }
+}
+
+/// Drives every arm once a round, after one round that is not counted: just-in-time compilers and caches are warm then. Rounds that
+/// `folder` has are not driven again. Between rounds `noise` looks at the host. `progress` is told before each step what comes and how
+/// many steps are done of how many.
 pub async fn run_rounds(
     plans: Vec<ArmPlan>,
     rounds: usize,
     pause: Duration,
+    folder: &RunFolder,
+    noise: &mut NoiseWatch,
     progress: &dyn Fn(&str, usize, usize),
 ) -> Result<Vec<ArmRounds>, ArmError> {
     let steps = plans.len() * (rounds + 1);
@@ -57,28 +120,90 @@ pub async fn run_rounds(
         .into_iter()
         .map(|plan| ArmRounds { plan, rounds: Vec::new(), cpu_us_per_call: Vec::new() })
         .collect();
+    let count = arms.len();
     for round in 0..=rounds {
-        for at in 0..arms.len() {
-            let count = arms.len();
-            let arm = &mut arms[at];
+        if count > 0 {
+            noise.look().await;
+        }
+        for (at, arm) in arms.iter_mut().enumerate() {
             progress(&arm.plan.name, round * count + at, steps);
             if round == 0 {
-                drive(arm.plan.arm.as_ref(), arm.plan.load).await?;
-                arm.plan.arm.settle().await?;
+                if (1..=rounds).any(|round| folder.get::<Kept>(&arm.key(round)).is_none()) {
+                    arm.drive().await?;
+                }
                 continue;
             }
-            let cpu_before = arm.plan.process.map(|process| process.cpu_us());
-            let measured = drive(arm.plan.arm.as_ref(), arm.plan.load).await?;
-            if let (Some(process), Some(before)) = (arm.plan.process, cpu_before) {
-                let used = process.cpu_us().saturating_sub(before);
-                // The uncounted warm-up calls are in the CPU time too; they are few beside the counted ones.
-                let calls = measured.calls + (arm.plan.load.concurrency * arm.plan.load.warm_up) as u64;
-                arm.cpu_us_per_call.push(used as f64 / calls.max(1) as f64);
+            if let Some(kept) = folder.get::<Kept>(&arm.key(round)) {
+                arm.take(&kept);
+                continue;
             }
-            arm.rounds.push(measured);
-            arm.plan.arm.settle().await?;
+            let kept = arm.drive().await?;
+            folder.put(&arm.key(round), &kept).map_err(std::io::Error::other)?;
+            arm.take(&kept);
             tokio::time::sleep(pause).await;
         }
     }
     Ok(arms)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    };
+
+    use async_trait::async_trait;
+    use serde_json::json;
+
+    use super::*;
+    use crate::{Connection, Identity};
+
+    /// Counts its calls.
+    struct Counts(Arc<AtomicUsize>);
+
+    #[async_trait]
+    impl Arm for Counts {
+        async fn connect(&self) -> Result<Box<dyn Connection>, ArmError> {
+            Ok(Box::new(Self(Arc::clone(&self.0))))
+        }
+    }
+
+    #[async_trait]
+    impl Connection for Counts {
+        async fn call(&mut self) -> Result<(), ArmError> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            Ok(())
+        }
+    }
+
+    #[tokio::test]
+    async fn rounds_that_were_driven_are_not_driven_again() {
+        let scratch = tempfile::tempdir().unwrap();
+        let identity =
+            Identity { experiment: "x".into(), commit: "c".into(), host: json!(1), settings: json!(2) };
+        let run = async |rounds| {
+            let calls = Arc::new(AtomicUsize::new(0));
+            let plan = ArmPlan {
+                name: "a".into(),
+                function: None,
+                arm: Box::new(Counts(Arc::clone(&calls))),
+                load: Load { concurrency: 1, duration: Duration::from_millis(10), warm_up: 0 },
+                process: Some(ProcessTree::new(std::process::id())),
+            };
+            let folder = RunFolder::open(&scratch.path().join("run"), &identity).unwrap();
+            let mut noise = NoiseWatch::start();
+            let arms = run_rounds(vec![plan], rounds, Duration::ZERO, &folder, &mut noise, &|_, _, _| {});
+            let arm = arms.await.unwrap().remove(0);
+            let shape: Vec<_> = arm.rounds.iter().map(|r| (r.calls, r.latency_ns.len(), r.wall)).collect();
+            (calls.load(Ordering::Relaxed), shape, arm.cpu_us_per_call.len(), arm.quantile_us(0.5))
+        };
+        let (driven, first, cpu, median) = run(2).await;
+        assert!(driven > 0 && first.len() == 2 && cpu == 2);
+        let again = run(2).await;
+        assert_eq!(again, (0, first.clone(), 2, median));
+        let (driven, more, _, _) = run(3).await;
+        assert!(driven > 0 && more.len() == 3 && more[..2] == first[..]);
+    }
 }

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::{
-    ActivationId, Annotations, ByteSize, EntityName, FunctionPath, Kind, LogLine, NamespaceName, Timeline,
-    Timestamp, Version,
+    ActivationId, Annotations, ByteSize, EntityName, FiredRule, FunctionPath, Kind, LogLine, NamespaceName,
+    Timeline, Timestamp, Version,
 };
 
 /// The record of one activation: what was called, what came of it, what it used and what it logged.
@@ -56,6 +56,12 @@ pub struct Activation {
     /// What it logged, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub logs: Vec<LogLine>,
+    /// The activations that a sequence or composition consists of, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub components: Vec<ActivationId>,
+    /// What became of the rules of a trigger; a record with any is that of a trigger, not of a call.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fired: Vec<FiredRule>,
     /// Front-specific annotations, such as `limits`.
     #[serde(default)]
     pub annotations: Annotations,

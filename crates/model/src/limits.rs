@@ -64,6 +64,8 @@ pub struct LimitBounds {
     pub max_logs: ByteSize,
     /// Most calls at once in one instance.
     pub max_concurrency: u32,
+    /// Most functions of a sequence, and most that a composition calls.
+    pub max_sequence: u32,
     /// Largest code.
     pub max_code: ByteSize,
     /// Largest sum of parameters, and of annotations, of one entity.
@@ -89,6 +91,7 @@ impl Default for LimitBounds {
             min_logs: ByteSize::bytes(0),
             max_logs: ByteSize::mib(10),
             max_concurrency: 1,
+            max_sequence: 50,
             max_code: ByteSize::mib(48),
             max_parameters: ByteSize::mib(1),
             max_payload: ByteSize::mib(1),

@@ -128,6 +128,12 @@ impl FunctionPath {
         Self { namespace, package: None, name }
     }
 
+    /// The package that the function is in.
+    pub fn package_path(&self) -> Option<EntityPath> {
+        let package = self.package.clone()?;
+        Some(EntityPath::new(self.namespace.clone(), package))
+    }
+
     /// `[package/]name`, without the namespace.
     pub fn local(&self) -> String {
         match &self.package {
@@ -175,9 +181,68 @@ impl fmt::Display for FunctionPath {
     }
 }
 
+/// Where a package, trigger or rule is found: `namespace/name`. None of them is ever in a package.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct EntityPath {
+    /// The owner.
+    pub namespace: NamespaceName,
+    /// The entity's own name.
+    pub name: EntityName,
+}
+
+impl EntityPath {
+    /// The path of `name` in `namespace`.
+    pub fn new(namespace: NamespaceName, name: EntityName) -> Self {
+        Self { namespace, name }
+    }
+}
+
+impl FromStr for EntityPath {
+    type Err = NameError;
+
+    /// Reads `namespace/name`, with or without a leading slash.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.parse()? {
+            FunctionPath { namespace, package: None, name } => Ok(Self { namespace, name }),
+            FunctionPath { package: Some(_), .. } => Err(NameError::Path),
+        }
+    }
+}
+
+impl TryFrom<String> for EntityPath {
+    type Error = NameError;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
+impl From<EntityPath> for String {
+    fn from(path: EntityPath) -> Self {
+        path.to_string()
+    }
+}
+
+impl fmt::Display for EntityPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_never_in_a_package_has_two_segments() {
+        let path: EntityPath = "/guest/nightly".parse().unwrap();
+        assert_eq!((path.namespace.as_str(), path.name.as_str()), ("guest", "nightly"));
+        assert_eq!(path.to_string().parse(), Ok(path));
+        for bad in ["guest", "guest/a/b", "/", "guest/"] {
+            assert!(bad.parse::<EntityPath>().is_err(), "{bad}");
+        }
+    }
 
     #[test]
     fn names_follow_the_rules_of_openwhisk() {

@@ -1,7 +1,11 @@
 //! Parameters and annotations: lists of keys with JSON values.
 
+use std::collections::HashMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+
+use crate::keyed::{FEW, KeySet, last_wins};
 
 /// A default argument of a function or package.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -21,10 +25,40 @@ pub struct Parameter {
 #[serde(transparent)]
 pub struct Parameters(pub Vec<Parameter>);
 
+impl Parameter {
+    fn key(&self) -> &str {
+        &self.key
+    }
+}
+
 impl Parameters {
     /// No defaults at all: a call's body can be handed on as it is.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// These, with what `under` has beside them: what a function inherits from its package.
+    #[must_use]
+    pub fn over(&self, under: &Parameters) -> Parameters {
+        let own = self.keys(under.0.len());
+        let inherited = under.effective().filter(|parameter| !own.contains(&parameter.key));
+        Parameters(inherited.chain(self.effective()).cloned().collect())
+    }
+
+    /// The keys, of which about `lookups` will be asked for.
+    pub fn keys(&self, lookups: usize) -> KeySet<'_, Parameter> {
+        KeySet::new(&self.0, Parameter::key, lookups)
+    }
+
+    /// Those that no later one with the same key replaces.
+    fn effective(&self) -> impl Iterator<Item = &Parameter> {
+        let last: Option<HashMap<&str, usize>> =
+            (self.0.len() > FEW).then(|| self.0.iter().map(Parameter::key).zip(0..).collect());
+        let is_last = move |at: usize, one: &Parameter| match &last {
+            Some(last) => last.get(one.key()) == Some(&at),
+            None => !self.0[at + 1..].iter().any(|later| later.key == one.key),
+        };
+        self.0.iter().enumerate().filter(move |(at, one)| is_last(*at, one)).map(|(_, one)| one)
     }
 
     /// The arguments of a call: these defaults, overridden by `arguments`.
@@ -38,7 +72,7 @@ impl Parameters {
 
     /// What goes to the environment when the function is loaded: strings as they are, null as "", other values as JSON.
     pub fn environment(&self) -> impl Iterator<Item = (String, String)> + '_ {
-        self.0.iter().filter(|parameter| parameter.init).map(|parameter| {
+        self.effective().filter(|parameter| parameter.init).map(|parameter| {
             let value = match &parameter.value {
                 Value::String(text) => text.clone(),
                 Value::Null => String::new(),
@@ -59,6 +93,12 @@ struct Annotation {
     key: String,
     #[serde(default)]
     value: Value,
+}
+
+impl Annotation {
+    fn key(&self) -> &str {
+        &self.key
+    }
 }
 
 impl Annotations {
@@ -91,10 +131,17 @@ impl Annotations {
         self.0.retain(|annotation| annotation.key != key);
     }
 
+    /// Removes every one of `keys`.
+    pub fn remove_all(&mut self, keys: &[String]) {
+        let removed = KeySet::new(keys, String::as_str, self.0.len());
+        self.0.retain(|annotation| !removed.contains(&annotation.key));
+    }
+
     /// Sets every key of `other`, keeping the rest.
     pub fn merge(&mut self, other: Annotations) {
-        for Annotation { key, value } in other.0 {
-            self.set(key, value);
+        if !other.0.is_empty() {
+            self.0.extend(other.0);
+            self.0 = last_wins(std::mem::take(&mut self.0), Annotation::key);
         }
     }
 
@@ -106,9 +153,7 @@ impl Annotations {
 
 impl From<Vec<Annotation>> for Annotations {
     fn from(list: Vec<Annotation>) -> Self {
-        let mut annotations = Self::default();
-        annotations.merge(Self(list));
-        annotations
+        Self(last_wins(list, Annotation::key))
     }
 }
 
@@ -120,14 +165,82 @@ impl From<Annotations> for Vec<Annotation> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::{collection::vec, prelude::*};
     use serde_json::json;
 
     use super::*;
+
+    /// Few keys in many entries, so that they meet.
+    fn entries() -> impl Strategy<Value = Vec<(String, i32)>> {
+        vec(("[a-e]{0,2}", 0..9_i32), 0..40)
+    }
+
+    fn parameters(entries: &[(String, i32)]) -> Parameters {
+        let parameter = |(key, value): &(String, i32)| Parameter {
+            key: key.clone(),
+            value: (*value).into(),
+            init: false,
+        };
+        Parameters(entries.iter().map(parameter).collect())
+    }
+
+    fn annotations(entries: &[(String, i32)]) -> Annotations {
+        let annotation =
+            |(key, value): &(String, i32)| Annotation { key: key.clone(), value: (*value).into() };
+        entries.iter().map(annotation).collect::<Vec<_>>().into()
+    }
+
+    proptest! {
+        #[test]
+        fn over_keeps_the_last_of_each_key_in_order(over in entries(), under in entries()) {
+            let last = |list: &[(String, i32)]| -> Vec<(String, i32)> {
+                let kept = list.iter().enumerate().filter(|(at, one)| list[at + 1..].iter().all(|later| later.0 != one.0));
+                kept.map(|(_, one)| one.clone()).collect()
+            };
+            let mut expected = last(&under);
+            expected.retain(|(key, _)| over.iter().all(|own| own.0 != *key));
+            expected.extend(last(&over));
+            prop_assert_eq!(parameters(&over).over(&parameters(&under)), parameters(&expected));
+        }
+
+        #[test]
+        fn a_merge_is_setting_key_by_key_and_removing_them_is_removing_each(
+            old in entries(), new in entries(), keys in vec("[a-e]{0,2}", 0..40),
+        ) {
+            let mut expected = Annotations::default();
+            for (key, value) in old.iter().chain(&new) {
+                expected.set(key.clone(), *value);
+            }
+            let mut merged = annotations(&old);
+            merged.merge(annotations(&new));
+            prop_assert_eq!(&merged, &expected);
+            keys.iter().for_each(|key| expected.remove(key));
+            merged.remove_all(&keys);
+            prop_assert_eq!(merged, expected);
+        }
+    }
+
+    #[test]
+    fn lists_of_200_000_keys_are_handled() {
+        const COUNT: usize = 200_000;
+        let keys: Vec<String> = (0..COUNT).map(|number| number.to_string()).collect();
+        let list: Vec<Value> = keys.iter().map(|key| json!({"key": key, "value": 1})).collect();
+        let text = serde_json::to_string(&list).unwrap();
+        let mut annotations: Annotations = serde_json::from_str(&text).unwrap();
+        annotations.merge(annotations.clone());
+        assert_eq!(annotations.iter().count(), COUNT);
+        annotations.remove_all(&keys[1..]);
+        assert_eq!(annotations.iter().collect::<Vec<_>>(), [("0", &json!(1))]);
+        let parameters: Parameters = serde_json::from_str(&text).unwrap();
+        assert_eq!(parameters.over(&parameters), parameters);
+        assert_eq!(parameters.environment().count(), 0);
+    }
 
     #[test]
     fn a_call_overrides_defaults_and_init_parameters_go_to_the_environment() {
         let defaults: Parameters = serde_json::from_value(json!([
             {"key": "a", "value": 1}, {"key": "b", "value": 2}, {"key": "b", "value": 3},
+            {"key": "TOKEN", "value": "old", "init": true}, {"key": "N", "value": 6, "init": true},
             {"key": "TOKEN", "value": "t", "init": true}, {"key": "N", "value": 7, "init": true}
         ]))
         .unwrap();
@@ -136,6 +249,17 @@ mod tests {
         assert_eq!(Value::Object(arguments), json!({"a": "mine", "b": 3}));
         let environment: Vec<_> = defaults.environment().collect();
         assert_eq!(environment, [("TOKEN".into(), "t".into()), ("N".into(), "7".into())]);
+    }
+
+    #[test]
+    fn what_is_over_replaces_what_is_under_key_by_key() {
+        let list = |value| serde_json::from_value::<Parameters>(value).unwrap();
+        let under = list(
+            json!([{"key": "a", "value": 1}, {"key": "b", "value": 2, "init": true}, {"key": "a", "value": 3}]),
+        );
+        let over = list(json!([{"key": "b", "value": 4}, {"key": "c", "value": 5}]));
+        let merged = json!([{"key": "a", "value": 3}, {"key": "b", "value": 4}, {"key": "c", "value": 5}]);
+        assert_eq!(serde_json::to_value(over.over(&under)).unwrap(), merged);
     }
 
     #[test]

@@ -71,6 +71,10 @@ axis! {
         Http = "http",
         /// A server with OpenWhisk's `/init` and `/run` on port 8080.
         OpenWhisk = "openwhisk",
+        /// OpenWhisk's ActionLoop: a resident program that reads a JSON line a call on stdin and writes a JSON line on descriptor 3.
+        ActionLoop = "actionloop",
+        /// OpenWhisk's docker skeleton: a process a call, its arguments as JSON in `argv[1]` and on stdin, the last line of stdout its answer.
+        Skeleton = "skeleton",
         /// A client of AWS Lambda's Runtime API.
         Lambda = "lambda",
         /// A component that exports `wasi:http/incoming-handler`.

@@ -16,13 +16,17 @@ use flint_sandbox::Launcher;
 use crate::{
     config::{HouseConfig, HouseError},
     discover::{Engine, Family, Runtime, Runtimes},
+    go::GoCaches,
     handler::{self, Cell},
     java::JavaShims,
     prepare::{
         Workshop,
         artefact::{Artefact, SharedArtefact, Shelf},
     },
-    process::{command::ShimCommand, logs::Logs},
+    process::{
+        command::{Launchers, ShimCommand},
+        logs::Logs,
+    },
     python::PythonShims,
     shims::Shims,
     stems::{self, Grow, StemKey},
@@ -36,6 +40,7 @@ pub struct House {
     shelf: Arc<Shelf>,
     java: JavaShims,
     python: PythonShims,
+    go: GoCaches,
     /// Artefacts that someone holds.
     held: Mutex<Vec<Weak<Artefact>>>,
 }
@@ -65,6 +70,7 @@ impl House {
             shelf: Arc::new(shelf),
             java: JavaShims::default(),
             python: PythonShims::default(),
+            go: GoCaches::default(),
             held: Mutex::default(),
         })
     }
@@ -98,12 +104,18 @@ impl House {
             shims: &self.shims,
             java: &self.java,
             python: &self.python,
+            go: &self.go,
             runtimes: &self.runtimes,
             config: &self.config,
         };
         let (artefact, took) = workshop.prepare(source, progress).await?;
         self.hold(&artefact);
         Ok((artefact, took))
+    }
+
+    /// The launchers of languages without a shim, below which a sandbox finds its own.
+    pub fn launchers(&self) -> Launchers<'_> {
+        Launchers(&self.shims)
     }
 
     /// How a runtime is started with its shim.
@@ -126,6 +138,11 @@ impl House {
                 None
             }
             Family::Node => None,
+            Family::Go | Family::Php | Family::Ruby => {
+                let cause =
+                    format!("{} is reached over contract actionloop, it has no handlers", runtime.family);
+                return Err(Fault::Platform { cause });
+            }
         };
         Ok(ShimCommand { runtime, shims: &self.shims, java, memory, zygote })
     }
@@ -188,8 +205,10 @@ pub struct Nursery {
 impl Grow for Nursery {
     fn key(&self, target: &PrewarmTarget) -> Option<StemKey> {
         match self.house.runtimes.resolve(&target.kind).ok()? {
-            Engine::Language(runtime) => Some(StemKey { runtime: runtime.identity(), memory: target.memory }),
-            Engine::Native => None,
+            Engine::Language(runtime) if runtime.family.has_shim() => {
+                Some(StemKey { runtime: runtime.identity(), memory: target.memory })
+            }
+            Engine::Language(_) | Engine::Native => None,
         }
     }
 

@@ -8,6 +8,7 @@
 
 mod config;
 pub mod discover;
+mod go;
 pub mod handler;
 mod house;
 mod java;

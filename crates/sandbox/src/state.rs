@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::cgroup::Tree;
 use crate::root::RootKind;
 use crate::spec::LauncherConfig;
 
@@ -17,7 +16,7 @@ pub(crate) struct State {
     pub(crate) pid: u32,
     /// Its start time in clock ticks since boot, which tells it from a later process with the same number.
     pub(crate) started: u64,
-    /// Its directories in the cgroup hierarchies.
+    /// Where its directories in the cgroup hierarchies are, or would be.
     pub(crate) cgroups: Vec<PathBuf>,
     /// The nftables table it would make.
     pub(crate) nft_table: String,
@@ -27,12 +26,12 @@ pub(crate) struct State {
 
 impl State {
     /// The state of this very process.
-    pub(crate) fn new(config: &LauncherConfig, tree: &Tree) -> Self {
+    pub(crate) fn new(config: &LauncherConfig, cgroups: Vec<PathBuf>) -> Self {
         let pid = std::process::id();
         Self {
             pid,
             started: start_time(pid).unwrap_or(0),
-            cgroups: tree.directories(),
+            cgroups,
             nft_table: Self::group_name(&config.server_id).replace('-', "_"),
             interfaces: format!("fl{pid:x}-"),
         }

@@ -8,7 +8,7 @@ use std::io::{Read, Write};
 use std::time::Duration;
 
 use common::{Host, eventually, helper, shell};
-use flint_sandbox::{Error, ExitStatus};
+use flint_sandbox::{Error, ExitStatus, Mount};
 
 #[tokio::test]
 async fn exit_codes_and_signals_arrive() {
@@ -28,6 +28,29 @@ async fn exit_codes_and_signals_arrive() {
             assert!(!exit.oom);
         }
     }
+    host.launcher.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_program_that_is_still_open_for_writing_is_waited_for() {
+    let host = Host::new("busy").await;
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("run");
+    std::fs::write(&program, "#!/bin/sh\necho it runs\n").unwrap();
+    for path in [folder.path(), &program] {
+        std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    // As a child has it that was forked while the program was written.
+    let open = std::fs::OpenOptions::new().write(true).open(&program).unwrap();
+    let mut spec = shell("");
+    spec.argv = vec!["/program/run".into()];
+    spec.mounts.push(Mount { source: folder.path().to_owned(), target: "/program".into(), readonly: true });
+    let closed = async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        drop(open);
+    };
+    let (ran, ()) = tokio::join!(host.run(&spec), closed);
+    assert_eq!(ran.unwrap().1, "it runs\n");
     host.launcher.shutdown().await;
 }
 

@@ -83,7 +83,7 @@ impl Scheduler {
     /// instance with it.
     pub async fn run(self: &Arc<Self>, mut job: Job) -> Ran {
         let asked = Instant::now();
-        let key = InstanceKey::new(&job.namespace, &job.function);
+        let key = InstanceKey::new(&job.namespace, &job.function, job.variant);
         let mut environment = None;
         let mut tries = INSTANCES_TRIED;
         loop {

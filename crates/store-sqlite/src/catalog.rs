@@ -1,20 +1,24 @@
-//! Entities in SQLite: each a JSON body beside the columns that are searched.
+//! The catalog in SQLite: each entity, namespace and key a JSON body beside the columns that are searched.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use flint_model::{EntityName, Function, FunctionPath, KeyId, KeyRecord, Namespace, NamespaceName};
+use flint_model::{
+    Collection, Entity, EntityName, EntityPath, Function, FunctionPath, KeyId, KeyRecord, Namespace,
+    NamespaceName, Rule,
+};
 use flint_store::{Catalog, Expected, Page, StoreError};
 use rusqlite::{Connection, OptionalExtension, Params, params};
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
+    entities::{self, At, List, Type},
     fault::{sql_fault, unreadable},
     readers::Readers,
     writer::Writer,
 };
 
-const READING: &str = "reading the catalog";
+pub(crate) const READING: &str = "reading the catalog";
 
 /// The catalog's tables.
 pub(crate) struct SqliteCatalog {
@@ -22,21 +26,20 @@ pub(crate) struct SqliteCatalog {
     pub(crate) readers: Arc<Readers>,
 }
 
-/// A path's package as it is stored.
-fn package_text(package: Option<&EntityName>) -> &str {
-    package.map_or("", EntityName::as_str)
-}
-
-fn to_json(entity: &impl Serialize, operation: &'static str) -> Result<String, StoreError> {
+pub(crate) fn to_json(entity: &impl Serialize, operation: &'static str) -> Result<String, StoreError> {
     serde_json::to_string(entity).map_err(|error| StoreError::Failed { operation, detail: error.to_string() })
 }
 
-fn from_json<T: DeserializeOwned>(connection: &Connection, what: &str, body: &str) -> Result<T, StoreError> {
+pub(crate) fn from_json<T: DeserializeOwned>(
+    connection: &Connection,
+    what: &str,
+    body: &str,
+) -> Result<T, StoreError> {
     serde_json::from_str(body).map_err(|error| unreadable(connection, what, error))
 }
 
 /// The entity in the one row's only column.
-fn one<T: DeserializeOwned>(
+pub(crate) fn one<T: DeserializeOwned>(
     connection: &Connection,
     sql: &str,
     params: impl Params,
@@ -49,7 +52,7 @@ fn one<T: DeserializeOwned>(
 }
 
 /// The entities in every row's only column.
-fn many<T: DeserializeOwned>(
+pub(crate) fn many<T: DeserializeOwned>(
     connection: &Connection,
     sql: &str,
     params: impl Params,
@@ -67,91 +70,105 @@ fn many<T: DeserializeOwned>(
 }
 
 /// A page's numbers as SQL takes them.
-fn offset_and_limit(page: Page) -> (i64, i64) {
+pub(crate) fn offset_and_limit(page: Page) -> (i64, i64) {
     let number = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
     (number(page.skip), number(page.limit))
 }
 
-fn put_function(connection: &Connection, function: &Function, expected: Expected) -> Result<u64, StoreError> {
-    const OPERATION: &str = "writing a function";
-    let fault = sql_fault(connection, OPERATION);
-    let path = &function.path;
-    let package = package_text(path.package.as_ref());
-    let found: Option<i64> = connection
-        .prepare_cached("SELECT revision FROM functions WHERE namespace = ?1 AND package = ?2 AND name = ?3")
-        .and_then(|mut statement| {
-            statement
-                .query_row(params![path.namespace.as_str(), package, path.name.as_str()], |row| row.get(0))
-                .optional()
-        })
-        .map_err(&fault)?;
-    let holds = match expected {
-        Expected::Absent => found.is_none(),
-        Expected::Revision(revision) => found.is_some_and(|found| found as u64 == revision),
-    };
-    if !holds {
-        return Err(StoreError::Conflict);
-    }
-    let revision: i64 = connection
-        .prepare_cached("UPDATE revisions SET last = last + 1 RETURNING last")
-        .and_then(|mut statement| statement.query_row([], |row| row.get(0)))
-        .map_err(&fault)?;
-    let stored = Function { revision: revision as u64, ..function.clone() };
-    let body = to_json(&stored, OPERATION)?;
-    connection
-        .prepare_cached(
-            "INSERT INTO functions (namespace, package, name, revision, updated, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
-             ON CONFLICT DO UPDATE SET revision = excluded.revision, updated = excluded.updated, body = excluded.body",
-        )
-        .and_then(|mut statement| {
-            statement.execute(params![
-                path.namespace.as_str(),
-                package,
-                path.name.as_str(),
-                revision,
-                function.updated.as_millis() as i64,
-                body,
-            ])
-        })
-        .map_err(&fault)?;
-    Ok(stored.revision)
-}
-
 #[async_trait]
 impl Catalog for SqliteCatalog {
-    async fn put_function(&self, function: &Function, expected: Expected) -> Result<u64, StoreError> {
-        let function = function.clone();
+    async fn put_entity(&self, entity: &Entity, expected: Expected) -> Result<u64, StoreError> {
+        let entity = entity.clone();
         self.writer
-            .run("writing a function", move |connection| put_function(connection, &function, expected))
+            .run(entities::WRITING, move |connection| entities::put(connection, &entity, expected))
             .await
     }
 
-    async fn function(&self, path: &FunctionPath) -> Result<Option<Function>, StoreError> {
+    async fn entity(
+        &self,
+        namespace: &NamespaceName,
+        package: Option<&EntityName>,
+        name: &EntityName,
+    ) -> Result<Option<Entity>, StoreError> {
+        let at = At::new(namespace, package, name);
+        self.readers.run(READING, move |connection| entities::get(connection, &at)).await
+    }
+
+    async fn delete_entity(
+        &self,
+        namespace: &NamespaceName,
+        package: Option<&EntityName>,
+        name: &EntityName,
+        revision: u64,
+    ) -> Result<(), StoreError> {
+        let at = At::new(namespace, package, name);
+        self.writer
+            .run(entities::DELETING, move |connection| entities::delete(connection, &at, revision, None))
+            .await
+    }
+
+    async fn delete_package(
+        &self,
+        path: &EntityPath,
+        revision: u64,
+        with_contents: bool,
+    ) -> Result<(), StoreError> {
         let path = path.clone();
-        self.readers
-            .run(READING, move |connection| {
-                let sql = "SELECT body FROM functions WHERE namespace = ?1 AND package = ?2 AND name = ?3";
-                let package = package_text(path.package.as_ref());
-                one(connection, sql, params![path.namespace.as_str(), package, path.name.as_str()])
+        self.writer
+            .run(entities::DELETING, move |connection| {
+                entities::delete_package(connection, &path, revision, with_contents)
             })
             .await
     }
 
-    async fn delete_function(&self, path: &FunctionPath, revision: u64) -> Result<(), StoreError> {
-        const OPERATION: &str = "deleting a function";
-        let path = path.clone();
+    async fn entities(
+        &self,
+        namespace: &NamespaceName,
+        collection: Collection,
+        package: Option<&EntityName>,
+        page: Page,
+    ) -> Result<Vec<Entity>, StoreError> {
+        let list = List::new(namespace, collection, package);
+        self.readers.run(READING, move |connection| entities::list(connection, &list, page)).await
+    }
+
+    async fn count_entities(
+        &self,
+        namespace: &NamespaceName,
+        collection: Collection,
+        package: Option<&EntityName>,
+    ) -> Result<usize, StoreError> {
+        let list = List::new(namespace, collection, package);
+        self.readers.run(READING, move |connection| entities::count(connection, &list)).await
+    }
+
+    async fn rules_of(&self, trigger: &EntityPath) -> Result<Vec<Rule>, StoreError> {
+        let sql = "SELECT body FROM entities WHERE trigger = ?1 ORDER BY namespace, name";
+        let trigger = trigger.to_string();
+        self.readers.run(READING, move |connection| many(connection, sql, [trigger])).await
+    }
+
+    async fn put_function(&self, function: &Function, expected: Expected) -> Result<u64, StoreError> {
+        let entity = Entity::Function(function.clone());
         self.writer
-            .run(OPERATION, move |connection| {
-                let package = package_text(path.package.as_ref());
-                let deleted = connection
-                    .prepare_cached(
-                        "DELETE FROM functions WHERE namespace = ?1 AND package = ?2 AND name = ?3 AND revision = ?4",
-                    )
-                    .and_then(|mut statement| {
-                        statement.execute(params![path.namespace.as_str(), package, path.name.as_str(), revision as i64])
-                    })
-                    .map_err(sql_fault(connection, OPERATION))?;
-                if deleted == 0 { Err(StoreError::Conflict) } else { Ok(()) }
+            .run(entities::WRITING, move |connection| entities::put(connection, &entity, expected))
+            .await
+    }
+
+    async fn function(&self, path: &FunctionPath) -> Result<Option<Function>, StoreError> {
+        let at = At::new(&path.namespace, path.package.as_ref(), &path.name);
+        let found = self.readers.run(READING, move |connection| entities::get(connection, &at)).await?;
+        Ok(found.and_then(|entity| match entity {
+            Entity::Function(function) => Some(function),
+            _ => None,
+        }))
+    }
+
+    async fn delete_function(&self, path: &FunctionPath, revision: u64) -> Result<(), StoreError> {
+        let at = At::new(&path.namespace, path.package.as_ref(), &path.name);
+        self.writer
+            .run(entities::DELETING, move |connection| {
+                entities::delete(connection, &at, revision, Some(Type::Function))
             })
             .await
     }
@@ -162,23 +179,14 @@ impl Catalog for SqliteCatalog {
         package: Option<&EntityName>,
         page: Page,
     ) -> Result<Vec<Function>, StoreError> {
-        let (namespace, package) = (namespace.clone(), package.cloned());
-        let (skip, limit) = offset_and_limit(page);
-        self.readers
-            .run(READING, move |connection| match &package {
-                None => many(
-                    connection,
-                    "SELECT body FROM functions WHERE namespace = ?1 ORDER BY updated DESC, package, name LIMIT ?2 OFFSET ?3",
-                    params![namespace.as_str(), limit, skip],
-                ),
-                Some(package) => many(
-                    connection,
-                    "SELECT body FROM functions WHERE namespace = ?1 AND package = ?2
-                     ORDER BY updated DESC, name LIMIT ?3 OFFSET ?4",
-                    params![namespace.as_str(), package.as_str(), limit, skip],
-                ),
-            })
-            .await
+        let list = List::of_functions(namespace, package);
+        let listed =
+            self.readers.run(READING, move |connection| entities::list(connection, &list, page)).await?;
+        let function = |entity| match entity {
+            Entity::Function(function) => Some(function),
+            _ => None,
+        };
+        Ok(listed.into_iter().filter_map(function).collect())
     }
 
     async fn count_functions(
@@ -186,25 +194,12 @@ impl Catalog for SqliteCatalog {
         namespace: &NamespaceName,
         package: Option<&EntityName>,
     ) -> Result<usize, StoreError> {
-        let (namespace, package) = (namespace.clone(), package.cloned());
-        self.readers
-            .run(READING, move |connection| {
-                let sql =
-                    "SELECT count(*) FROM functions WHERE namespace = ?1 AND (?2 IS NULL OR package = ?2)";
-                let count: i64 = connection
-                    .prepare_cached(sql)
-                    .and_then(|mut statement| {
-                        let package = package.as_ref().map(EntityName::as_str);
-                        statement.query_row(params![namespace.as_str(), package], |row| row.get(0))
-                    })
-                    .map_err(sql_fault(connection, READING))?;
-                Ok(count as usize)
-            })
-            .await
+        let list = List::of_functions(namespace, package);
+        self.readers.run(READING, move |connection| entities::count(connection, &list)).await
     }
 
     async fn all_functions(&self) -> Result<Vec<Function>, StoreError> {
-        let sql = "SELECT body FROM functions ORDER BY namespace, package, name";
+        let sql = "SELECT body FROM entities WHERE type = 'function' ORDER BY namespace, package, name";
         self.readers.run(READING, move |connection| many(connection, sql, [])).await
     }
 
@@ -247,10 +242,10 @@ impl Catalog for SqliteCatalog {
                         .and_then(|mut statement| statement.execute([name.as_str()]))
                         .map_err(sql_fault(connection, OPERATION))
                 };
-                delete("DELETE FROM functions WHERE namespace = ?1")?;
+                delete("DELETE FROM entities WHERE namespace = ?1")?;
                 delete("DELETE FROM key_values WHERE namespace = ?1")?;
                 delete("DELETE FROM key_value_usage WHERE namespace = ?1")?;
-                Ok(delete("DELETE FROM namespaces WHERE name = ?1")? > 0) // its keys go by their foreign key
+                Ok(delete("DELETE FROM namespaces WHERE name = ?1")? > 0) // its keys and APIs go by their foreign key
             })
             .await
     }

@@ -12,11 +12,14 @@
 //! [`SqliteStore::open`] gives the four contracts of `flint_store`; [`SqliteStore::backup`] and [`restore`] copy all of it.
 #![forbid(unsafe_code)]
 
+mod apis;
 mod backup;
 mod blobs;
 mod catalog;
+mod compositions;
 mod config;
 mod database;
+mod entities;
 mod fault;
 mod files;
 mod key_value;

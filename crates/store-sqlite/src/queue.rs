@@ -16,6 +16,7 @@ use flint_store::{ActivationLog, LeasedCall, Queue, QueuedCall, StoreError};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::{
+    compositions,
     fault::{locked, sql_fault, unreadable},
     log::SegmentLog,
     writer::Writer,
@@ -83,7 +84,7 @@ impl SqliteQueue {
     }
 }
 
-fn id_bytes(activation: ActivationId) -> [u8; 16] {
+pub(crate) fn id_bytes(activation: ActivationId) -> [u8; 16] {
     activation.as_u128().to_be_bytes()
 }
 
@@ -197,6 +198,7 @@ fn complete(connection: &Connection, activation: ActivationId) -> rusqlite::Resu
         .optional()?;
     let Some((number, namespace)) = gone else { return Ok(None) };
     connection.prepare_cached("DELETE FROM arguments WHERE number = ?1")?.execute([number])?;
+    compositions::forget(connection, number)?;
     Ok(Some(namespace))
 }
 
@@ -221,6 +223,22 @@ impl Queue for SqliteQueue {
 
     async fn enqueue_due(&self, call: QueuedCall) -> Result<(), StoreError> {
         self.accept(call, None).await
+    }
+
+    async fn enqueue_all(
+        &self,
+        calls: Vec<QueuedCall>,
+        holder: Option<(&str, Duration)>,
+    ) -> Result<(), StoreError> {
+        let depth = Arc::clone(&self.depth);
+        let lease = holder.map(|(owner, lease)| (owner.to_owned(), lease));
+        self.writer
+            .run("accepting calls", move |connection| {
+                calls.iter().try_for_each(|call| enqueue(connection, call, &lease))?;
+                calls.iter().for_each(|call| depth.add(call.namespace.as_str()));
+                Ok(())
+            })
+            .await
     }
 
     async fn lease(&self, owner: &str, limit: usize, lease: Duration) -> Result<Vec<LeasedCall>, StoreError> {

@@ -79,6 +79,50 @@ const MIGRATIONS: &[&str] = &[
         bytes INTEGER NOT NULL          -- of keys and values
     ) WITHOUT ROWID;
     ",
+    // 3: packages, triggers, rules and sequences beside the functions.
+    "
+    CREATE TABLE entities (
+        namespace TEXT NOT NULL,
+        package TEXT NOT NULL,          -- '' = in none
+        name TEXT NOT NULL,
+        collection TEXT NOT NULL,       -- where it is listed: actions, packages, triggers, rules
+        type TEXT NOT NULL,             -- what the body is: function, sequence, package, trigger, rule
+        trigger TEXT,                   -- of a rule: what it listens to
+        revision INTEGER NOT NULL,
+        updated INTEGER NOT NULL,
+        body TEXT NOT NULL,
+        PRIMARY KEY (namespace, package, name)
+    );
+    INSERT INTO entities (namespace, package, name, collection, type, revision, updated, body)
+        SELECT namespace, package, name, 'actions', 'function', revision, updated, body FROM functions;
+    DROP TABLE functions;
+    CREATE INDEX entities_by_age ON entities(namespace, collection, updated DESC, package, name);
+    CREATE INDEX entities_of_package_by_age ON entities(namespace, package, collection, updated DESC, name);
+    CREATE INDEX rules_of_trigger ON entities(trigger) WHERE trigger IS NOT NULL;
+    ",
+    // 4: the journal of compositions, beside their calls.
+    "
+    CREATE TABLE compositions (
+        number INTEGER PRIMARY KEY,     -- of the call
+        begun INTEGER,                  -- when the attempt began that is under way
+        earlier TEXT NOT NULL           -- JSON list of the attempts at this step that ended
+    );
+    -- Apart, so that counting an attempt does not rewrite a megabyte.
+    CREATE TABLE composition_states (
+        number INTEGER PRIMARY KEY,
+        body BLOB NOT NULL
+    );
+    ",
+    // 5: APIs of the gateway.
+    "
+    CREATE TABLE apis (
+        namespace TEXT NOT NULL REFERENCES namespaces(name) ON DELETE CASCADE,
+        base_path TEXT NOT NULL,
+        revision INTEGER NOT NULL,
+        body TEXT NOT NULL,
+        PRIMARY KEY (namespace, base_path)
+    );
+    ",
 ];
 
 /// The newest format this build writes and reads.
@@ -108,6 +152,28 @@ pub(crate) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), St
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn functions_become_entities_with_nothing_changed() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        connection.execute_batch(MIGRATIONS[0]).unwrap();
+        connection.execute_batch(MIGRATIONS[1]).unwrap();
+        connection.pragma_update(None, "user_version", 2).unwrap();
+        let rows = "('a', '', 'f', 7, 70, '{\"n\":1}'), ('a', 'p', 'f', 8, 80, '{\"n\":2}')";
+        connection.execute(&format!("INSERT INTO functions VALUES {rows}"), []).unwrap();
+        migrate(&mut connection, Path::new("x")).unwrap();
+        let expected = "('a', '', 'f', 'actions', 'function', NULL, 7, 70, '{\"n\":1}'),
+                        ('a', 'p', 'f', 'actions', 'function', NULL, 8, 80, '{\"n\":2}')";
+        let same: i64 = connection
+            .query_row(
+                &format!("SELECT count(*) FROM (VALUES {expected} INTERSECT SELECT * FROM entities)"),
+                [],
+                |row| row.get(0),
+            )
+            .unwrap();
+        let all: i64 = connection.query_row("SELECT count(*) FROM entities", [], |row| row.get(0)).unwrap();
+        assert_eq!((same, all), (2, 2));
+    }
 
     #[test]
     fn steps_run_once_and_a_newer_format_is_refused() {

@@ -2,12 +2,15 @@
 
 use std::{path::Path, sync::Arc};
 
-use flint_store::{ActivationLog, Blobs, Catalog, KeyValue, Queue, StoreError};
+use flint_store::{ActivationLog, Apis, Blobs, Catalog, Compositions, KeyValue, Queue, StoreError};
 
 use crate::{
-    BackupSummary, Progress, StoreConfig, backup,
+    BackupSummary, Progress, StoreConfig,
+    apis::SqliteApis,
+    backup,
     blobs::FileBlobs,
     catalog::SqliteCatalog,
+    compositions::SqliteCompositions,
     database,
     fault::{file_fault, locked, off_thread},
     files,
@@ -35,7 +38,9 @@ pub struct SqliteStore {
     readers: Arc<Readers>,
     catalog: Arc<SqliteCatalog>,
     queue: Arc<SqliteQueue>,
+    compositions: Arc<SqliteCompositions>,
     values: Arc<SqliteKeyValue>,
+    apis: Arc<SqliteApis>,
     log: Arc<SegmentLog>,
     blobs: FileBlobs,
     lock: std::sync::Mutex<Option<DataDirLock>>,
@@ -70,6 +75,8 @@ impl SqliteStore {
         Ok(Self {
             catalog: Arc::new(SqliteCatalog { writer: Arc::clone(&writer), readers: Arc::clone(&readers) }),
             values: Arc::new(SqliteKeyValue { writer: Arc::clone(&writer), readers: Arc::clone(&readers) }),
+            apis: Arc::new(SqliteApis { writer: Arc::clone(&writer), readers: Arc::clone(&readers) }),
+            compositions: Arc::new(SqliteCompositions { writer: Arc::clone(&writer) }),
             queue: Arc::new(SqliteQueue::new(Arc::clone(&writer), depth, Arc::clone(&log))),
             config,
             writer,
@@ -95,9 +102,19 @@ impl SqliteStore {
         Arc::clone(&self.queue) as Arc<dyn Queue>
     }
 
+    /// The journal of compositions.
+    pub fn compositions(&self) -> Arc<dyn Compositions> {
+        Arc::clone(&self.compositions) as Arc<dyn Compositions>
+    }
+
     /// Data of functions.
     pub fn values(&self) -> Arc<dyn KeyValue> {
         Arc::clone(&self.values) as Arc<dyn KeyValue>
+    }
+
+    /// APIs of the gateway.
+    pub fn apis(&self) -> Arc<dyn Apis> {
+        Arc::clone(&self.apis) as Arc<dyn Apis>
     }
 
     /// Code.

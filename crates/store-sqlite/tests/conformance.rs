@@ -39,8 +39,10 @@ impl Driver for Sqlite {
             catalog: store.catalog(),
             activations: store.activations(),
             queue: store.queue(),
+            compositions: store.compositions(),
             blobs: store.blobs(),
             values: store.values(),
+            apis: store.apis(),
             close: Box::pin(async move { store.close().await.unwrap() }),
         }
     }

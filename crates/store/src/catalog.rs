@@ -1,7 +1,10 @@
-//! Entities: namespaces, keys and functions.
+//! Entities: namespaces, keys, and what namespaces hold.
 
 use async_trait::async_trait;
-use flint_model::{EntityName, Function, FunctionPath, KeyId, KeyRecord, Namespace, NamespaceName};
+use flint_model::{
+    Collection, Entity, EntityName, EntityPath, Function, FunctionPath, KeyId, KeyRecord, Namespace,
+    NamespaceName, Rule,
+};
 
 use crate::{Page, StoreError};
 
@@ -15,8 +18,62 @@ pub enum Expected {
 }
 
 /// Entities. Every write is acknowledged when it is committed and fsynced; every read sees all acknowledged writes.
+///
+/// Functions, sequences, packages, triggers and rules share one space of names: at `(namespace, package, name)` is one entity of one
+/// [`Collection`]. The methods on functions are over the same entities, and see only those that are functions.
 #[async_trait]
 pub trait Catalog: Send + Sync {
+    /// Writes an entity if `expected` holds, else [`StoreError::Conflict`]; also when its name belongs to another collection. The stored
+    /// revision is chosen by the store (greater than any that this name ever had) and returned; that of `entity` is ignored.
+    async fn put_entity(&self, entity: &Entity, expected: Expected) -> Result<u64, StoreError>;
+
+    /// The entity of that name, in whichever collection.
+    async fn entity(
+        &self,
+        namespace: &NamespaceName,
+        package: Option<&EntityName>,
+        name: &EntityName,
+    ) -> Result<Option<Entity>, StoreError>;
+
+    /// Deletes the entity of that name if it is at `revision`, else [`StoreError::Conflict`] (also when there is none). What a package
+    /// holds stays: see [`Self::delete_package`].
+    async fn delete_entity(
+        &self,
+        namespace: &NamespaceName,
+        package: Option<&EntityName>,
+        name: &EntityName,
+        revision: u64,
+    ) -> Result<(), StoreError>;
+
+    /// Deletes a package at `revision` if it holds nothing; `with_contents`, whatever it holds goes with it. Else
+    /// [`StoreError::Conflict`], and nothing is deleted.
+    async fn delete_package(
+        &self,
+        path: &EntityPath,
+        revision: u64,
+        with_contents: bool,
+    ) -> Result<(), StoreError>;
+
+    /// The entities of a collection, latest `updated` first (ties by package, then name); with `package`, only those in it.
+    async fn entities(
+        &self,
+        namespace: &NamespaceName,
+        collection: Collection,
+        package: Option<&EntityName>,
+        page: Page,
+    ) -> Result<Vec<Entity>, StoreError>;
+
+    /// How many [`Self::entities`] would give without a limit.
+    async fn count_entities(
+        &self,
+        namespace: &NamespaceName,
+        collection: Collection,
+        package: Option<&EntityName>,
+    ) -> Result<usize, StoreError>;
+
+    /// The rules that say this trigger, whether it is there or not, in order of path.
+    async fn rules_of(&self, trigger: &EntityPath) -> Result<Vec<Rule>, StoreError>;
+
     /// Writes a function if `expected` holds, else [`StoreError::Conflict`]. The stored revision is chosen by the
     /// store (greater than any that this path ever had) and returned; `function.revision` is ignored.
     async fn put_function(&self, function: &Function, expected: Expected) -> Result<u64, StoreError>;
@@ -54,7 +111,7 @@ pub trait Catalog: Send + Sync {
     /// Every namespace, in order of name.
     async fn namespaces(&self) -> Result<Vec<Namespace>, StoreError>;
 
-    /// Deletes a namespace with its keys and functions; `false` when there was none.
+    /// Deletes a namespace with its keys and everything that it holds; `false` when there was none.
     async fn delete_namespace(&self, name: &NamespaceName) -> Result<bool, StoreError>;
 
     /// Adds a key; its namespace must exist ([`StoreError::Conflict`] otherwise, or when the id is taken).

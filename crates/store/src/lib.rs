@@ -1,4 +1,4 @@
-//! What Flint keeps, as five contracts that every driver fulfils: [`Catalog`], [`ActivationLog`], [`Queue`], [`Blobs`] and [`KeyValue`].
+//! What Flint keeps, as seven contracts that every driver fulfils: [`Catalog`], [`ActivationLog`], [`Queue`], [`Compositions`], [`Blobs`], [`KeyValue`] and [`Apis`].
 //!
 //! The conformance suite in `conformance` (the feature of that name) is the definition of these contracts: a driver
 //! passes all of it. When a write is acknowledged is part of the contract, and stated on each method.
@@ -6,8 +6,10 @@
 #![forbid(unsafe_code)]
 
 mod activation_log;
+mod apis;
 mod blobs;
 mod catalog;
+mod compositions;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod error;
@@ -16,8 +18,10 @@ mod page;
 mod queue;
 
 pub use activation_log::{ActivationLog, ActivationLogStats, ActivationQuery};
+pub use apis::Apis;
 pub use blobs::Blobs;
 pub use catalog::{Catalog, Expected};
+pub use compositions::{CompositionStep, Compositions};
 pub use error::StoreError;
 pub use key_value::{BucketPath, Change, KeyValue, KeyValueError, KeyValueQuota, KeyValueUsage};
 pub use page::Page;

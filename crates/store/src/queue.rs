@@ -55,6 +55,14 @@ pub trait Queue: Send + Sync {
     /// The same for a call that nobody holds: it is due at once.
     async fn enqueue_due(&self, call: QueuedCall) -> Result<(), StoreError>;
 
+    /// Accepts several calls, all of them or none, in one commit; each as by [`Self::enqueue`] for the `holder`, owner and lease, or as by
+    /// [`Self::enqueue_due`] where there is none.
+    async fn enqueue_all(
+        &self,
+        calls: Vec<QueuedCall>,
+        holder: Option<(&str, Duration)>,
+    ) -> Result<(), StoreError>;
+
     /// Leases up to `limit` calls that are due, in the order in which they were accepted. A call with no attempts left is never
     /// given here: see [`Self::take_exhausted`].
     async fn lease(&self, owner: &str, limit: usize, lease: Duration) -> Result<Vec<LeasedCall>, StoreError>;

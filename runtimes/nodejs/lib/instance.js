@@ -31,6 +31,8 @@ class Instance {
     this.file = null;
     this.calls = new Map();
     this.environment = new CallEnvironment();
+    /** Where INIT allows calls to run side by side: whose output is whose. */
+    this.sideBySide = null;
     this.hello = { protocol: 1, runtime: 'nodejs', version: process.versions.node };
     this.zygote = prepared.zygote || null;
     if (prepared.zygote || prepared.reason) this.hello.snapshot = prepared.reason || true;
@@ -84,6 +86,7 @@ class Instance {
     this.state = 'loading';
     this.init = init;
     setInitial(init);
+    if (init.concurrency > 1) this.sideBySide = new (require('./side_by_side').SideBySide)(this.link);
     try {
       const loaded = load(init.code, init.main || 'main');
       if (typeof loaded.then === 'function') loaded.then((late) => this.onLoaded(late)).catch((error) => this.onLoadFailed(error));
@@ -170,6 +173,11 @@ class Instance {
     if (call.head.warmup === true && this.zygote !== null) this.zygote.keep(call.head, buffer.subarray(start, end));
     const params = parameters(call.head, buffer, start, end, owned);
     this.environment.apply(call.head);
+    if (this.sideBySide === null) this.handle(call, params);
+    else this.sideBySide.run(call, () => this.handle(call, params));
+  }
+
+  handle(call, params) {
     let result;
     try {
       result = this.entry(params, new Context(this.init, call.head));
@@ -228,12 +236,15 @@ class Instance {
   }
 
   finish(call, send) {
+    const { sideBySide } = this;
+    if (sideBySide !== null) sideBySide.finish(call);
     const streaming = send();
     if (streaming === undefined) {
       this.end(call, true);
       return;
     }
     streaming.then(() => stdio.flush()).then(() => {
+      if (sideBySide !== null) sideBySide.finish(call);
       this.link.send(Kind.END, false, call.id);
       this.end(call, true);
     }, (error) => {
@@ -248,6 +259,7 @@ class Instance {
   }
 
   sendFailure(call, message) {
+    if (this.sideBySide !== null) this.sideBySide.finish(call);
     this.link.sendJson(Kind.ERROR, call.id, { kind: 'developer', message: message.slice(0, MAX_MESSAGE) });
     this.end(call, false);
   }

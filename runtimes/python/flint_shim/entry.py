@@ -27,25 +27,24 @@ class Entry:
 
     def finish(self, awaitable):
         """Runs an awaitable to its end."""
-        return self._event_loop().run_until_complete(_finish(awaitable))
+        return self._event_loop().run_until_complete(finished(awaitable))
 
     def iterate(self, stream):
         """The pieces of a sync or async iterator."""
         if not hasattr(stream, "__anext__"):
             yield from stream
             return
-        loop = self._event_loop()
         try:
             while True:
                 try:
-                    piece = loop.run_until_complete(_finish(stream.__anext__()))
+                    piece = self.finish(stream.__anext__())
                 except StopAsyncIteration:
                     return
                 yield piece
         finally:
             close = getattr(stream, "aclose", None)
             if close is not None:
-                loop.run_until_complete(close())
+                self.finish(close())
 
     def _event_loop(self):
         """One event loop for the process: what a function opens on it in one call is usable in the next."""
@@ -57,7 +56,7 @@ class Entry:
         return self.loop
 
 
-async def _finish(awaitable):
+async def finished(awaitable):
     return await awaitable
 
 

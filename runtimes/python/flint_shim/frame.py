@@ -98,6 +98,10 @@ class FrameReader:
         return payload
 
 
+class BodyError(Exception):
+    """A request's body is not what it says it is: the call fails, and its instance does not."""
+
+
 def parse_object(payload):
     """Parses a JSON object that the protocol demands."""
     try:
@@ -114,7 +118,7 @@ def parse_value(payload):
     try:
         return _decode_json(str(payload, "utf-8"))
     except (ValueError, RecursionError) as error:
-        raise ProtocolError("json", f"the request body is not JSON: {error}") from None
+        raise BodyError(f"the request body is not JSON that Python can read: {error}") from None
 
 
 def split_head(payload):

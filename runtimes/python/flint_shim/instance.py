@@ -9,7 +9,7 @@ from .entry import Entry
 from .environment import CallEnvironment, set_initial
 from .exits import EXIT_FAILED, EXIT_PROTOCOL, run_exit_handlers
 from .frame import (ACK, BODY, END, ERROR, FIN, FREEZE, HEADER, HELLO, INIT, INVOKE, MAX_PAYLOAD, READY, RESTORE,
-                    RESULT, U32, ProtocolError, parse_object, split_head)
+                    RESULT, U32, BodyError, ProtocolError, parse_object, split_head)
 from .link import Link, PeerGone
 from .load import describe_failure, load
 from .request import parameters
@@ -32,6 +32,7 @@ class Instance:
         self._is_clone = self._once = False
         self.init = None
         self.entry = None
+        self._concurrency = 1
         self.environment = CallEnvironment()
 
     def run(self):
@@ -40,6 +41,10 @@ class Instance:
         try:
             self.link.send_json(HELLO, 0, {**self.identity(), **self._snapshot})
             self._load()
+            if self._concurrency > 1:
+                from .side_by_side import serve
+
+                serve(self)
             while True:
                 self.serve_one()
         except PeerGone:
@@ -59,6 +64,11 @@ class Instance:
             raise ProtocolError("order", f"a frame of kind {kind} came before INIT")
         self.init = parse_object(payload)
         set_initial(self.init)
+        self._concurrency = self.init.get("concurrency", 1)
+        if self._concurrency > 1:
+            from .side_by_side import tell_output_apart
+
+            tell_output_apart()
         if self.zygote is not None:
             self.zygote.prepare()
         try:
@@ -70,6 +80,10 @@ class Instance:
             stdio.flush()
             self._fail_quietly(0, "developer", f"Initialization has failed due to: {describe_failure(error)}")
             self._exit(EXIT_FAILED)
+        if self._concurrency > 1:
+            from .side_by_side import SideEntry
+
+            self.entry = SideEntry(self.entry)
         self.link.send_json(READY, 0, {})
 
     # --- receiving a call
@@ -88,7 +102,7 @@ class Instance:
             head = head or {}
             if self.zygote is not None and head.get("warmup"):
                 self.zygote.keep(head, body)
-            self._run(call, head, body)
+            self.answer_call(call, head, body)
             if self._once:
                 os.sched_yield()  # who waits for the answer may wait for this very processor, and to end takes long
                 self._exit(0)
@@ -140,8 +154,11 @@ class Instance:
 
     # --- running it
 
-    def _run(self, call, head, body):
-        params = parameters(head, body)
+    def answer_call(self, call, head, body):
+        try:
+            params = parameters(head, body)
+        except BodyError as error:
+            return self._fail(call, str(error))
         self.environment.apply(head)
         context = Context(self.init, head)
         try:
@@ -183,7 +200,7 @@ class Instance:
         self._exit(status if isinstance(status, int) else 0 if status is None else EXIT_FAILED)
 
     def rehearse(self, head, body):
-        """Runs a call as `_run` does, without answering it. Returns its result, of a stream the pieces."""
+        """Runs a call as `answer_call` does, without answering it. Returns its result, of a stream the pieces."""
         self.environment.apply(head)
         try:
             result = self.entry.call(parameters(head, body), Context(self.init, head))

@@ -28,7 +28,7 @@ async function freePort() {
 }
 
 /** Asks until there is a true answer; fails after a time that is a bound on hanging and not a promise of speed. */
-export async function eventually(what, ask, seconds = 60) {
+export async function eventually(what, ask, seconds = 180) {
   const end = Date.now() + seconds * 1000;
   for (;;) {
     const answer = await ask();

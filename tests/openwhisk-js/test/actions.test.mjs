@@ -119,12 +119,3 @@ test('a foreign namespace is closed', async () => {
   assert.equal(error.statusCode, 403);
   assert.equal(error.error.error, "The supplied authentication is not authorized to access 'somebody'.");
 });
-
-test('what a later version brings can be listed and not created', async () => {
-  assert.deepEqual(await ow.packages.list(), []);
-  assert.deepEqual(await ow.triggers.list(), []);
-  assert.deepEqual(await ow.rules.list(), []);
-  assert.deepEqual(await ow.namespaces.list(), ['guest']);
-  const error = await failure(ow.triggers.create({ name: 't' }));
-  assert.equal(error.statusCode, 501);
-});

@@ -58,6 +58,9 @@ pub struct ActivationResource {
     /// Earlier attempts, of an asynchronous call.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attempts: Vec<AttemptResource>,
+    /// The activations that a sequence or composition consists of, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub components: Vec<String>,
     /// What it logged; absent in lists.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<Object>)]
@@ -144,6 +147,7 @@ impl From<Activation> for ActivationResource {
                     ended_by: attempt.ended_by,
                 })
                 .collect(),
+            components: record.components.iter().map(ToString::to_string).collect(),
             logs: record.logs,
             annotations: record
                 .annotations

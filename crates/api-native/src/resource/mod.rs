@@ -7,6 +7,7 @@ mod explain;
 mod function;
 mod limits;
 mod namespace;
+mod sequence;
 mod server;
 mod snapshot;
 mod wasm;
@@ -18,6 +19,7 @@ pub use explain::{FunctionExplanation, StrategyVerdict};
 pub use function::{AskedResource, CodeResource, FunctionList, FunctionResource, StrategyResource};
 pub use limits::{LimitsPatch, LimitsResource};
 pub use namespace::{KeyCreated, KeyResource, NamespaceCreate, NamespacePatch, NamespaceResource};
+pub use sequence::{SequenceList, SequenceRequest, SequenceResource};
 pub use server::{AbilityResource, AbilityState, DoctorReport, Health, RuntimeResource};
 pub use snapshot::{
     PreparedResource, SnapshotReportResource, SnapshotRequest, SnapshotResource, WarmedFunctionResource,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use flint_controller::LimitsWish;
-use flint_model::{Annotations, ByteSize, Parameters, Version};
+use flint_model::{Annotations, ByteSize, FunctionPath, Parameters, Version};
 use serde::Deserialize;
 
 /// The body of `PUT …/actions/NAME`. Unknown fields are ignored; `null` is absent.
@@ -34,6 +34,12 @@ pub struct Exec {
     /// Source text, or base64 of an archive.
     #[serde(default, alias = "jar")]
     pub code: Option<String>,
+    /// Blackbox actions: the container image.
+    #[serde(default)]
+    pub image: Option<String>,
+    /// What a sequence calls.
+    #[serde(default)]
+    pub components: Option<Vec<FunctionPath>>,
     /// The entry point.
     #[serde(default)]
     pub main: Option<String>,

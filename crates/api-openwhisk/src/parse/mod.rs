@@ -2,12 +2,28 @@
 
 mod body;
 mod code;
+mod entity;
 mod names;
 mod query;
 mod route;
 
 pub use body::{Exec, PutBody, put_body};
 pub use code::{DecodedCode, decode_code, looks_like_base64};
+pub use entity::{
+    EntityName, PackageBody, RuleBody, TriggerBody, package_body, rule_body, rule_status, trigger_body,
+};
 pub use names::{action_filter, percent_decode};
 pub use query::{ListQuery, Query, QueryError};
-pub use route::{Collection, Method, Name, Route, RouteError, route};
+pub use route::{Method, Name, Route, RouteError, route};
+
+/// Readers of requests to the API gateway.
+pub mod gateway {
+    pub use crate::gateway::{CreateApi, create_api};
+}
+
+/// Readers of requests to web actions.
+pub mod web {
+    pub use crate::web::{
+        Envelope, InputError, MediaType, Projected, Projection, ProjectionError, Target, arguments, target,
+    };
+}

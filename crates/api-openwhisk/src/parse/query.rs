@@ -47,6 +47,11 @@ impl<'a> Query<'a> {
         self.0.iter().find(|(key, _)| key == parameter).map(|(_, value)| value.as_ref())
     }
 
+    /// Every parameter with its value, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(key, value)| (key.as_ref(), value.as_ref()))
+    }
+
     /// A yes or no: `true`, `yes`, `on`, `1` and their opposites, in any case.
     pub fn flag(&self, parameter: &'static str, default: bool) -> Result<bool, QueryError> {
         let Some(value) = self.get(parameter) else { return Ok(default) };

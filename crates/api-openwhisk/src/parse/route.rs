@@ -30,28 +30,6 @@ impl From<&http::Method> for Method {
     }
 }
 
-/// A collection that a later version brings to life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Collection {
-    /// Packages and bindings.
-    Packages,
-    /// Triggers.
-    Triggers,
-    /// Rules.
-    Rules,
-}
-
-impl Collection {
-    /// As it stands in the path.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Packages => "packages",
-            Self::Triggers => "triggers",
-            Self::Rules => "rules",
-        }
-    }
-}
-
 /// What is asked for. Names are as they stand in the path, still encoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Route<'a> {
@@ -73,6 +51,8 @@ pub enum Route<'a> {
     Preflight,
     /// Anything below `/api/v1/web`
     Web,
+    /// Anything below `/api/v1/gateway`
+    Gateway,
     /// `GET /api/v1/namespaces`
     Namespaces,
     /// `GET …/limits`
@@ -95,12 +75,34 @@ pub enum Route<'a> {
     ActivationResult(&'a str, &'a str),
     /// `GET …/activations/ID/logs`
     ActivationLogs(&'a str, &'a str),
-    /// `GET …/packages`, `/triggers`, `/rules`
-    LaterList(&'a str, Collection),
-    /// `GET` and `DELETE` of one of those
-    LaterRead(&'a str, Collection, &'a str),
-    /// Everything else with those
-    LaterWrite(Collection),
+    /// `GET …/packages`
+    PackageList(&'a str),
+    /// `PUT …/packages/NAME`
+    PackagePut(Name<'a>),
+    /// `GET …/packages/NAME`
+    PackageGet(Name<'a>),
+    /// `DELETE …/packages/NAME`
+    PackageDelete(Name<'a>),
+    /// `GET …/triggers`
+    TriggerList(&'a str),
+    /// `PUT …/triggers/NAME`
+    TriggerPut(Name<'a>),
+    /// `GET …/triggers/NAME`
+    TriggerGet(Name<'a>),
+    /// `DELETE …/triggers/NAME`
+    TriggerDelete(Name<'a>),
+    /// `POST …/triggers/NAME`
+    TriggerFire(Name<'a>),
+    /// `GET …/rules`
+    RuleList(&'a str),
+    /// `PUT …/rules/NAME`
+    RulePut(Name<'a>),
+    /// `GET …/rules/NAME`
+    RuleGet(Name<'a>),
+    /// `DELETE …/rules/NAME`
+    RuleDelete(Name<'a>),
+    /// `POST …/rules/NAME`
+    RuleStatus(Name<'a>),
 }
 
 /// `NAMESPACE/[PACKAGE/]NAME`, still encoded.
@@ -147,6 +149,12 @@ pub fn route(method: Method, path: &str) -> Result<Route<'_>, RouteError> {
             _ => Err(RouteError::Unknown),
         };
     };
+    if rest.starts_with("/web/") || rest == "/web" {
+        return Ok(Route::Web);
+    }
+    if rest.starts_with("/gateway/") || rest == "/gateway" {
+        return Ok(Route::Gateway);
+    }
     if method == Method::Options {
         return Ok(Route::Preflight);
     }
@@ -154,7 +162,6 @@ pub fn route(method: Method, path: &str) -> Result<Route<'_>, RouteError> {
     let segments: [Option<&str>; 6] = std::array::from_fn(|_| segments.next());
     match segments {
         [None | Some(""), None, ..] => get(Route::Api),
-        [Some("web"), ..] => Ok(Route::Web),
         [Some("namespaces"), None | Some(""), None, ..] => get(Route::Namespaces),
         [Some("namespaces"), Some(namespace), Some(collection), first, second, None] => {
             entity(method, namespace, collection, first, second)
@@ -174,14 +181,6 @@ fn entity<'a>(
         Method::Get => Ok(route),
         _ => Err(RouteError::Method("GET")),
     };
-    let later = |collection| match (method, first, second) {
-        (Method::Get, None | Some(""), None) => Ok(Route::LaterList(namespace, collection)),
-        (_, None | Some(""), None) => Err(RouteError::Method("GET")),
-        (Method::Get | Method::Delete, Some(name), None) => Ok(Route::LaterRead(namespace, collection, name)),
-        (Method::Put | Method::Post, Some(_), None) => Ok(Route::LaterWrite(collection)),
-        (_, Some(_), None) => Err(RouteError::Method("GET, PUT, DELETE, POST")),
-        _ => Err(RouteError::Unknown),
-    };
     match (collection, first, second) {
         ("limits", None | Some(""), None) => get(Route::Limits(namespace)),
         ("limits", ..) => Err(RouteError::BelowLimits),
@@ -195,9 +194,12 @@ fn entity<'a>(
         ("activations", Some(id), None) => get(Route::Activation(namespace, id)),
         ("activations", Some(id), Some("result")) => get(Route::ActivationResult(namespace, id)),
         ("activations", Some(id), Some("logs")) => get(Route::ActivationLogs(namespace, id)),
-        ("packages", ..) => later(Collection::Packages),
-        ("triggers", ..) => later(Collection::Triggers),
-        ("rules", ..) => later(Collection::Rules),
+        ("packages", None | Some(""), None) => get(Route::PackageList(namespace)),
+        ("packages", Some(name), None) => package(method, Name { namespace, package: None, name }),
+        ("triggers", None | Some(""), None) => get(Route::TriggerList(namespace)),
+        ("triggers", Some(name), None) => trigger(method, Name { namespace, package: None, name }),
+        ("rules", None | Some(""), None) => get(Route::RuleList(namespace)),
+        ("rules", Some(name), None) => rule(method, Name { namespace, package: None, name }),
         _ => Err(RouteError::Unknown),
     }
 }
@@ -208,6 +210,35 @@ fn action(method: Method, name: Name<'_>) -> Result<Route<'_>, RouteError> {
         Method::Put => Ok(Route::ActionPut(name)),
         Method::Delete => Ok(Route::ActionDelete(name)),
         Method::Post => Ok(Route::ActionInvoke(name)),
+        Method::Options | Method::Other => Err(RouteError::Method("GET, PUT, DELETE, POST")),
+    }
+}
+
+fn package(method: Method, name: Name<'_>) -> Result<Route<'_>, RouteError> {
+    match method {
+        Method::Get => Ok(Route::PackageGet(name)),
+        Method::Put => Ok(Route::PackagePut(name)),
+        Method::Delete => Ok(Route::PackageDelete(name)),
+        Method::Post | Method::Options | Method::Other => Err(RouteError::Method("GET, PUT, DELETE")),
+    }
+}
+
+fn trigger(method: Method, name: Name<'_>) -> Result<Route<'_>, RouteError> {
+    match method {
+        Method::Get => Ok(Route::TriggerGet(name)),
+        Method::Put => Ok(Route::TriggerPut(name)),
+        Method::Delete => Ok(Route::TriggerDelete(name)),
+        Method::Post => Ok(Route::TriggerFire(name)),
+        Method::Options | Method::Other => Err(RouteError::Method("GET, PUT, DELETE, POST")),
+    }
+}
+
+fn rule(method: Method, name: Name<'_>) -> Result<Route<'_>, RouteError> {
+    match method {
+        Method::Get => Ok(Route::RuleGet(name)),
+        Method::Put => Ok(Route::RulePut(name)),
+        Method::Delete => Ok(Route::RuleDelete(name)),
+        Method::Post => Ok(Route::RuleStatus(name)),
         Method::Options | Method::Other => Err(RouteError::Method("GET, PUT, DELETE, POST")),
     }
 }
@@ -228,6 +259,9 @@ mod tests {
             (Method::Get, "/api/v1/", Route::Api),
             (Method::Options, "/api/v1/no/such/thing", Route::Preflight),
             (Method::Post, "/api/v1/web/guest/default/x.json/y/z/w", Route::Web),
+            (Method::Options, "/api/v1/web/guest/default/x", Route::Web),
+            (Method::Options, "/api/v1/webs", Route::Preflight),
+            (Method::Options, "/api/v1/gateway/guest/a", Route::Gateway),
             (Method::Get, "/api/v1/namespaces", Route::Namespaces),
             (Method::Get, "/api/v1/namespaces/", Route::Namespaces),
             (Method::Get, "/api/v1/namespaces/_/limits", Route::Limits("_")),
@@ -242,8 +276,13 @@ mod tests {
             (Method::Get, "/api/v1/namespaces/_/activations/1", Route::Activation("_", "1")),
             (Method::Get, "/api/v1/namespaces/_/activations/1/result", Route::ActivationResult("_", "1")),
             (Method::Get, "/api/v1/namespaces/_/activations/1/logs", Route::ActivationLogs("_", "1")),
-            (Method::Get, "/api/v1/namespaces/_/rules", Route::LaterList("_", Collection::Rules)),
-            (Method::Put, "/api/v1/namespaces/_/triggers/t", Route::LaterWrite(Collection::Triggers)),
+            (Method::Get, "/api/v1/namespaces/_/packages", Route::PackageList("_")),
+            (Method::Put, "/api/v1/namespaces/_/packages/p", Route::PackagePut(name(None, "p"))),
+            (Method::Delete, "/api/v1/namespaces/_/packages/p", Route::PackageDelete(name(None, "p"))),
+            (Method::Get, "/api/v1/namespaces/_/triggers/", Route::TriggerList("_")),
+            (Method::Post, "/api/v1/namespaces/_/triggers/t", Route::TriggerFire(name(None, "t"))),
+            (Method::Get, "/api/v1/namespaces/_/rules", Route::RuleList("_")),
+            (Method::Post, "/api/v1/namespaces/_/rules/r", Route::RuleStatus(name(None, "r"))),
         ] {
             assert_eq!(route(method, path), Ok(expected), "{path}");
         }
@@ -260,6 +299,7 @@ mod tests {
             "/api/v1/namespaces/_",
             "/api/v1/namespaces/_/x",
             "/api/v1/namespaces/_/actions/a/b/c",
+            "/api/v1/namespaces/_/triggers/a/b",
             "/api/v1/namespaces/_/actions/a/b/c/d",
             "/api/v1/namespaces/_/actions/a/b/",
             "/api/v1/namespaces/_/activations/1/x",
@@ -271,6 +311,8 @@ mod tests {
         {
             assert_eq!(text(Method::Post, path), "HTTP method not allowed, supported methods: GET", "{path}");
         }
+        let refused = text(Method::Post, "/api/v1/namespaces/_/packages/refresh");
+        assert_eq!(refused, "HTTP method not allowed, supported methods: GET, PUT, DELETE");
         let text = text(Method::Other, "/api/v1/namespaces/_/actions/a");
         assert_eq!(text, "HTTP method not allowed, supported methods: GET, PUT, DELETE, POST");
         assert_eq!(route(Method::Get, "/api/v1/namespaces/_/limits/x"), Err(RouteError::BelowLimits));

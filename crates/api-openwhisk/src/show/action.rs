@@ -1,16 +1,24 @@
 //! Actions.
 
+use std::borrow::Cow;
+
 use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
-use flint_model::{Annotations, CodeFormat, Function, FunctionPath, Parameters, Version};
+use flint_model::{
+    Annotations, CodeFormat, Contract, Entity, Function, FunctionLimits, FunctionPath, Parameter, Parameters,
+    Sequence, Version,
+};
 use serde::Serialize;
+
+/// The kind of a sequence.
+const SEQUENCE: &str = "sequence";
 
 /// An action with everything.
 #[derive(Serialize)]
 pub(crate) struct ActionDetail<'a> {
     #[serde(flatten)]
     common: Common<'a>,
-    parameters: &'a Parameters,
+    parameters: Cow<'a, Parameters>,
     exec: ExecDetail<'a>,
 }
 
@@ -34,9 +42,18 @@ struct Common<'a> {
 }
 
 #[derive(Serialize)]
-struct ExecDetail<'a> {
+#[serde(untagged)]
+enum ExecDetail<'a> {
+    Code(CodeDetail<'a>),
+    Sequence { kind: &'static str, components: Vec<String> },
+}
+
+#[derive(Serialize)]
+struct CodeDetail<'a> {
     kind: &'a str,
     binary: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    image: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     code: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -62,46 +79,111 @@ impl<'a> ActionDetail<'a> {
     /// With `code` as it is to be shown; without it, the field is left out.
     pub(crate) fn new(function: &'a Function, code: Option<String>) -> Self {
         Self {
-            common: Common::of(function),
-            parameters: &function.parameters,
-            exec: ExecDetail {
+            common: Common::of_function(function),
+            parameters: Cow::Borrowed(&function.parameters),
+            exec: ExecDetail::Code(CodeDetail {
                 kind: function.kind.as_str(),
                 binary: is_binary(function),
+                image: image_of(function),
                 code,
                 main: function.main.as_deref(),
-            },
+            }),
+        }
+    }
+
+    /// A sequence; its components are its one parameter too.
+    pub(crate) fn of_sequence(sequence: &'a Sequence) -> Self {
+        let components: Vec<_> = sequence.components.iter().map(|path| format!("/{path}")).collect();
+        let list = Parameter { key: "_actions".to_owned(), value: components.clone().into(), init: false };
+        Self {
+            common: Common::of_sequence(sequence),
+            parameters: Cow::Owned(Parameters(vec![list])),
+            exec: ExecDetail::Sequence { kind: SEQUENCE, components },
         }
     }
 }
 
 impl<'a> ActionSummary<'a> {
-    pub(crate) fn new(function: &'a Function) -> Self {
-        Self { common: Common::of(function), exec: ExecSummary { binary: is_binary(function) } }
+    /// A function or a sequence; nothing else is an action.
+    pub(crate) fn of(action: &'a Entity) -> Option<Self> {
+        match action {
+            Entity::Function(function) => Some(Self {
+                common: Common::of_function(function),
+                exec: ExecSummary { binary: is_binary(function) },
+            }),
+            Entity::Sequence(sequence) => {
+                Some(Self { common: Common::of_sequence(sequence), exec: ExecSummary { binary: false } })
+            }
+            _ => None,
+        }
     }
 }
 
 impl<'a> Common<'a> {
-    fn of(function: &'a Function) -> Self {
+    fn of_function(function: &'a Function) -> Self {
         let mut annotations = function.annotations.clone();
         // A function that came through another front may not say it.
         annotations.set("exec", function.kind.as_str());
-        let limits = &function.limits;
         Self {
             namespace: namespace_of(&function.path),
             name: function.path.name.as_str(),
             version: function.version,
             publish: function.publish,
             annotations,
-            limits: Limits {
-                timeout: limits.timeout.as_millis() as u64,
-                memory: limits.memory.as_mib(),
-                logs: limits.logs.as_mib(),
-                concurrency: limits.concurrency.get(),
-                instances: limits.instances.map(Into::into),
-            },
+            limits: Limits::of(&function.limits),
             updated: function.updated.as_millis(),
         }
     }
+
+    fn of_sequence(sequence: &'a Sequence) -> Self {
+        let mut annotations = sequence.annotations.clone();
+        annotations.set("exec", SEQUENCE);
+        Self {
+            namespace: namespace_of(&sequence.path),
+            name: sequence.path.name.as_str(),
+            version: sequence.version,
+            publish: sequence.publish,
+            annotations,
+            limits: Limits::of(&sequence.limits),
+            updated: sequence.updated.as_millis(),
+        }
+    }
+}
+
+impl Limits {
+    fn of(limits: &FunctionLimits) -> Self {
+        Self {
+            timeout: limits.timeout.as_millis() as u64,
+            memory: limits.memory.as_mib(),
+            logs: limits.logs.as_mib(),
+            concurrency: limits.concurrency.get(),
+            instances: limits.instances.map(Into::into),
+        }
+    }
+}
+
+/// The kind of actions that name an image.
+pub(crate) const BLACKBOX: &str = "blackbox";
+
+/// Images that do nothing but call a program, and how.
+const IMAGES: [(&str, Contract); 4] = [
+    ("openwhisk/dockerskeleton", Contract::Skeleton),
+    ("openwhisk/actionloop-base", Contract::ActionLoop),
+    ("openwhisk/actionloop-v2", Contract::ActionLoop),
+    ("openwhisk/actionloop", Contract::ActionLoop),
+];
+
+/// How an image calls its program; its tag and registry do not matter.
+pub(crate) fn contract_of_image(image: &str) -> Option<Contract> {
+    let image = image.trim();
+    let image = image.strip_prefix("docker.io/").unwrap_or(image);
+    let name = image.split([':', '@']).next().unwrap_or(image);
+    IMAGES.iter().find(|(known, _)| *known == name).map(|(_, contract)| *contract)
+}
+
+fn image_of(function: &Function) -> Option<&'static str> {
+    let is_blackbox = function.kind.family() == BLACKBOX;
+    IMAGES.iter().find(|(_, contract)| is_blackbox && *contract == function.contract).map(|(name, _)| *name)
 }
 
 /// `namespace`, or `namespace/package`.
@@ -122,5 +204,24 @@ pub(crate) fn shown_code(function: &Function, content: &Bytes) -> String {
     match is_binary(function) {
         true => STANDARD.encode(content),
         false => String::from_utf8_lossy(content).into_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn images_that_only_call_a_program_are_known_by_name() {
+        for (image, contract) in [
+            ("openwhisk/dockerskeleton", Some(Contract::Skeleton)),
+            ("docker.io/openwhisk/dockerskeleton:1.14.0", Some(Contract::Skeleton)),
+            ("openwhisk/actionloop-base:nightly", Some(Contract::ActionLoop)),
+            ("me/openwhisk/dockerskeleton", None),
+            ("openwhisk/dockerskeletons", None),
+            ("", None),
+        ] {
+            assert_eq!(contract_of_image(image), contract, "{image}");
+        }
     }
 }

@@ -1,10 +1,10 @@
 //! Activation records.
 
-use flint_model::{Activation, ActivationId, LogLine, NamespaceName, Response, Status, Version};
+use flint_model::{Activation, ActivationId, NamespaceName, Response, Status, Version};
 use serde::{Serialize, Serializer, ser::SerializeSeq};
 use serde_json::{Value, json, value::RawValue};
 
-use super::log_line;
+use super::{fired_lines, log_line};
 
 /// A record with everything.
 #[derive(Serialize)]
@@ -14,8 +14,8 @@ pub(crate) struct Record<'a> {
     common: Common<'a>,
     subject: &'a str,
     response: ResponseBody<'a>,
-    #[serde(serialize_with = "log_lines")]
-    logs: &'a [LogLine],
+    #[serde(serialize_with = "logs")]
+    logs: &'a Activation,
 }
 
 /// A record as lists show it.
@@ -24,7 +24,8 @@ pub(crate) struct Record<'a> {
 pub(crate) struct Summary<'a> {
     #[serde(flatten)]
     common: Common<'a>,
-    status_code: u8,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status_code: Option<u8>,
 }
 
 #[derive(Serialize)]
@@ -38,8 +39,10 @@ struct Common<'a> {
     annotations: &'a Activation,
     activation_id: ActivationId,
     start: u64,
-    end: u64,
-    duration: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    end: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    duration: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     cause: Option<ActivationId>,
 }
@@ -78,14 +81,15 @@ impl<'a> Record<'a> {
             common: Common::of(record),
             subject: &record.subject,
             response: ResponseBody::of(&record.response),
-            logs: &record.logs,
+            logs: record,
         }
     }
 }
 
 impl<'a> Summary<'a> {
     pub(crate) fn of(record: &'a Activation) -> Self {
-        Self { common: Common::of(record), status_code: record.response.status.code() }
+        let status_code = is_call(record).then(|| record.response.status.code());
+        Self { common: Common::of(record), status_code }
     }
 }
 
@@ -99,11 +103,16 @@ impl<'a> Common<'a> {
             annotations: record,
             activation_id: record.id,
             start: record.start.as_millis(),
-            end: record.end.as_millis(),
-            duration: record.duration_us / 1000,
+            end: is_call(record).then(|| record.end.as_millis()),
+            duration: is_call(record).then_some(record.duration_us / 1000),
             cause: record.cause,
         }
     }
+}
+
+/// The record of a trigger has no end: firing takes no time.
+fn is_call(record: &Activation) -> bool {
+    record.fired.is_empty()
 }
 
 /// What the record says of the call, then what only this API knows of.
@@ -114,6 +123,9 @@ fn annotations<S: Serializer>(record: &Activation, serializer: S) -> Result<S::O
         value: T,
     }
     let mut list = serializer.serialize_seq(None)?;
+    if !is_call(record) {
+        return list.end();
+    }
     list.serialize_element(&Pair { key: "path", value: &record.path })?;
     let kind = record.kind.as_ref().map_or("unknown", |kind| kind.as_str());
     list.serialize_element(&Pair { key: "kind", value: kind })?;
@@ -136,6 +148,13 @@ fn annotations<S: Serializer>(record: &Activation, serializer: S) -> Result<S::O
     list.end()
 }
 
-fn log_lines<S: Serializer>(lines: &[LogLine], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(lines.iter().map(log_line))
+/// What it logged; of a sequence, the activations it consists of.
+fn logs<S: Serializer>(record: &Activation, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(shown_logs(record))
+}
+
+/// The `logs` of a record: of a trigger, what became of its rules; else the activations that it consists of, and what it logged.
+pub(crate) fn shown_logs(record: &Activation) -> Vec<String> {
+    let components = record.components.iter().map(ToString::to_string);
+    fired_lines(record).chain(components).chain(record.logs.iter().map(log_line)).collect()
 }

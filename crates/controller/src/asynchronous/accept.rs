@@ -1,43 +1,38 @@
 //! Accepting a call.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
-use bytes::Bytes;
-use flint_model::Timestamp;
+use flint_model::ActivationId;
 use flint_store::QueuedCall;
 
 use super::state::Held;
-use crate::{Answer, Controller, ControllerError, account::InFlight, call::Admitted};
+use crate::{Answer, Controller, ControllerError, account::InFlight};
+
+/// A call that is to be accepted together with others.
+pub(crate) struct Accepting {
+    pub(crate) call: QueuedCall,
+    pub(crate) arrived: Instant,
+    pub(crate) api_key: Option<Arc<str>>,
+    /// Its record is kept.
+    pub(crate) recorded: bool,
+    pub(crate) in_flight: InFlight,
+}
 
 impl Controller {
     /// Answers when the call is durable. It is then in this server's hands, or, where these are full, in the queue's.
     pub(crate) async fn accept(
         self: Arc<Self>,
-        call: Admitted,
-        arguments: Bytes,
+        queued: QueuedCall,
+        arrived: Instant,
+        api_key: Option<Arc<str>>,
+        recorded: bool,
         in_flight: InFlight,
     ) -> Result<Answer, ControllerError> {
-        let Admitted { id, callable, namespace, subject, transaction, arrived, api_key, recorded, .. } = call;
-        let config = &self.config.asynchronous;
-        let room = self.accepted.room(arguments.len());
-        let queued = QueuedCall {
-            activation: id,
-            namespace,
-            subject: subject.as_ref().to_owned(),
-            path: callable.function.path.clone(),
-            arguments,
-            transaction: transaction.as_ref().to_owned(),
-            accepted: Timestamp::now(),
-            max_attempts: config.max_attempts,
-        };
+        let id = queued.activation;
+        let room = self.accepted.room(queued.arguments.len());
         match room {
             Some(room) => {
-                self.accepted.leased().insert(id);
-                let accepted = self.stores.queue.enqueue(queued.clone(), &self.accepted.owner, config.lease);
-                if let Err(error) = accepted.await {
-                    self.accepted.leased().remove(&id);
-                    return Err(error.into());
-                }
+                self.take(queued.clone()).await?;
                 self.hold(Held {
                     call: queued,
                     attempt: 1,
@@ -47,6 +42,7 @@ impl Controller {
                     recorded: Some(recorded),
                     in_flight,
                     room,
+                    running: None,
                 });
             }
             None => {
@@ -60,6 +56,72 @@ impl Controller {
         Ok(Answer::Accepted(id))
     }
 
+    /// Accepts a call that this server holds from the beginning.
+    pub(crate) async fn take(&self, call: QueuedCall) -> Result<(), ControllerError> {
+        let id = call.activation;
+        self.accepted.leased().insert(id);
+        let lease = self.config.asynchronous.lease;
+        if let Err(error) = self.stores.queue.enqueue(call, &self.accepted.owner, lease).await {
+            self.accepted.leased().remove(&id);
+            return Err(error.into());
+        }
+        Ok(())
+    }
+
+    /// A call's record is written: the queue may forget it.
+    pub(crate) async fn finish(&self, id: ActivationId) {
+        // Only a server that is gone takes no finished calls; the call is then run again.
+        let _ = self.accepted.finished.send(id).await;
+    }
+
+    /// Accepts several calls: when this returns, all of them are durable, by one commit, or none is.
+    pub(crate) async fn accept_all(self: &Arc<Self>, calls: Vec<Accepting>) -> Result<(), ControllerError> {
+        let count = calls.len();
+        let queued: Vec<_> = calls.iter().map(|accepting| accepting.call.clone()).collect();
+        let rooms: Option<Vec<_>> =
+            queued.iter().map(|call| self.accepted.room(call.arguments.len())).collect();
+        let (queue, accepted) = (&self.stores.queue, &self.accepted);
+        match rooms {
+            Some(rooms) => {
+                let ids: Vec<_> = queued.iter().map(|call| call.activation).collect();
+                accepted.leased().extend(&ids);
+                let holder = (accepted.owner.as_str(), self.config.asynchronous.lease);
+                if let Err(error) = queue.enqueue_all(queued, Some(holder)).await {
+                    let mut leased = accepted.leased();
+                    leased.retain(|id| !ids.contains(id));
+                    return Err(error.into());
+                }
+                for (Accepting { call, arrived, api_key, recorded, in_flight }, room) in
+                    calls.into_iter().zip(rooms)
+                {
+                    let recorded = Some(recorded);
+                    let (attempt, earlier, running) = (1, Vec::new(), None);
+                    self.hold(Held {
+                        call,
+                        attempt,
+                        earlier,
+                        arrived,
+                        api_key,
+                        recorded,
+                        in_flight,
+                        room,
+                        running,
+                    });
+                }
+            }
+            None => {
+                queue.enqueue_all(queued, None).await?;
+                for Accepting { in_flight, .. } in calls {
+                    in_flight.leave_counted();
+                    accepted.leave_one();
+                }
+                accepted.hungry.notify_one();
+            }
+        }
+        (0..count).for_each(|_| self.metrics.async_accepted());
+        Ok(())
+    }
+
     /// Puts a call into its namespace's line, and runs whoever's turn it is.
     pub(super) fn hold(self: &Arc<Self>, held: Held) {
         self.accepted.waiting().push(held.call.namespace.clone(), held);
@@ -71,11 +133,11 @@ impl Controller {
         while !self.stopping.is_cancelled()
             && let Ok(running) = Arc::clone(&self.accepted.running).try_acquire_owned()
         {
-            let Some(held) = self.accepted.waiting().pop() else { return };
+            let Some(mut held) = self.accepted.waiting().pop() else { return };
+            held.running = Some(running);
             let controller = Arc::clone(self);
             self.calls.spawn(async move {
                 controller.run_accepted(held).await;
-                drop(running);
                 controller.dispatch();
             });
         }

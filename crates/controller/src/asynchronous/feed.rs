@@ -99,6 +99,7 @@ impl Controller {
                     recorded: None,
                     in_flight,
                     room,
+                    running: None,
                 });
             }
             if all {

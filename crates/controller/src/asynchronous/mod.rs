@@ -12,4 +12,5 @@ mod run;
 mod state;
 mod waiting;
 
-pub(crate) use state::AcceptedCalls;
+pub(crate) use accept::Accepting;
+pub(crate) use state::{AcceptedCalls, Held};

@@ -5,14 +5,17 @@ use std::{sync::Arc, time::Duration};
 use flint_executor::{Body, CallEnd};
 use flint_invoker::{Before, Refusal};
 use flint_model::{Activation, ActivationId, Attempt, Status, Timestamp};
+use flint_store::CompositionStep;
 
 use super::state::Held;
 use crate::{
-    Accepts, Controller, ControllerError,
+    Accepts, Controller, ControllerError, ErrorKind,
     account::InFlight,
     call::{Admitted, Attempted},
+    composition::{Beginning, CompositionEnd},
     outcome::Verdict,
     record::{Draft, of_attempt, of_nothing},
+    resolve::Callee,
 };
 
 /// How long to wait when the scheduler takes no more calls: doubled each time, up to the last.
@@ -31,9 +34,9 @@ enum End {
 }
 
 impl Controller {
-    pub(super) async fn run_accepted(self: &Arc<Self>, held: Held) {
+    pub(super) async fn run_accepted(self: &Arc<Self>, mut held: Held) {
         let recorded = self.records_of(&held).await;
-        let end = self.run_to_an_end(&held).await;
+        let end = self.run_to_an_end(&mut held, recorded).await;
         let Held { call, attempt, in_flight, room, .. } = held;
         let id = call.activation;
         let record = match end {
@@ -68,8 +71,7 @@ impl Controller {
             self.stores.activations.append(record);
         }
         drop((in_flight, room));
-        // Only a server that is gone takes no finished calls; the call is then run again.
-        let _ = self.accepted.finished.send(id).await;
+        self.finish(id).await;
         if self.accepted.left() > 0 {
             self.accepted.hungry.notify_one();
         }
@@ -92,20 +94,53 @@ impl Controller {
         !matches!(namespace, Ok(Some(namespace)) if namespace.limits.store_activations == Some(false))
     }
 
-    async fn run_to_an_end(&self, held: &Held) -> End {
+    async fn run_to_an_end(self: &Arc<Self>, held: &mut Held, recorded: bool) -> End {
+        let id = held.call.activation;
+        let end = match self.begun(held).await {
+            // Whatever is at its path now.
+            Ok(Some(step)) => self.compose_to_an_end(held, Beginning::Step(step), recorded).await,
+            Ok(None) => self.run_when_there_is_room(held, recorded).await,
+            Err(error) => failed(held, &error),
+        };
+        // An instance that did not start, for example, was an attempt too; one that was counted already is not again.
+        if matches!(end, End::Failed { .. })
+            && let Err(error) = self.stores.queue.begin(&self.accepted.owner, id).await
+        {
+            tracing::error!(activation = %id, %error, "an attempt could not be counted");
+        }
+        end
+    }
+
+    /// Where the call was, when it is a composition that an earlier life or attempt has begun.
+    async fn begun(&self, held: &Held) -> Result<Option<CompositionStep>, ControllerError> {
+        match held.is_fresh() {
+            true => Ok(None),
+            false => Ok(self.stores.compositions.take_up(held.call.activation).await?),
+        }
+    }
+
+    /// Goes through a composition. That may take long, so it keeps no other call from running: its steps have turns of their own.
+    async fn compose_to_an_end(
+        self: &Arc<Self>,
+        held: &mut Held,
+        beginning: Beginning<'_>,
+        recorded: bool,
+    ) -> End {
+        drop(held.running.take());
+        self.dispatch();
+        match Box::pin(self.compose_accepted(held, beginning, recorded)).await {
+            Ok(CompositionEnd::Over(record)) => End::Over(*record),
+            Ok(CompositionEnd::Left) => End::Left,
+            Err(error) => failed(held, &error),
+        }
+    }
+
+    async fn run_when_there_is_room(self: &Arc<Self>, held: &mut Held, recorded: bool) -> End {
+        let id = held.call.activation;
         let mut pause = BUSY.0;
         loop {
-            let id = held.call.activation;
-            match self.run_once(held).await {
-                Ok(end) => {
-                    // An instance that did not start, for example, was an attempt too; one that was counted already is not again.
-                    if matches!(end, End::Failed { .. })
-                        && let Err(error) = self.stores.queue.begin(&self.accepted.owner, id).await
-                    {
-                        tracing::error!(activation = %id, %error, "an attempt could not be counted");
-                    }
-                    return end;
-                }
+            match self.run_once(held, recorded).await {
+                Ok(end) => return end,
                 Err(Refusal::ShuttingDown) => return End::Left,
                 Err(Refusal::Withdrawn) => return End::Lost,
                 Err(refusal) => tracing::debug!(activation = %id, %refusal, "waits for its turn"),
@@ -129,20 +164,21 @@ impl Controller {
     }
 
     /// One attempt; refused when there is no instance for it now.
-    async fn run_once(&self, held: &Held) -> Result<End, Refusal> {
+    async fn run_once(self: &Arc<Self>, held: &mut Held, recorded: bool) -> Result<End, Refusal> {
         let call = &held.call;
-        let nothing = |verdict| {
-            let (namespace, subject) = (call.namespace.clone(), call.subject.clone());
-            of_nothing(call.activation, namespace, subject, call.path.clone(), verdict, held.earlier.clone())
-        };
-        let callable = match self.load(&call.path).await {
-            Ok(Some(callable)) => callable,
-            Ok(None) => return Ok(End::Over(nothing(Verdict::deleted()))),
+        let resolved = match self.resolve_for(&call.namespace, &call.path).await {
+            Ok(resolved) => resolved,
             Err(error) => {
-                let why = error.detail().unwrap_or_else(|| error.to_string());
-                let record = nothing(Verdict::not_provisioned(&why));
-                return Ok(End::Failed { start: Timestamp::now(), why, record });
+                return Ok(match error.kind() {
+                    ErrorKind::Forbidden => End::Over(nothing(held, Verdict::refused(&error.to_string()))),
+                    ErrorKind::NotFound | ErrorKind::Conflict => End::Over(nothing(held, Verdict::deleted())),
+                    _ => failed(held, &error),
+                });
             }
+        };
+        let callable = match &resolved.callee {
+            Callee::Function(callable) if !callable.conductor => Arc::clone(callable),
+            _ => return Ok(self.compose_to_an_end(held, Beginning::First(&resolved), recorded).await),
         };
         let admitted = Admitted {
             id: call.activation,
@@ -153,6 +189,7 @@ impl Controller {
             api_key: held.api_key.clone().filter(|_| callable.wants_key),
             accepts: Accepts::Json,
             recorded: true,
+            cause: None,
             callable,
         };
         let (draft, verdict, end) = match admitted.callable.defaults.merge(call.arguments.clone()) {
@@ -181,6 +218,20 @@ impl Controller {
             _ => End::Over(record),
         })
     }
+}
+
+/// The record of a call that came to nothing.
+fn nothing(held: &Held, verdict: Verdict) -> Activation {
+    let call = &held.call;
+    let (namespace, subject) = (call.namespace.clone(), call.subject.clone());
+    of_nothing(call.activation, namespace, subject, call.path.clone(), verdict, held.earlier.clone())
+}
+
+/// What is to be called could not be looked up.
+fn failed(held: &Held, error: &ControllerError) -> End {
+    let why = error.detail().unwrap_or_else(|| error.to_string());
+    let record = nothing(held, Verdict::not_provisioned(&why));
+    End::Failed { start: Timestamp::now(), why, record }
 }
 
 /// The function's parameters became final after the call was accepted, for example.

@@ -31,7 +31,7 @@ pub(crate) struct AcceptedCalls {
     pub(super) places: Arc<Semaphore>,
     /// Room for their arguments.
     memory: Arc<Semaphore>,
-    /// Room for calls that run.
+    /// Room for calls that run. A composition gives it back when its steps begin.
     pub(super) running: Arc<Semaphore>,
     waiting: Mutex<Waiting<Held>>,
     /// Every call that is leased to this server.
@@ -45,22 +45,31 @@ pub(crate) struct AcceptedCalls {
 }
 
 /// An accepted call in memory.
-pub(super) struct Held {
-    pub(super) call: QueuedCall,
+pub(crate) struct Held {
+    pub(crate) call: QueuedCall,
     /// The attempt that begins when it runs, from 1.
-    pub(super) attempt: u32,
-    pub(super) earlier: Vec<Attempt>,
-    pub(super) arrived: Instant,
-    pub(super) api_key: Option<Arc<str>>,
+    pub(crate) attempt: u32,
+    pub(crate) earlier: Vec<Attempt>,
+    pub(crate) arrived: Instant,
+    pub(crate) api_key: Option<Arc<str>>,
     /// Whether its record is kept, when that is known already.
-    pub(super) recorded: Option<bool>,
+    pub(crate) recorded: Option<bool>,
     /// Its place among its namespace's calls.
-    pub(super) in_flight: InFlight,
-    pub(super) room: Room,
+    pub(crate) in_flight: InFlight,
+    pub(crate) room: Room,
+    /// Its place among those that run.
+    pub(crate) running: Option<OwnedSemaphorePermit>,
+}
+
+impl Held {
+    /// This life of the server has accepted it, so no earlier one has begun it.
+    pub(crate) fn is_fresh(&self) -> bool {
+        self.recorded.is_some()
+    }
 }
 
 /// The memory that a held call may use.
-pub(super) struct Room {
+pub(crate) struct Room {
     _place: OwnedSemaphorePermit,
     _memory: OwnedSemaphorePermit,
 }
@@ -96,7 +105,7 @@ impl AcceptedCalls {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn leased(&self) -> MutexGuard<'_, HashSet<ActivationId>> {
+    pub(crate) fn leased(&self) -> MutexGuard<'_, HashSet<ActivationId>> {
         self.leased.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -5,6 +5,7 @@
 #![allow(dead_code, unreachable_pub, unused_imports, reason = "each test file uses its part")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+pub mod composing;
 pub mod scripted;
 
 use std::{path::Path, sync::Arc, time::Duration};
@@ -70,7 +71,9 @@ impl Server {
             catalog: store.catalog(),
             activations: store.activations(),
             queue: store.queue(),
+            compositions: store.compositions(),
             blobs: store.blobs(),
+            apis: store.apis(),
         };
         let controller = Controller::new(config, stores, scheduler, invoker);
         controller.start().await.unwrap();
@@ -97,7 +100,7 @@ impl Server {
 
 /// Waits until `condition` holds; fails after a time that is only reached when it never will.
 pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, mut condition: impl FnMut() -> F) -> T {
-    for _ in 0..3000 {
+    for _ in 0..12_000 {
         if let Some(found) = condition().await {
             return found;
         }

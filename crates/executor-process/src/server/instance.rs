@@ -8,7 +8,7 @@ use std::{
 use async_trait::async_trait;
 use bytes::Bytes;
 use flint_executor::{
-    Body, BodyError, BodySender, Call, CallEnd, Fault, Instance, Invoked, Reply, ReplyHead, body_channel,
+    BodyError, BodySender, Call, CallEnd, Fault, Instance, Invoked, Reply, ReplyHead, body_channel,
 };
 use flint_model::{ByteSize, Contract, Function, InstanceId};
 use flint_sandbox::{Launcher, Sandbox, SandboxIo, SandboxSpec};
@@ -20,6 +20,7 @@ use super::{
     exchange::{Broken, Line},
     http_contract, openwhisk,
 };
+use crate::run_request;
 use flint_runtimes::{
     json, outcome,
     prepare::artefact::SharedArtefact,
@@ -28,8 +29,6 @@ use flint_runtimes::{
 
 /// A response of a known length up to this is complete when the call returns; others stream.
 const WHOLE: u64 = 1 << 20;
-/// Most bytes of one call's arguments; fronts allow less.
-const ARGUMENTS_MAX: u64 = 64 << 20;
 /// How long the first answer's sentinels are waited for, before it is decided that this proxy sends none.
 const FIRST_SENTINELS: Duration = Duration::from_millis(200);
 /// How long later ones are, from a proxy that sends them.
@@ -252,17 +251,10 @@ impl ServerInstance {
             Logs::with_sentinels(call.max_logs)
         };
         let mut running = Running { state, logs, began };
-        let body = std::mem::replace(&mut call.body, Body::Full(Bytes::new()));
-        let gathered = match body {
-            Body::Full(bytes) => Ok(bytes),
-            stream => {
-                let collected = tokio::time::timeout_at(call.deadline.into(), stream.collect(ARGUMENTS_MAX));
-                collected.await.unwrap_or_else(|_| Err(BodyError::Broken("the time limit has passed".into())))
-            }
+        let request = match run_request::arguments(&mut call).await {
+            Ok(arguments) => openwhisk::run(&self.function, &call, &arguments),
+            Err(cause) => Err(cause),
         };
-        let request = gathered
-            .map_err(|error| error.to_string())
-            .and_then(|arguments| openwhisk::run(&self.function, &call, &arguments));
         let request = match request {
             Ok(request) => request,
             Err(cause) => return outcome::refused(&cause),

@@ -1,6 +1,6 @@
 //! Contract `openwhisk`: `/init` once, then `/run` for each call, on port 8080 (OpenWhisk's action proxy protocol).
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use flint_executor::{Call, Fault, Reply};
 use flint_model::Function;
 use http::{
@@ -8,9 +8,10 @@ use http::{
     header::{CONTENT_TYPE, HOST},
 };
 use serde::Serialize;
-use serde_json::{Map, Value, value::RawValue};
+use serde_json::{Map, Value};
 
 use super::body::RequestBody;
+use crate::run_request;
 use flint_runtimes::{json, outcome, process::command::PORT};
 
 /// `POST /init`. The function's own program is the proxy, so it gets no code.
@@ -27,13 +28,8 @@ pub(super) fn init(function: &Function, environment: &[(String, String)]) -> Req
         env: Map<String, Value>,
     }
     let path = &function.path;
-    let own = [
-        ("__OW_NAMESPACE", path.namespace.to_string()),
-        ("__OW_ACTION_NAME", format!("/{path}")),
-        ("__OW_ACTION_VERSION", function.version.to_string()),
-    ];
-    let mut env: Map<String, Value> =
-        own.into_iter().map(|(key, value)| (key.to_owned(), value.into())).collect();
+    let own = run_request::identity(function);
+    let mut env: Map<String, Value> = own.into_iter().map(|(key, value)| (key, value.into())).collect();
     env.extend(environment.iter().map(|(key, value)| (key.clone(), value.clone().into())));
     let main = function.main.as_deref().unwrap_or("main");
     let value = InitValue { name: path.name.to_string(), main, binary: false, env };
@@ -47,34 +43,8 @@ pub(super) fn run(
     call: &Call,
     arguments: &Bytes,
 ) -> Result<Request<RequestBody>, String> {
-    #[derive(Serialize)]
-    struct Run<'a> {
-        value: &'a RawValue,
-        namespace: &'a str,
-        action_name: String,
-        action_version: String,
-        activation_id: String,
-        transaction_id: &'a str,
-        deadline: String,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        api_key: Option<&'a str>,
-    }
-    let arguments: &[u8] = if arguments.is_empty() { b"{}" } else { arguments };
-    let value: &RawValue = serde_json::from_slice(arguments).map_err(|error| {
-        format!("functions of contract openwhisk take JSON, and the request's body is not: {error}")
-    })?;
-    let body = Run {
-        value,
-        namespace: function.path.namespace.as_str(),
-        action_name: format!("/{}", function.path),
-        action_version: function.version.to_string(),
-        activation_id: call.activation.to_string(),
-        transaction_id: &call.transaction,
-        deadline: call.deadline_at.as_millis().to_string(),
-        api_key: call.api_key.as_deref(),
-    };
-    let body = serde_json::to_vec(&body).map_err(|error| error.to_string())?;
-    Ok(post("/run", BytesMut::from(&body[..]).freeze()))
+    let body = run_request::of(function, call, arguments)?;
+    Ok(post("/run", body.into()))
 }
 
 fn post(path: &'static str, body: Bytes) -> Request<RequestBody> {

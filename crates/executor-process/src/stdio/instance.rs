@@ -9,7 +9,7 @@ use std::{
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use flint_executor::{
-    BodyError, BodySender, Call, CallEnd, Fault, Instance, Invoked, Reply, ReplyHead, body_channel,
+    Body, BodyError, BodySender, Call, CallEnd, Fault, Instance, Invoked, Reply, ReplyHead, body_channel,
 };
 use flint_model::{ByteSize, InstanceId, Usage};
 use flint_sandbox::{Exit, ExitStatus, Launcher, Sandbox, SandboxIo, SandboxSpec};
@@ -19,8 +19,10 @@ use tokio::sync::{SetOnce, oneshot};
 use super::{
     environment,
     feed::Feed,
+    last_line::LastLine,
     pump::{Event, Pump},
 };
+use crate::run_request;
 use flint_runtimes::{
     json, outcome,
     prepare::artefact::SharedArtefact,
@@ -29,6 +31,18 @@ use flint_runtimes::{
 
 /// An answer up to this length is looked at as a whole; a longer one streams.
 pub(super) const WHOLE: usize = 1 << 20;
+/// Linux takes no longer argument than 128 KiB with its end.
+const ARGUMENT_MAX: usize = (128 << 10) - 1;
+const TOO_LONG: &str = "the arguments are longer than the 128 KB that a program can be given in argv[1]: choose the contract stdio or actionloop, whose programs read them";
+
+/// How a program is told its arguments, and where its answer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Style {
+    /// The body on stdin, all of stdout.
+    Stdio,
+    /// The body in `argv[1]` as well, the last line of stdout; what comes before it is log.
+    Skeleton,
+}
 
 /// The one call of a program.
 pub(crate) struct StdioInstance {
@@ -37,6 +51,7 @@ pub(crate) struct StdioInstance {
     /// Taken by the call.
     spec: Mutex<Option<SandboxSpec>>,
     sandbox: SetOnce<Arc<Sandbox>>,
+    style: Style,
     relay: RelayTask,
     /// What the sandbox sees of the disk stays there as long as the sandbox.
     _artefact: SharedArtefact,
@@ -55,6 +70,7 @@ impl StdioInstance {
         id: InstanceId,
         launcher: Launcher,
         spec: SandboxSpec,
+        style: Style,
         artefact: SharedArtefact,
     ) -> Self {
         Self {
@@ -62,6 +78,7 @@ impl StdioInstance {
             launcher,
             spec: Mutex::new(Some(spec)),
             sandbox: SetOnce::new(),
+            style,
             relay: RelayTask::default(),
             _artefact: artefact,
         }
@@ -97,6 +114,50 @@ impl StdioInstance {
     }
 }
 
+impl StdioInstance {
+    async fn invoke_skeleton(&self, mut spec: SandboxSpec, mut call: Call) -> Invoked {
+        let logs = Logs::new(call.max_logs);
+        let developer = |message: String, logs| {
+            outcome::done(Err(Fault::Developer { message }), logs, Usage::default(), false)
+        };
+        let arguments = match run_request::arguments(&mut call).await {
+            Ok(arguments) if arguments.is_empty() => Bytes::from_static(b"{}"),
+            Ok(arguments) => arguments,
+            Err(cause) => return outcome::refused(&cause),
+        };
+        match std::str::from_utf8(&arguments) {
+            Ok(text) if text.len() <= ARGUMENT_MAX && !text.contains('\0') => spec.argv.push(text.to_owned()),
+            _ => return developer(TOO_LONG.to_owned(), logs),
+        }
+        call.body = Body::Full(arguments);
+        let max_result = call.max_result.as_u64();
+        let mut pump = match self.begin(spec, call, logs).await {
+            Ok(pump) => pump,
+            Err((fault, logs)) => return outcome::done(Err(fault), logs, Usage::default(), false),
+        };
+        let mut last = LastLine::new(max_result);
+        loop {
+            match pump.next().await {
+                Event::Piece(piece) => last.push(&piece, &mut pump.logs),
+                Event::Ended(exit) => {
+                    let result = match (last.finish(), success(&exit, &pump.logs)) {
+                        // OpenWhisk does not ask how a program that has answered ends.
+                        (Ok(answer), Ok(()) | Err(Fault::Developer { .. })) => {
+                            outcome::json(answer, max_result)
+                        }
+                        (Err(fault), Ok(())) | (_, Err(fault)) => Err(fault),
+                    };
+                    return outcome::done(result, pump.logs, meter::of_exit(&exit), false);
+                }
+                other => {
+                    let (fault, usage) = broken(&mut pump, other).await;
+                    return outcome::done(Err(fault), pump.logs, usage, false);
+                }
+            }
+        }
+    }
+}
+
 #[async_trait]
 impl Instance for StdioInstance {
     fn id(&self) -> InstanceId {
@@ -108,6 +169,9 @@ impl Instance for StdioInstance {
         let Some(spec) = spec else {
             return outcome::refused("a process of contract stdio serves one call only, and has served it");
         };
+        if self.style == Style::Skeleton {
+            return self.invoke_skeleton(spec, call).await;
+        }
         let wanted = Wanted { json: call.head.is_none(), max_result: call.max_result.as_u64() };
         let logs = Logs::new(call.max_logs);
         let mut pump = match self.begin(spec, call, logs).await {

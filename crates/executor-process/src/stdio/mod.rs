@@ -8,6 +8,7 @@
 mod environment;
 mod feed;
 mod instance;
+mod last_line;
 mod pump;
 
-pub(crate) use instance::StdioInstance;
+pub(crate) use instance::{StdioInstance, Style};

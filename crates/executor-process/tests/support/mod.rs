@@ -99,7 +99,7 @@ pub fn context() -> StartContext {
         id: InstanceId(NEXT.fetch_add(1, Ordering::Relaxed)),
         activation: Some(ActivationId::generate()),
         transaction: "test".into(),
-        deadline: Instant::now() + Duration::from_secs(30),
+        deadline: Instant::now() + Duration::from_secs(120),
         environment: vec![],
         max_logs: ByteSize::mib(1),
     }
@@ -153,7 +153,7 @@ pub fn adjusted(source: FunctionSource, adjust: impl FnOnce(&mut Function)) -> F
 }
 
 pub fn call(body: impl Into<Body>) -> Call {
-    let limit = Duration::from_secs(20);
+    let limit = Duration::from_secs(120);
     Call {
         activation: ActivationId::generate(),
         transaction: "test".into(),

@@ -37,6 +37,9 @@ pub struct Init<'a> {
     pub name: &'a str,
     /// The function's version.
     pub version: &'a str,
+    /// Calls that may run at once; absent = one. With more, what a call prints comes as LOG.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub concurrency: Option<u32>,
 }
 
 /// INVOKE's head.

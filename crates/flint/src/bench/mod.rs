@@ -1,19 +1,33 @@
 //! `flint bench`: the experiments, each a set of arms that the laboratory drives against each other.
 
 mod bare_http;
+mod caller;
 mod coldstart;
+mod density;
 mod overhead;
 mod peers;
+mod run;
 mod server;
 mod shim_link;
+mod suite;
 mod wasm;
 
+use std::path::Path;
+
 use anyhow::{Context as _, bail};
-use flint_lab::{ArmPlan, Report};
-use indicatif::{ProgressBar, ProgressStyle};
+use flint_lab::{Report, RunFolder};
+use tokio::signal::unix::{SignalKind, signal};
+
+use run::Run;
+pub(crate) use run::{Effort, Size};
 
 /// The experiments there are, with what they measure.
-pub(crate) const EXPERIMENTS: &[(&str, &str)] = &[
+pub(crate) fn experiments() -> impl Iterator<Item = (&'static str, &'static str)> {
+    BUILT_IN.iter().copied().chain(suite::SUITES.iter().map(|suite| (suite.name, suite.what)))
+}
+
+/// Those that need no workloads.
+const BUILT_IN: &[(&str, &str)] = &[
     ("overhead", "what Flint adds to a call: bare HTTP, the runtime shim alone, and calls through Flint"),
     (
         "coldstart",
@@ -23,38 +37,66 @@ pub(crate) const EXPERIMENTS: &[(&str, &str)] = &[
         "wasm",
         "what a fresh WebAssembly instance for each call costs: alone on one and two threads, through Flint, beside wasmtime serve",
     ),
+    (
+        "fireworks-density",
+        "FIREWORKS' consolidation: how many instances live in so much memory, until the kernel has nothing left",
+    ),
 ];
-
-/// How thorough an experiment is to be.
-#[derive(Clone, Debug)]
-pub(crate) struct Effort {
-    /// A few seconds instead of minutes; too short to quote.
-    pub(crate) quick: bool,
-    /// Only the arms of these names; all when empty.
-    pub(crate) arms: Vec<String>,
-}
-
-impl Effort {
-    /// Leaves the arms that were asked for, and refuses names that no arm has.
-    fn choose(&self, plans: Vec<ArmPlan>) -> anyhow::Result<Vec<ArmPlan>> {
-        if let Some(unknown) = self.arms.iter().find(|name| !plans.iter().any(|plan| plan.name == **name)) {
-            let mut names: Vec<_> = plans.iter().map(|plan| plan.name.as_str()).collect();
-            names.dedup();
-            bail!("there is no arm '{unknown}': choose from {}", names.join(", "));
-        }
-        Ok(plans.into_iter().filter(|plan| self.arms.is_empty() || self.arms.contains(&plan.name)).collect())
-    }
-}
 
 /// Runs `experiment` and prints its report on stdout; everything else goes to stderr. Whether the targets were met is in the report,
 /// not in the exit code: a benchmark that ran has succeeded.
 pub(crate) async fn run(experiment: &str, effort: Effort, json: bool) -> anyhow::Result<()> {
-    let report = match experiment {
-        "overhead" => overhead::run(effort).await?,
-        "coldstart" => coldstart::run(effort).await?,
-        "wasm" => wasm::run(effort).await?,
-        other => bail!("there is no experiment '{other}'"),
+    let mut run = Run::begin(experiment, effort)?;
+    // Dropping what measures ends its servers, back ends and groups.
+    let report = tokio::select! {
+        report = measure(experiment, &mut run) => report?,
+        signal = interrupted() => {
+            signal.context("waiting for signals")?;
+            bail!("interrupted: with --out, the same command goes on from here");
+        }
     };
+    let out = run.effort.out.clone();
+    print(&run.end(report)?, json)?;
+    if let Some(folder) = out {
+        eprintln!("the report is in {}: report.html, report.md, report.json", folder.display());
+    }
+    Ok(())
+}
+
+async fn measure(experiment: &str, run: &mut Run) -> anyhow::Result<Report> {
+    match experiment {
+        "overhead" => overhead::run(run).await,
+        "coldstart" => coldstart::run(run).await,
+        "wasm" => wasm::run(run).await,
+        "fireworks-density" => density::run(run).await,
+        other => match suite::of(other) {
+            Some(suite) => suite.run(run).await,
+            None => bail!("there is no experiment '{other}'"),
+        },
+    }
+}
+
+/// Returns when this process is asked to end.
+async fn interrupted() -> std::io::Result<()> {
+    let mut asked = signal(SignalKind::terminate())?;
+    tokio::select! {
+        pressed = tokio::signal::ctrl_c() => pressed,
+        _ = asked.recv() => Ok(()),
+    }
+}
+
+/// Prints the report of a run that has ended, and writes its pages anew.
+pub(crate) fn report(folder: &Path, json: bool) -> anyhow::Result<()> {
+    let path = folder.join("report.json");
+    let bytes = std::fs::read(&path).with_context(|| {
+        format!(
+            "there is no report in {}: an interrupted run is finished by the same command that began it",
+            folder.display()
+        )
+    })?;
+    let report: Report = serde_json::from_slice(&bytes)
+        .with_context(|| format!("{} is not a report of this release", path.display()))?;
+    run::write(&RunFolder::at(folder), &report)?;
     print(&report, json)
 }
 
@@ -65,16 +107,4 @@ fn print(report: &Report, json: bool) -> anyhow::Result<()> {
         println!("{report}");
     }
     Ok(())
-}
-
-/// A bar that says which arm is being driven.
-fn progress_bar() -> ProgressBar {
-    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg} (about {eta} left)")
-        .unwrap_or_else(|_| ProgressStyle::default_bar());
-    ProgressBar::new(0).with_style(style)
-}
-
-/// The commit that the measured binary was built from, as the build recorded it.
-fn commit() -> String {
-    option_env!("FLINT_COMMIT").unwrap_or("unknown").to_owned()
 }

@@ -13,16 +13,16 @@ use anyhow::Context as _;
 use async_trait::async_trait;
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use flint_lab::{
-    Arm, ArmError, ArmPlan, ArmReport, ArmRounds, Connection, Host, HttpArm, HttpRequest, Load, ProcessTree,
+    Arm, ArmError, ArmPlan, ArmReport, ArmRounds, Connection, HttpArm, HttpRequest, Load, ProcessTree,
     Report, Target, median, median_ratio, run_rounds,
 };
 
 use tokio::io::AsyncWriteExt as _;
 
 use super::{
-    Effort, bare_http, commit,
+    Run, bare_http,
     peers::Peer,
-    progress_bar,
+    run::show,
     server::{self, Server},
     shim_link::ShimArm,
 };
@@ -45,13 +45,13 @@ struct Scale {
     round: Duration,
 }
 
-pub(super) async fn run(effort: Effort) -> anyhow::Result<Report> {
-    let scale = if effort.quick {
+pub(super) async fn run(run: &mut Run) -> anyhow::Result<Report> {
+    let mut scale = if run.effort.quick {
         Scale { rounds: 3, round: Duration::from_millis(700) }
     } else {
         Scale { rounds: 5, round: Duration::from_secs(3) }
     };
-    let host = Host::describe();
+    scale.rounds = run.effort.rounds(scale.rounds);
     let scratch = tempfile::tempdir().context("making a scratch directory")?;
     let code = Code::write(scratch.path())?;
 
@@ -63,16 +63,22 @@ pub(super) async fn run(effort: Effort) -> anyhow::Result<Report> {
     let python_peer = Peer::python(&code.python, scratch.path())?;
     let bare = bare_http::start(ANSWER)?;
 
-    let plans = effort.choose(plans(&scale, &server, &node_peer, &python_peer, bare, &code)?)?;
-    let bar = progress_bar();
-    let arms = run_rounds(plans, scale.rounds, Duration::from_millis(200), &|arm, done, steps| {
-        bar.set_length(steps as u64);
-        bar.set_position(done as u64);
-        bar.set_message(arm.to_owned());
-    })
-    .await?;
-    bar.finish_and_clear();
-    Ok(report(host, &arms, idle.rss, server.binary_size()?))
+    let plans = choose(&run.effort.arms, plans(&scale, &server, &node_peer, &python_peer, bare, &code)?)?;
+    let bar = run.bar.clone();
+    let progress = |arm: &str, done: usize, steps: usize| show(&bar, arm, done, steps);
+    let pause = Duration::from_millis(200);
+    let arms = run_rounds(plans, scale.rounds, pause, &run.folder, &mut run.noise, &progress).await?;
+    Ok(report(run.report("overhead"), &arms, idle.rss, server.binary_size()?))
+}
+
+/// Leaves the arms that were asked for, and refuses names that no arm has.
+fn choose(asked: &[String], plans: Vec<ArmPlan>) -> anyhow::Result<Vec<ArmPlan>> {
+    if let Some(unknown) = asked.iter().find(|name| !plans.iter().any(|plan| plan.name == **name)) {
+        let mut names: Vec<_> = plans.iter().map(|plan| plan.name.as_str()).collect();
+        names.dedup();
+        anyhow::bail!("there is no arm '{unknown}': choose from {}", names.join(", "));
+    }
+    Ok(plans.into_iter().filter(|plan| asked.is_empty() || asked.contains(&plan.name)).collect())
 }
 
 struct Code {
@@ -234,7 +240,7 @@ impl Arm for AcceptArm {
     }
 }
 
-fn report(host: Host, arms: &[ArmRounds], idle_rss: u64, binary: u64) -> Report {
+fn report(empty: Report, arms: &[ArmRounds], idle_rss: u64, binary: u64) -> Report {
     let arm = |name: &str, concurrency: usize| {
         arms.iter().find(|arm| arm.plan.name == name && arm.plan.load.concurrency == concurrency)
     };
@@ -306,5 +312,5 @@ fn report(host: Host, arms: &[ArmRounds], idle_rss: u64, binary: u64) -> Report 
     ];
     let mut reports: Vec<ArmReport> = arms.iter().map(ArmReport::from).collect();
     reports.push(ArmReport { arm: "flint-idle".into(), rss_bytes: Some(idle_rss), ..ArmReport::default() });
-    Report { experiment: "overhead".into(), host, commit: commit(), arms: reports, ratios, targets }
+    Report { arms: reports, ratios, targets, ..empty }
 }

@@ -34,6 +34,15 @@ impl Server {
 
     /// The same with further settings, as variables of the environment. `scratch` is a folder of this server's own.
     pub(super) async fn start_with(scratch: &Path, settings: &[(&str, &str)]) -> anyhow::Result<Self> {
+        Self::start_in(scratch, settings, None).await
+    }
+
+    /// The same in a group of processes, by the folder of its cgroup: from its first instruction on, with everything it starts.
+    pub(super) async fn start_in(
+        scratch: &Path,
+        settings: &[(&str, &str)],
+        group: Option<&Path>,
+    ) -> anyhow::Result<Self> {
         let binary = std::env::current_exe().context("finding this program")?;
         // The port is free now and, on a machine that is being benchmarked, a moment later as well.
         let address = TcpListener::bind("127.0.0.1:0")
@@ -41,7 +50,18 @@ impl Server {
             .context("finding a free port")?;
         let log = std::fs::File::create(scratch.join("server.log")).context("creating the server's log")?;
         let data = scratch.join("data");
-        let process = Command::new(&binary)
+        let mut command = match group {
+            None => Command::new(&binary),
+            Some(group) => {
+                let mut shell = Command::new("/bin/sh");
+                shell
+                    .args(["-c", r#"echo $$ > "$0" && exec "$@""#])
+                    .arg(group.join("cgroup.procs"))
+                    .arg(&binary);
+                shell
+            }
+        };
+        let process = command
             .args(["up", "--listen", &address.to_string(), "--data-dir"])
             .arg(&data)
             .env("FLINT_LIMITS__INVOCATIONS_PER_MINUTE", "1000000000")
@@ -100,6 +120,19 @@ impl Server {
             String::from_utf8_lossy(&output.stderr).trim()
         );
         serde_json::from_slice(&output.stdout).context("reading what flint deploy said")
+    }
+
+    /// Makes a namespace as an operator does; gives its key.
+    pub(super) fn namespace(&self, name: &str, options: &[&str]) -> anyhow::Result<String> {
+        let output = Command::new(&self.binary)
+            .args(["namespace", "create", name, "--data-dir"])
+            .arg(&self.data)
+            .args(options)
+            .output()
+            .context("running flint namespace create")?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "making the namespace {name} failed: {}", said.trim());
+        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
     }
 
     /// A file of the runtime shims, as the server laid them out.

@@ -112,6 +112,7 @@ impl ShimConnection {
             namespace: "bench",
             name: "hello",
             version: "0.0.1",
+            concurrency: None,
         };
         let payload = serde_json::to_vec(&init).map_err(wrong)?;
         Frame::new(FrameKind::Init, 0, payload).encode(&mut self.out);

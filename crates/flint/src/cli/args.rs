@@ -4,7 +4,10 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use super::{DeployArgs, DevArgs, InvokeArgs, NamespaceArgs};
+use super::{
+    ApiArgs, BenchArgs, DeployArgs, DevArgs, InvokeArgs, NamespaceArgs, PackageArgs, RuleArgs, SequenceArgs,
+    TriggerArgs, UrlArgs,
+};
 use crate::project::Template;
 
 /// Run functions: deploy code in any language, call it, see what happened.
@@ -61,6 +64,10 @@ pub(crate) enum Command {
     List(ListArgs),
     /// Show a function
     Get(GetArgs),
+    /// Print where a function is called over HTTP
+    Url(UrlArgs),
+    /// Manage APIs: paths and methods in front of web actions
+    Api(ApiArgs),
     /// Show what functions logged
     Logs(LogsArgs),
     /// List what ran
@@ -75,12 +82,20 @@ pub(crate) enum Command {
     Explain(ExplainArgs),
     /// List every configuration key, its value and where that comes from
     Config(ConfigArgs),
-    /// Run an experiment of the laboratory
+    /// Run experiments of the laboratory, or put load on a function or a URL
     Bench(BenchArgs),
     /// Copy a server's data, also while it runs
     Backup(BackupArgs),
     /// Put a copy back; the server must be stopped
     Restore(RestoreArgs),
+    /// Manage sequences: functions called one after the other
+    Sequence(SequenceArgs),
+    /// Manage packages: functions that share arguments, and are shared with others
+    Package(PackageArgs),
+    /// Manage triggers, and fire them
+    Trigger(TriggerArgs),
+    /// Manage rules: which trigger calls which function
+    Rule(RuleArgs),
     /// Manage namespaces and their keys
     Namespace(NamespaceArgs),
     /// Print a script that completes commands in your shell
@@ -193,18 +208,6 @@ pub(crate) struct ConfigArgs {
     pub(crate) filter: Option<String>,
     #[command(flatten)]
     pub(crate) data: DataArgs,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct BenchArgs {
-    /// The experiment; `flint bench list` names them
-    pub(crate) experiment: String,
-    /// Fewer and shorter runs
-    #[arg(long)]
-    pub(crate) quick: bool,
-    /// Only these arms, by name; what compares with others is then not measured
-    #[arg(long, value_delimiter = ',')]
-    pub(crate) arms: Vec<String>,
 }
 
 #[derive(Debug, Args)]

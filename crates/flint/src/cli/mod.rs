@@ -1,17 +1,25 @@
 //! The command line: what can be asked, and who answers.
 
+mod api_args;
 mod args;
+mod bench_args;
+mod entity_args;
 mod function_args;
 mod namespace_args;
+mod sequence_args;
 mod values;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 
+pub(crate) use api_args::*;
 pub(crate) use args::*;
+pub(crate) use bench_args::*;
+pub(crate) use entity_args::*;
 pub(crate) use function_args::*;
 pub(crate) use namespace_args::*;
+pub(crate) use sequence_args::*;
 pub(crate) use values::{cpu_millis, duration, mebibytes};
 
 use crate::{
@@ -49,9 +57,15 @@ fn dispatch(cli: Cli) -> anyhow::Result<Exit> {
                 Command::Dev(args) => commands::dev::run(&global, &args).await,
                 Command::Doctor(args) => commands::doctor::run(&global, &args).await,
                 Command::Explain(args) => commands::explain::run(&global, &args).await,
-                Command::Bench(args) => commands::bench::run(&args, global.json).await,
+                Command::Bench(args) => commands::bench::run(&global, &args).await,
                 Command::Backup(args) => commands::backup::backup(&args, global.json).await,
                 Command::Restore(args) => commands::backup::restore(&args, global.json).await,
+                Command::Url(args) => commands::url::run(&global, &args).await,
+                Command::Api(args) => commands::api::run(&global, &args).await,
+                Command::Sequence(args) => commands::sequence::run(&global, &args).await,
+                Command::Package(args) => commands::package::run(&global, args).await,
+                Command::Trigger(args) => commands::trigger::run(&global, args).await,
+                Command::Rule(args) => commands::rule::run(&global, args).await,
                 Command::Namespace(args) => commands::namespace::run(&global, args).await,
                 Command::Up(_) | Command::Config(_) | Command::Completions { .. } | Command::Init(_) => {
                     unreachable!("answered above")

@@ -2,10 +2,12 @@
 
 mod address;
 mod credentials;
+mod entity;
 mod lines;
 
 use std::time::Duration;
 
+use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use flint_api_native::resource::{ErrorBody, ErrorDetail};
 use http::{HeaderMap, Method, Request, Response, StatusCode, header};
@@ -114,9 +116,57 @@ impl Client {
         Ok(answer)
     }
 
+    /// Asks the OpenWhisk API, which takes keys in another form and says otherwise why it refuses.
+    pub(crate) async fn openwhisk(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<Bytes>,
+    ) -> Result<Bytes, Failure> {
+        #[derive(serde::Deserialize)]
+        struct Refused {
+            error: String,
+        }
+        let mut request = Request::builder().method(method).uri(path);
+        if let Some(key) = self.authorization.as_deref().and_then(|value| value.strip_prefix("Bearer ")) {
+            request = request.header(header::AUTHORIZATION, format!("Basic {}", STANDARD.encode(key)));
+        }
+        let request = request
+            .header(header::CONTENT_TYPE, "application/json")
+            .body(Full::new(body.unwrap_or_default()))
+            .map_err(|error| Failure::usage(format!("cannot ask for {path}: {error}")))?;
+        let answer = self.send(request).await?;
+        let (status, headers) = (answer.status(), answer.headers().clone());
+        let body = collect(answer).await?;
+        if status.is_success() {
+            return Ok(body);
+        }
+        match serde_json::from_slice(&body) {
+            Ok(Refused { error }) => Err(Failure::refused(ErrorDetail {
+                code: status.canonical_reason().unwrap_or("refused").to_ascii_lowercase().replace(' ', "_"),
+                message: error,
+                hint: None,
+            })),
+            Err(_) => Err(refusal_from(status, &headers, &body)),
+        }
+    }
+
     /// Reads a resource.
     pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
         decode(self.request(Method::GET, path, "application/json", None).await?).await
+    }
+
+    /// Writes a resource and reads what it is now.
+    pub(crate) async fn send_json<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: &impl serde::Serialize,
+    ) -> Result<T, Failure> {
+        let body = serde_json::to_vec(body)
+            .map_err(|error| Failure::usage(format!("cannot ask for {path}: {error}")))?;
+        let body = Some(("application/json", Bytes::from(body)));
+        decode(self.request(method, path, "application/json", body).await?).await
     }
 
     /// Deletes a resource.

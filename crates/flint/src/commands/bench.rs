@@ -3,31 +3,39 @@
 use serde_json::json;
 
 use crate::{
-    bench::{self, EXPERIMENTS, Effort},
-    cli::BenchArgs,
+    bench::{self, Effort},
+    cli::{BenchArgs, BenchCommand, ExperimentArgs, Global},
     failure::{Exit, Failure},
     output::{print_json, print_line, table},
 };
 
-pub(crate) async fn run(args: &BenchArgs, json: bool) -> anyhow::Result<Exit> {
-    if args.experiment == "list" {
-        match json {
-            true => print_json(
-                &EXPERIMENTS
-                    .iter()
-                    .map(|(name, what)| json!({ "name": name, "what": what }))
-                    .collect::<Vec<_>>(),
-            )?,
-            false => {
-                let rows =
-                    EXPERIMENTS.iter().map(|(name, what)| vec![(*name).to_owned(), (*what).to_owned()]);
-                print_line(&table(&["experiment", "what it measures"], &[], rows))?;
-            }
+pub(crate) async fn run(global: &Global, args: &BenchArgs) -> anyhow::Result<Exit> {
+    match &args.command {
+        Some(BenchCommand::List) => list(global.json),
+        Some(BenchCommand::Report { folder }) => {
+            bench::report(folder, global.json)?;
+            Ok(Exit::Ok)
         }
-        return Ok(Exit::Ok);
+        Some(BenchCommand::Load(load)) => super::load::run(global, load).await,
+        None => experiment(&args.experiment, global.json).await,
     }
-    if !EXPERIMENTS.iter().any(|(name, _)| *name == args.experiment) {
-        let names: Vec<_> = EXPERIMENTS.iter().map(|(name, _)| *name).collect();
+}
+
+fn list(json: bool) -> anyhow::Result<Exit> {
+    if json {
+        let experiments: Vec<_> =
+            bench::experiments().map(|(name, what)| json!({ "name": name, "what": what })).collect();
+        print_json(&experiments)?;
+    } else {
+        let rows = bench::experiments().map(|(name, what)| vec![name.to_owned(), what.to_owned()]);
+        print_line(&table(&["experiment", "what it measures"], &[], rows))?;
+    }
+    Ok(Exit::Ok)
+}
+
+async fn experiment(args: &ExperimentArgs, json: bool) -> anyhow::Result<Exit> {
+    if !bench::experiments().any(|(name, _)| name == args.experiment) {
+        let names: Vec<_> = bench::experiments().map(|(name, _)| name).collect();
         return Err(Failure::usage(format!(
             "experiment '{}' is unknown; available: {}",
             args.experiment,
@@ -35,6 +43,16 @@ pub(crate) async fn run(args: &BenchArgs, json: bool) -> anyhow::Result<Exit> {
         ))
         .into());
     }
-    bench::run(&args.experiment, Effort { quick: args.quick, arms: args.arms.clone() }, json).await?;
+    let effort = Effort {
+        quick: args.quick,
+        size: args.size,
+        arms: args.arms.clone(),
+        repeat: args.repeat.map(usize::from),
+        seed: args.seed,
+        set: args.set.iter().cloned().collect(),
+        out: args.out.clone(),
+        despite_noise: args.despite_noise,
+    };
+    bench::run(&args.experiment, effort, json).await?;
     Ok(Exit::Ok)
 }

@@ -26,7 +26,8 @@ pub(crate) async fn run(global: &Global, args: &ExplainArgs) -> anyhow::Result<E
         };
         match global.json {
             true => print_json(&record)?,
-            false => print_line(&activation(&record))?,
+            false if record.components.is_empty() => print_line(&activation(&record))?,
+            false => print_line(&composition(&record, &steps_of(&client, &record).await?))?,
         }
     } else {
         let explanation: FunctionExplanation =
@@ -37,6 +38,66 @@ pub(crate) async fn run(global: &Global, args: &ExplainArgs) -> anyhow::Result<E
         }
     }
     Ok(Exit::Ok)
+}
+
+/// The records of what a composition consists of; `None` where there is none.
+async fn steps_of(
+    client: &Client,
+    record: &ActivationResource,
+) -> Result<Vec<(String, Option<ActivationResource>)>, Failure> {
+    let mut steps = Vec::with_capacity(record.components.len());
+    for id in &record.components {
+        let step = match client.get(&format!("/v1/activations/{id}")).await {
+            Ok(step) => Some(step),
+            Err(failure) if failure.code == "not_found" => None,
+            Err(failure) => return Err(failure),
+        };
+        steps.push((id.clone(), step));
+    }
+    Ok(steps)
+}
+
+fn composition(record: &ActivationResource, steps: &[(String, Option<ActivationResource>)]) -> String {
+    let conductor = record.annotations.get("conductor").is_some_and(|value| value == true);
+    let what = if conductor { "composition" } else { "sequence" };
+    let mut head = vec![
+        format!("activation {}", record.id),
+        format!("{what:<11} {} {}", record.function, record.version),
+        format!("ended       {}", record.status.word().replace('_', " ")),
+        format!("began       {}", clock(record.start)),
+        format!("took        {} in {} steps", human_duration(record.duration_us), steps.len()),
+    ];
+    if let Some(cause) = &record.cause {
+        head.push(format!("part of     {cause}"));
+    }
+    if record.status != flint_model::Status::Success
+        && let Some(result) = &record.result
+    {
+        head.push(format!("answer      {}", result.get().chars().take(400).collect::<String>()));
+    }
+    let rows = (1..).zip(steps).map(|(at, (id, step))| match step {
+        Some(step) => vec![
+            at.to_string(),
+            step.function.clone(),
+            step.status.word().replace('_', " "),
+            human_duration(step.wait_us),
+            human_duration(step.duration_us),
+            (step.attempts.len() + 1).to_string(),
+            id.clone(),
+        ],
+        None => {
+            let mut row = vec![at.to_string(), "(no record)".to_owned()];
+            row.resize(6, String::new());
+            row.push(id.clone());
+            row
+        }
+    });
+    let steps = table(
+        &["step", "function", "ended", "waited", "took", "attempts", "activation"],
+        &[0, 3, 4, 5],
+        rows,
+    );
+    format!("{}\n\n{steps}\n\n`flint explain ACTIVATION` explains each step", head.join("\n"))
 }
 
 fn activation(record: &ActivationResource) -> String {

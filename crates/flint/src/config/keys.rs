@@ -38,6 +38,11 @@ pub(crate) const KEYS: &[Key] = &[
         "How long a checked key is remembered, and so works on after it was removed",
     ),
     key("server.collect_every", r#""10min""#, "How often code and artefacts are removed that nothing uses"),
+    key(
+        "server.web_hosts",
+        r#"["faas.example.com"]"#,
+        "Hosts below which each namespace has a name for its web actions: NAMESPACE.HOST/PACKAGE/ACTION",
+    ),
     key("limits.invocations_per_minute", "60000", "Calls per minute and namespace; 0 = none"),
     key("limits.concurrent_invocations", "1000", "Calls at once, queued or running, per namespace; 0 = none"),
     key("limits.fires_per_minute", "60000", "Trigger firings per minute and namespace; 0 = none"),
@@ -48,6 +53,7 @@ pub(crate) const KEYS: &[Key] = &[
     key("limits.min_logs", "0", "Smallest log limit that a function may ask for"),
     key("limits.max_logs", r#""10MB""#, "Largest log limit that a function may ask for"),
     key("limits.max_concurrency", "1", "Most calls at once in one instance that a function may ask for"),
+    key("limits.max_sequence", "50", "Most functions of a sequence, and most that a composition calls"),
     key("limits.max_code", r#""48MB""#, "Largest code"),
     key("limits.max_parameters", r#""1MB""#, "Largest parameters, and largest annotations, of one function"),
     key("limits.max_payload", r#""1MB""#, "Largest JSON body of a call"),
@@ -118,7 +124,7 @@ pub(crate) const KEYS: &[Key] = &[
         "Instances of one function being started at once; absent = two for each core",
     ),
     key("async.max_attempts", "3", "How often an accepted call is attempted when Flint or the host fails"),
-    key("async.running", "256", "Accepted calls that run at once"),
+    key("async.running", "256", "Accepted calls that run at once, beside sequences and compositions"),
     key("async.waiting", "4096", "Accepted calls that wait in memory; the rest waits on disk"),
     key("async.lease", r#""1min""#, "How long a server that stops answering keeps its calls from others"),
     key(

@@ -49,6 +49,7 @@ pub(crate) struct ServerConfig {
     pub(crate) credential_ttl: Duration,
     #[serde(with = "units::duration")]
     pub(crate) collect_every: Duration,
+    pub(crate) web_hosts: Vec<String>,
 }
 
 impl Default for ServerConfig {
@@ -63,6 +64,7 @@ impl Default for ServerConfig {
             drain_timeout: Duration::from_secs(15),
             credential_ttl: Duration::from_secs(30),
             collect_every: Duration::from_secs(600),
+            web_hosts: Vec::new(),
         }
     }
 }
@@ -103,6 +105,7 @@ pub(crate) struct LimitsConfig {
     #[serde(with = "units::size")]
     pub(crate) max_logs: ByteSize,
     pub(crate) max_concurrency: u32,
+    pub(crate) max_sequence: u32,
     #[serde(with = "units::size")]
     pub(crate) max_code: ByteSize,
     #[serde(with = "units::size")]
@@ -136,6 +139,7 @@ impl Default for LimitsConfig {
             min_logs: bounds.min_logs,
             max_logs: bounds.max_logs,
             max_concurrency: bounds.max_concurrency,
+            max_sequence: bounds.max_sequence,
             max_code: bounds.max_code,
             max_parameters: bounds.max_parameters,
             max_payload: bounds.max_payload,
@@ -165,6 +169,7 @@ impl LimitsConfig {
             min_logs: self.min_logs,
             max_logs: self.max_logs,
             max_concurrency: self.max_concurrency,
+            max_sequence: self.max_sequence,
             max_code: self.max_code,
             max_parameters: self.max_parameters,
             max_payload: self.max_payload,

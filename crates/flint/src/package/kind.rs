@@ -25,6 +25,8 @@ impl Guess {
 const NODE: &str = "nodejs:default";
 const PYTHON: &str = "python:default";
 const JAVA: &str = "java:default";
+const PHP: &str = "php:default";
+const RUBY: &str = "ruby:default";
 const NATIVE: &str = "native";
 const WASM: &str = "wasm";
 /// What every Wasm file begins with.
@@ -40,6 +42,8 @@ pub(crate) fn of_file(path: &Path, content: &[u8], executable: bool) -> Result<G
         "js" | "mjs" | "cjs" => Guess::new(CodeFormat::Source, Some(NODE)),
         "py" => Guess::new(CodeFormat::Source, Some(PYTHON)),
         "java" => Guess::new(CodeFormat::Source, Some(JAVA)),
+        "php" => Guess::new(CodeFormat::Source, Some(PHP)),
+        "rb" => Guess::new(CodeFormat::Source, Some(RUBY)),
         "jar" => Guess::new(CodeFormat::Jar, Some(JAVA)),
         "zip" => Guess {
             format: CodeFormat::Zip,
@@ -56,7 +60,7 @@ pub(crate) fn of_file(path: &Path, content: &[u8], executable: bool) -> Result<G
         }
         _ => {
             return Err(Failure::usage(format!("cannot tell what {} is", path.display())).hint(
-                "give a .js, .mjs, .cjs, .py, .java, .jar, .wasm, .zip or .tar.gz file, a directory, or an executable (`chmod +x`, or a first line like #!/bin/sh)",
+                "give a .js, .mjs, .cjs, .py, .java, .php, .rb, .jar, .wasm, .zip or .tar.gz file, a directory, or an executable (`chmod +x`, or a first line like #!/bin/sh)",
             ));
         }
     })
@@ -66,11 +70,14 @@ pub(crate) fn of_file(path: &Path, content: &[u8], executable: bool) -> Result<G
 pub(crate) fn of_names<'a>(names: impl Iterator<Item = &'a str>) -> Option<Cow<'static, str>> {
     let mut virtualenv = None;
     let (mut node, mut python, mut java, mut native) = (false, false, false, false);
+    let mut scripts = None;
     for name in names {
         match name {
             "package.json" | "index.js" | "index.mjs" | "index.cjs" => node = true,
             "__main__.py" | "main.py" | "handler.py" => python = true,
             "exec" | "bootstrap" => native = true,
+            "index.php" => scripts = Some(PHP),
+            "main.rb" => scripts = Some(RUBY),
             "META-INF/MANIFEST.MF" => java = true,
             _ if virtualenv.is_none() && name.starts_with("virtualenv/lib/python") => {
                 virtualenv = python_of(name)
@@ -90,6 +97,7 @@ pub(crate) fn of_names<'a>(names: impl Iterator<Item = &'a str>) -> Option<Cow<'
         (_, true, false, _) => Some(virtualenv.map_or(PYTHON.into(), Cow::Owned)),
         (_, false, true, _) => Some(NODE.into()),
         (_, false, false, true) => Some(JAVA.into()),
+        (_, false, false, false) => scripts.map(Cow::Borrowed),
         _ => None,
     }
 }
@@ -107,7 +115,7 @@ fn python_of(name: &str) -> Option<String> {
 /// What a directory or archive without a known entry file is refused with.
 pub(crate) fn unknown(path: &Path) -> Failure {
     Failure::usage(format!("cannot tell from its content which runtime {} is for", path.display())).hint(
-        "say it with --kind (nodejs, python, java, native) or in flint.toml; by itself flint recognises index.js or package.json, __main__.py or main.py, .class or .java files, and an executable named exec",
+        "say it with --kind (nodejs, python, java, go, php, ruby, native) or in flint.toml; by itself flint recognises index.js or package.json, __main__.py or main.py, .class or .java files, and an executable named exec",
     )
 }
 
@@ -137,6 +145,8 @@ mod tests {
         let guess = |name: &str, content: &[u8]| of_file(Path::new(name), content, false);
         assert_eq!(guess("a.mjs", b"").unwrap(), Guess::new(CodeFormat::Source, Some(NODE)));
         assert_eq!(guess("A.PY", b"").unwrap().kind.as_deref(), Some(PYTHON));
+        assert_eq!(guess("a.php", b"<?php").unwrap(), Guess::new(CodeFormat::Source, Some(PHP)));
+        assert_eq!(of_names(["main.rb", "lib/x.rb"].into_iter()).as_deref(), Some(RUBY));
         assert_eq!(guess("a.jar", b"").unwrap().format, CodeFormat::Jar);
         assert_eq!(guess("a.tar.gz", b"").unwrap(), Guess::new(CodeFormat::TarGz, None));
         let script = guess("run", b"#!/bin/sh\n").unwrap();

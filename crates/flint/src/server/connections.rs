@@ -3,6 +3,7 @@
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use axum::{Router, body::Body, extract::Request, response::Response};
+use flint_api_openwhisk::web_path;
 use flint_controller::Controller;
 use hyper::{body::Incoming, server::conn::http1};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -21,7 +22,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// How long connections have for their last answer once all calls are over.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
-/// Both fronts: who answers is decided by the path alone.
+/// Both fronts: who answers is decided by the path, unless the host is that of a namespace.
 #[derive(Clone)]
 pub(super) struct Fronts {
     pub(super) native: Router,
@@ -29,13 +30,16 @@ pub(super) struct Fronts {
     pub(super) controller: Arc<Controller>,
     /// Whether the well-known guest key works.
     pub(super) guest: bool,
+    /// Hosts below which namespaces have names of their own.
+    pub(super) web_hosts: Arc<[String]>,
 }
 
 impl Fronts {
     async fn answer(mut self, request: hyper::Request<Incoming>) -> Result<Response, Infallible> {
         let path = request.uri().path();
         let native =
-            path == "/v1" || path.starts_with("/v1/") || matches!(path, "/health" | "/ready" | "/metrics");
+            (path == "/v1" || path.starts_with("/v1/") || matches!(path, "/health" | "/ready" | "/metrics"))
+                && web_path(request.uri(), request.headers(), &self.web_hosts).is_none();
         if self.guest
             && let Some(refusal) = browser_guard::refusal(request.headers(), native)
         {

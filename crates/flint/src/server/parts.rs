@@ -114,8 +114,11 @@ impl Parts {
                 maintenance: Some(Arc::new(Data(Arc::clone(&store)))),
             },
         );
-        let openwhisk = flint_api_openwhisk::router(Arc::clone(&controller), front_config());
-        let fronts = Fronts { native, openwhisk, controller: Arc::clone(&controller), guest };
+        let web_hosts: Arc<[String]> =
+            config.server.web_hosts.iter().map(|host| host.to_ascii_lowercase()).collect();
+        let openwhisk =
+            flint_api_openwhisk::router(Arc::clone(&controller), front_config(web_hosts.to_vec()));
+        let fronts = Fronts { web_hosts, native, openwhisk, controller: Arc::clone(&controller), guest };
         Ok(Self { controller, url, guest, fronts, feed, store, launcher, data_dir, operator })
     }
 
@@ -247,10 +250,11 @@ fn controller_config(config: &Config, guest: bool, url: &str) -> ControllerConfi
 }
 
 /// What OpenWhisk's clients show as the server's build.
-fn front_config() -> FrontConfig {
+fn front_config(web_hosts: Vec<String>) -> FrontConfig {
     let default = FrontConfig::default();
     FrontConfig {
         build_number: option_env!("FLINT_COMMIT").map_or(default.build_number, str::to_owned),
+        web_hosts,
         ..default
     }
 }
@@ -260,7 +264,9 @@ fn stores_of(store: &SqliteStore) -> Stores {
         catalog: store.catalog(),
         activations: store.activations(),
         queue: store.queue(),
+        compositions: store.compositions(),
         blobs: store.blobs(),
+        apis: store.apis(),
     }
 }
 

@@ -130,6 +130,7 @@ pub fn job(function: &Arc<Function>) -> Job {
             max_logs: ByteSize::mib(1),
         },
         environment: Vec::new(),
+        variant: 0,
         arrived: now.into_std(),
         before: None,
     }
@@ -138,5 +139,5 @@ pub fn job(function: &Arc<Function>) -> Job {
 /// The key of a function's calls on its owner's account.
 pub fn key(function: &Function) -> Arc<InstanceKey> {
     let namespace: &NamespaceName = &function.path.namespace;
-    Arc::new(InstanceKey::new(namespace, function))
+    Arc::new(InstanceKey::new(namespace, function, 0))
 }

@@ -39,6 +39,7 @@ fn look(home: &Path) -> Option<Runtime> {
         mounts: search::mount(home, &format!("/opt/java{major}")).into_iter().collect(),
         program,
         compiler: Some(compiler),
+        arguments: Vec::new(),
         libraries: None,
     })
 }

@@ -1,8 +1,11 @@
 //! The language runtimes of this host: which there are, and which one a kind means.
 
+mod go;
 mod java;
 pub(crate) mod node;
+mod php;
 mod python;
+mod ruby;
 mod search;
 
 use std::{
@@ -15,7 +18,7 @@ use flint_executor::RuntimeKind;
 use flint_model::Kind;
 use flint_sandbox::Mount;
 
-/// A language with a shim.
+/// A language.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Family {
     /// Node.js.
@@ -24,17 +27,28 @@ pub enum Family {
     Python,
     /// A JDK.
     Java,
+    /// The Go toolchain.
+    Go,
+    /// PHP on the command line.
+    Php,
+    /// CRuby.
+    Ruby,
 }
 
 impl Family {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Node, Self::Python, Self::Java];
+    pub const ALL: [Self; 6] = [Self::Node, Self::Python, Self::Java, Self::Go, Self::Php, Self::Ruby];
+
+    /// Flint has a shim for it, which speaks the link protocol; the others are reached over contract `actionloop`.
+    pub const fn has_shim(self) -> bool {
+        matches!(self, Self::Node | Self::Python | Self::Java)
+    }
 
     /// Threads of the runtime's own that a snapshot of it has beside its main one. A fork leaves them behind.
     pub fn own_threads(self) -> u32 {
         match self {
             Self::Node => node::FLAGS.threads,
-            Self::Python | Self::Java => 0,
+            _ => 0,
         }
     }
 
@@ -44,6 +58,9 @@ impl Family {
             Self::Node => "nodejs",
             Self::Python => "python",
             Self::Java => "java",
+            Self::Go => "go",
+            Self::Php => "php",
+            Self::Ruby => "ruby",
         }
     }
 
@@ -59,6 +76,11 @@ impl Family {
             Self::Java => {
                 "a JDK 17 or newer was not found in JAVA_HOME, /usr/lib/jvm or PATH: install it with 'apt-get install openjdk-17-jdk-headless'"
             }
+            Self::Go => {
+                "Go 1.18 or newer was not found on PATH: install it with 'apt-get install golang-go', or from https://go.dev/doc/install where the distribution's is older (a program that is compiled already runs with the kind native)"
+            }
+            Self::Php => "PHP 8.0 or newer was not found on PATH: install it with 'apt-get install php-cli'",
+            Self::Ruby => "Ruby 2.7 or newer was not found on PATH: install it with 'apt-get install ruby'",
         }
     }
 }
@@ -84,6 +106,8 @@ pub struct Runtime {
     pub mounts: Vec<Mount>,
     /// Java only: the compiler beside it, on the host.
     pub compiler: Option<PathBuf>,
+    /// What the interpreter is told before the program that it is to run.
+    pub arguments: Vec<String>,
     /// Where its own shared libraries are on the host, when it would not find them from another place by itself.
     pub libraries: Option<PathBuf>,
 }
@@ -145,7 +169,8 @@ impl Runtimes {
     /// Looks for them; runs each interpreter once, so it takes some tenths of a second, and blocks.
     pub fn discover() -> Self {
         let mut found: Vec<Runtime> = std::thread::scope(|scope| {
-            let searches = [node::find, python::find, java::find].map(|find| scope.spawn(find));
+            let families = [node::find, python::find, java::find, go::find, php::find, ruby::find];
+            let searches = families.map(|find| scope.spawn(find));
             searches.into_iter().flat_map(|search| search.join().unwrap_or_default()).collect()
         });
         found.sort_by(|a, b| (a.family as u8).cmp(&(b.family as u8)).then_with(|| b.version.cmp(&a.version)));
@@ -236,6 +261,7 @@ mod tests {
             program: "/usr/bin/x".into(),
             mounts: vec![],
             compiler: None,
+            arguments: vec![],
             libraries: None,
         })
     }
@@ -278,5 +304,11 @@ mod tests {
         let named = |name: &str| kinds.iter().find(|entry| entry.kind.as_str() == name).unwrap();
         assert!(named("python:3.13").default && !named("python:3.9").default);
         assert!(named("nodejs").state.is_err() && named("java:17").requires_main);
+        for (family, package) in [("go", "golang-go"), ("php", "php-cli"), ("ruby", "'apt-get install ruby'")]
+        {
+            let state = named(family).state.as_ref().unwrap_err();
+            assert!(state.contains(package), "{state}");
+            assert_eq!(runtimes.resolve(&family.parse().unwrap()).as_ref().unwrap_err(), state);
+        }
     }
 }

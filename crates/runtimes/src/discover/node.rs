@@ -41,6 +41,7 @@ fn look(program: &std::path::Path) -> Option<Runtime> {
         mounts: search::mount(&program, &format!("/opt/nodejs{major}/node")).into_iter().collect(),
         program,
         compiler: None,
+        arguments: Vec::new(),
         libraries: None,
     })
 }

@@ -57,6 +57,7 @@ fn look(program: &Path) -> Option<Runtime> {
         version,
         program,
         compiler: None,
+        arguments: Vec::new(),
         libraries,
     })
 }

@@ -110,6 +110,15 @@ pub(super) fn mount(path: &Path, place: &str) -> Option<Mount> {
     Some(Mount { source: path.to_owned(), target, readonly: true })
 }
 
+/// What makes `path` visible where the host has it, for interpreters that find their own files by absolute paths; `None` where it would have to
+/// be seen at another place, because it is in somebody's home directory.
+pub(super) fn stays(path: &Path) -> Option<Vec<Mount>> {
+    match mount(path, "") {
+        None => Some(Vec::new()),
+        Some(mount) => (Path::new(&mount.target) == path).then(|| vec![mount]),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,5 +151,8 @@ mod tests {
         assert_eq!(seen_at("/usr/bin/node"), None);
         assert_eq!(seen_at("/opt/x"), Some("/opt/x".to_owned()));
         assert_eq!(seen_at("/home/me/versions/20/bin/node"), Some("/opt/node20".to_owned()));
+        assert_eq!(stays(Path::new("/usr/bin/php8.2")), Some(vec![]));
+        assert_eq!(stays(Path::new("/opt/php/bin/php")).unwrap()[0].target, "/opt/php/bin/php");
+        assert_eq!(stays(Path::new("/home/me/bin/php")), None);
     }
 }

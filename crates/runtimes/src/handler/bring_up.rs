@@ -63,6 +63,7 @@ impl BringUp<'_> {
             namespace: path.namespace.as_str(),
             name: &name,
             version: &version,
+            concurrency: Some(function.strategy.concurrency.get()).filter(|calls| *calls > 1 && !self.zygote),
         };
         let cell = load(cell, &init, context.deadline, logs).await?;
         Ok((cell, started))

@@ -125,37 +125,8 @@ impl Running {
     fn begin(&mut self, call: Call, warmup: bool) -> Result<(), LinkError> {
         self.channel.timer.set(call.deadline);
         self.id = self.channel.next_call();
-        let activation = call.activation.to_string();
-        let request = call.head.as_deref();
-        let text = |value| String::from_utf8_lossy(HeaderValue::as_bytes(value));
-        let head = InvokeHead {
-            activation: &activation,
-            deadline: call.deadline_at.as_millis(),
-            method: request.map(|head| head.method.as_str()),
-            path: request.map(|head| head.path.as_str()),
-            query: request.map(|head| head.query.as_str()),
-            headers: request.map_or_else(Vec::new, |head| {
-                head.headers
-                    .iter()
-                    .map(|(name, value)| (name.as_str(), text(value)))
-                    .collect::<Vec<(_, Cow<'_, str>)>>()
-            }),
-            transaction: Some(&call.transaction),
-            api_key: call.api_key.as_deref(),
-            api_host: None,
-            warmup,
-        };
-        let id = self.id;
-        match call.body {
-            Body::Full(bytes) if bytes.len() <= INLINE => {
-                encode_headed(self.channel.out(), FrameKind::Invoke, true, id, Some(&head), &bytes)
-            }
-            body => {
-                encode_headed(self.channel.out(), FrameKind::Invoke, false, id, Some(&head), b"")?;
-                self.upload = Upload::new(id, body);
-                Ok(())
-            }
-        }
+        self.upload = put_invoke(self.channel.out(), self.id, call, warmup)?;
+        Ok(())
     }
 
     /// The next thing that concerns this call.
@@ -242,8 +213,42 @@ impl Running {
     }
 }
 
+/// Appends INVOKE, with the body if that is short; what is left of the body to be sent.
+pub(super) fn put_invoke(out: &mut BytesMut, id: u32, call: Call, warmup: bool) -> Result<Upload, LinkError> {
+    let activation = call.activation.to_string();
+    let request = call.head.as_deref();
+    let text = |value| String::from_utf8_lossy(HeaderValue::as_bytes(value));
+    let head = InvokeHead {
+        activation: &activation,
+        deadline: call.deadline_at.as_millis(),
+        method: request.map(|head| head.method.as_str()),
+        path: request.map(|head| head.path.as_str()),
+        query: request.map(|head| head.query.as_str()),
+        headers: request.map_or_else(Vec::new, |head| {
+            head.headers
+                .iter()
+                .map(|(name, value)| (name.as_str(), text(value)))
+                .collect::<Vec<(_, Cow<'_, str>)>>()
+        }),
+        transaction: Some(&call.transaction),
+        api_key: call.api_key.as_deref(),
+        api_host: None,
+        warmup,
+    };
+    match call.body {
+        Body::Full(bytes) if bytes.len() <= INLINE => {
+            encode_headed(out, FrameKind::Invoke, true, id, Some(&head), &bytes)?;
+            Ok(Upload::none())
+        }
+        body => {
+            encode_headed(out, FrameKind::Invoke, false, id, Some(&head), b"")?;
+            Ok(Upload::new(id, body))
+        }
+    }
+}
+
 /// RESULT's head, and what came of the body with it.
-fn answer_head(frame: Frame) -> Result<(ReplyHead, Bytes), Fault> {
+pub(super) fn answer_head(frame: Frame) -> Result<(ReplyHead, Bytes), Fault> {
     let malformed = |detail: String| Fault::InvalidAnswer { text: detail };
     let (head, body) =
         split_headed(FrameKind::Result, frame.payload).map_err(|error| malformed(error.to_string()))?;

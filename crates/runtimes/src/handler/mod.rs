@@ -5,8 +5,10 @@ mod call;
 mod candidate;
 mod channel;
 mod frozen;
+mod hub;
 mod instance;
 mod launch;
+mod shared;
 mod stream;
 mod upload;
 
@@ -16,3 +18,4 @@ pub use frozen::{Frozen, NotForked};
 pub use instance::HandlerInstance;
 pub use launch::Cell;
 pub(crate) use launch::{launch, load};
+pub use shared::SharedInstance;

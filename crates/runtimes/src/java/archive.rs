@@ -7,7 +7,7 @@ use flint_sandbox::{Launcher, Mount};
 use rustix::fs::{Mode, OFlags};
 use serde_json::{Map, Value};
 
-use super::{FUNCTION_JAR, OPENS, OUT, SHIM_JAR, flags, has_aot, tool, writable};
+use super::{FUNCTION_JAR, OPENS, OUT, SHIM_JAR, flags, has_aot, tool, with_gson, writable};
 use crate::{
     discover::Runtime,
     prepare::CODE,
@@ -97,7 +97,7 @@ pub(crate) async fn build(
 
 /// The class path of a function that has its own archive: it must be the same when it is written and when it is used.
 pub(crate) fn class_path() -> String {
-    format!("{SHIM_JAR}:{CODE}/{FUNCTION_JAR}")
+    with_gson(format!("{SHIM_JAR}:{CODE}/{FUNCTION_JAR}"))
 }
 
 fn argv(

@@ -6,7 +6,7 @@ use flint_executor::PrepareError;
 use flint_model::ByteSize;
 use flint_sandbox::Launcher;
 
-use super::{FUNCTION_JAR, OUT, SHIM_JAR, jar, shim::read_classes, tool, writable};
+use super::{FUNCTION_JAR, OUT, SHIM_JAR, jar, shim::read_classes, tool, with_gson, writable};
 use crate::{
     discover::Runtime,
     process::{
@@ -51,7 +51,13 @@ pub(crate) async fn compile(
         ["-J-XX:+UseSerialGC", "-J-XX:TieredStopAtLevel=1", "-proc:none", "-encoding", "UTF-8", "-nowarn"];
     let mut argv = vec![compiler];
     argv.extend(flags.map(str::to_owned));
-    argv.extend(["-cp".into(), SHIM_JAR.into(), "-d".into(), OUT.into(), format!("{SOURCE}/{name}.java")]);
+    argv.extend([
+        "-cp".into(),
+        with_gson(SHIM_JAR.into()),
+        "-d".into(),
+        OUT.into(),
+        format!("{SOURCE}/{name}.java"),
+    ]);
     let mounts = vec![
         readonly(shim.to_owned(), "/runtime/java"),
         readonly(source.clone(), SOURCE),

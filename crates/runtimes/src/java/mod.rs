@@ -23,6 +23,18 @@ use crate::{
 pub(crate) const SHIM_JAR: &str = "/runtime/java/flint-runtime.jar";
 /// A Java function's code, when it is one jar.
 pub(crate) const FUNCTION_JAR: &str = "function.jar";
+/// The host's Gson, which every sandbox sees: OpenWhisk's runtime brings it, so its functions do not. The shim knows the place as well.
+const GSON: &str = "/usr/share/java/gson.jar";
+
+/// A class path with the host's Gson behind it, where there is one.
+fn with_gson(mut class_path: String) -> String {
+    if std::path::Path::new(GSON).exists() {
+        class_path.push(':');
+        class_path.push_str(GSON);
+    }
+    class_path
+}
+
 /// Where a tool leaves what it makes.
 const OUT: &str = "/out";
 

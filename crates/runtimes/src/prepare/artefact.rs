@@ -9,7 +9,7 @@ use std::{
 };
 
 use flint_executor::FunctionSource;
-use flint_model::{Contract, Function, Kind};
+use flint_model::{Function, Kind};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -86,18 +86,20 @@ impl Shelf {
 
     /// Everything that the artefact depends on, hashed.
     pub(crate) fn address(function: &Function, engine: &Engine, shims: &Shims) -> String {
-        let (runtime, java) = match engine {
-            Engine::Language(runtime) => (runtime.identity(), runtime.family == Family::Java),
+        let (runtime, built) = match engine {
+            Engine::Language(runtime) => {
+                (runtime.identity(), matches!(runtime.family, Family::Java | Family::Go))
+            }
             Engine::Native => ("native".to_owned(), false),
         };
-        // Only Java's archive of classes contains the shim and depends on how it is called.
-        let shim = if java { shims.digest() } else { "" };
-        let handler = function.contract == Contract::Handler;
+        // Java's archive of classes contains the shim and depends on how it is called; a Go program contains its launcher.
+        let shim = if built { shims.digest() } else { "" };
+        // Java is called by the shim or by itself, and Go brings a launcher or not, as the contract asks.
+        let contract = function.contract.to_string();
         let format = format!("{:?}", function.code.format);
         let main = function.main.as_deref().unwrap_or_default();
         let digest = function.code.digest.to_string();
-        let text =
-            [LAYOUT, &digest, &format, function.kind.as_str(), main, &runtime, shim, &handler.to_string()];
+        let text = [LAYOUT, &digest, &format, function.kind.as_str(), main, &runtime, shim, &contract];
         blake3::hash(text.join("\n").as_bytes()).to_hex()[..32].to_owned()
     }
 

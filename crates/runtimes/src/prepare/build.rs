@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     discover::{Engine, Runtime},
-    java, python,
+    go, java, python,
 };
 
 /// A training run that takes longer is not worth its archive.
@@ -72,6 +72,33 @@ impl Workshop<'_> {
                 format!("starts without an archive of its classes, because the training run failed: {error}")
             }
         });
+        Ok(())
+    }
+
+    /// Compiles the sources to a program.
+    pub(super) async fn build_go(
+        &self,
+        function: &Function,
+        runtime: &Runtime,
+        half: &HalfBuilt,
+        record: &mut Record,
+        progress: Progress<'_>,
+    ) -> Result<(), PrepareError> {
+        progress("compiling");
+        let config = self.config;
+        let build = go::Build {
+            function,
+            runtime,
+            shims: self.shims,
+            caches: self.go,
+            launcher: &config.launcher,
+            artefact: half.folder(),
+            within: config.build_timeout,
+            memory: config.build_memory,
+        };
+        record.steps.push(go::compile(build).await?);
+        record.code = format!("{CODE}/exec");
+        record.script = None;
         Ok(())
     }
 

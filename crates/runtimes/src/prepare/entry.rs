@@ -6,10 +6,17 @@ use flint_executor::PrepareError;
 use flint_model::{CodeFormat, Function};
 
 use super::tree::bad;
-use crate::discover::{Engine, Family};
+use crate::discover::{Engine, Family, Runtime};
 
 /// Where sandboxes see a function's code.
 pub const CODE: &str = "/function";
+
+fn language(engine: &Engine) -> Option<&Runtime> {
+    match engine {
+        Engine::Language(runtime) => Some(runtime),
+        Engine::Native => None,
+    }
+}
 
 /// The name under which a single file is stored.
 pub(super) fn file_name(engine: &Engine, format: CodeFormat) -> &'static str {
@@ -20,6 +27,9 @@ pub(super) fn file_name(engine: &Engine, format: CodeFormat) -> &'static str {
             Family::Python => "main.py",
             // A public class must be in a file of its name; the Java build renames it.
             Family::Java => "Main.java",
+            Family::Go => "main.go",
+            Family::Php => "index.php",
+            Family::Ruby => "main.rb",
         },
         _ => "exec",
     }
@@ -46,6 +56,9 @@ pub(super) fn check_file(
             }
         },
         (Engine::Language(runtime), CodeFormat::Jar) if runtime.family == Family::Java => Ok(()),
+        (Engine::Language(runtime), CodeFormat::Executable) if runtime.family == Family::Go => {
+            check_program(code, "the code")
+        }
         (Engine::Language(_), _) => Err(bad(format!(
             "the kind {kind} takes source text or an archive: for a program choose the kind native"
         ))),
@@ -83,7 +96,9 @@ fn check_program(start: &[u8], what: &str) -> Result<(), PrepareError> {
 /// Where the code of an unpacked archive begins, inside the sandbox: checks that there is something to begin with.
 pub(super) fn find(engine: &Engine, folder: &Path, function: &Function) -> Result<String, PrepareError> {
     let has = |name: &str| folder.join(name).is_file();
-    let Engine::Language(runtime) = engine else {
+    let brings_program =
+        matches!(engine, Engine::Language(runtime) if runtime.family == Family::Go) && has("exec");
+    let Some(runtime) = language(engine).filter(|_| !brings_program) else {
         if !has("exec") {
             return Err(bad(format!("the archive has no program named 'exec'{}", inner_folder(folder))));
         }
@@ -98,6 +113,11 @@ pub(super) fn find(engine: &Engine, folder: &Path, function: &Function) -> Resul
         ),
         Family::Python => (&["__main__.py", "main.py", "index.py"], "__main__.py or main.py"),
         Family::Java => return Ok(CODE.to_owned()),
+        Family::Go => {
+            (&["main.go", "go.mod", "src", "exec.go"], "main.go, no src/ and no program named exec")
+        }
+        Family::Php => (&["index.php", "main.php"], "index.php"),
+        Family::Ruby => (&["main.rb", "index.rb"], "main.rb"),
     };
     let by_main = function.main.as_deref().and_then(|main| main.rsplit_once('.')).is_some_and(|(file, _)| {
         let file = file.replace('.', "/");
@@ -105,7 +125,7 @@ pub(super) fn find(engine: &Engine, folder: &Path, function: &Function) -> Resul
             .iter()
             .any(|end| has(&format!("{file}{end}")))
     });
-    if by_main || candidates.iter().any(|name| has(name)) {
+    if by_main || candidates.iter().any(|name| folder.join(name).exists()) {
         return Ok(CODE.to_owned());
     }
     Err(bad(format!("the archive has no {wanted} at its top{}", inner_folder(folder))))
@@ -113,11 +133,16 @@ pub(super) fn find(engine: &Engine, folder: &Path, function: &Function) -> Resul
 
 /// The file that an interpreter is started with when the function is a program of its own (contracts `stdio`, `http`, `openwhisk`).
 pub(super) fn script(engine: &Engine, folder: &Path) -> Option<String> {
-    let Engine::Language(runtime) = engine else { return None };
+    let runtime = language(engine)?;
     let candidates: &[&str] = match runtime.family {
         Family::Node => &["index.js", "index.mjs", "index.cjs", "main.js", "main.mjs"],
         Family::Python => &["__main__.py", "main.py", "index.py"],
         Family::Java => &["function.jar"],
+        // What is compiled anew; a program that is there already is none.
+        Family::Go if folder.join("exec").is_file() => return None,
+        Family::Go => return Some(CODE.to_owned()),
+        Family::Php => &["index.php", "main.php"],
+        Family::Ruby => &["main.rb", "index.rb"],
     };
     let first =
         candidates.iter().find(|name| folder.join(name).is_file()).map(|name| format!("{CODE}/{name}"));

@@ -22,6 +22,7 @@ use self::artefact::{Artefact, HalfBuilt, Record, SharedArtefact, Shelf};
 use crate::{
     config::{HouseConfig, UnpackLimits},
     discover::{Engine, Family, Runtimes},
+    go::GoCaches,
     java::JavaShims,
     python::PythonShims,
     shims::Shims,
@@ -35,6 +36,7 @@ pub(crate) struct Workshop<'a> {
     pub(crate) shims: &'a Shims,
     pub(crate) java: &'a JavaShims,
     pub(crate) python: &'a PythonShims,
+    pub(crate) go: &'a GoCaches,
     pub(crate) runtimes: &'a Arc<Runtimes>,
     pub(crate) config: &'a HouseConfig,
 }
@@ -51,9 +53,10 @@ impl Workshop<'_> {
             what: format!("the runtime {}", function.kind),
             reason,
         })?;
-        if matches!(engine, Engine::Native) && function.contract == Contract::Handler {
+        let has_handlers = matches!(&engine, Engine::Language(runtime) if runtime.family.has_shim());
+        if !has_handlers && function.contract == Contract::Handler {
             return Err(bad(format!(
-                "the kind {} has no handlers that Flint could call: choose the contract stdio, http or openwhisk",
+                "the kind {} has no handlers that Flint could call: choose the contract actionloop, stdio, http or openwhisk",
                 function.kind
             )));
         }
@@ -72,7 +75,10 @@ impl Workshop<'_> {
                     let runtime = self.build_python(function, runtime, &half, &mut record, progress).await?;
                     engine = Engine::Language(runtime);
                 }
-                Family::Node => {}
+                Family::Go if record.script.is_some() => {
+                    self.build_go(function, runtime, &half, &mut record, progress).await?;
+                }
+                Family::Node | Family::Go | Family::Php | Family::Ruby => {}
             }
         }
         let artefact = self.publish(half, address, engine, record).await?;
@@ -141,14 +147,15 @@ fn unpack(
             let name = entry::file_name(engine, format);
             write_file(&folder.join(name), &source.code, name == "exec")?;
             record.code = format!("{CODE}/{name}");
-            record.script = matches!(engine, Engine::Language(_)).then(|| record.code.clone());
+            record.script =
+                (matches!(engine, Engine::Language(_)) && name != "exec").then(|| record.code.clone());
             record.steps.push(format!("stored {name}"));
             return Ok(record);
         }
     };
     record.code = entry::find(engine, folder, function)?;
     record.script = entry::script(engine, folder);
-    if matches!(engine, Engine::Native) {
+    if record.code.ends_with("/exec") {
         let program = folder.join("exec");
         let made = fs::set_permissions(&program, fs::Permissions::from_mode(0o755));
         made.map_err(|error| failed("making 'exec' executable", &error))?;

@@ -77,6 +77,8 @@ impl ShimCommand<'_> {
                 argv.extend(["-cp".into(), class_path, "flint.Shim".into()]);
                 argv
             }
+            // `House::command` gives no command for these.
+            Family::Go | Family::Php | Family::Ruby => vec![program],
         }
     }
 
@@ -138,17 +140,54 @@ fn heap_flag(memory: ByteSize) -> String {
     format!("--max-old-space-size={}", (memory.as_mib() * 3 / 4).max(16))
 }
 
+/// The launchers of languages that are reached over contract `actionloop`.
+#[derive(Clone, Copy)]
+pub struct Launchers<'a>(pub(crate) &'a Shims);
+
+/// A sandbox for a function of contract `actionloop`: a program that speaks it itself, or the launcher of its language.
+pub fn for_action_loop(
+    id: String,
+    function: &Function,
+    artefact: &Artefact,
+    launchers: Launchers<'_>,
+) -> SandboxSpec {
+    let mut spec = for_program(id, function, artefact);
+    let (launcher, runtime) = match &artefact.engine {
+        Engine::Language(runtime) if runtime.family == Family::Php => ("launcher.php", runtime),
+        Engine::Language(runtime) if runtime.family == Family::Ruby => ("launcher.rb", runtime),
+        _ => return spec,
+    };
+    let place = format!("{SHIM}/{}", runtime.family);
+    let mut argv = vec![runtime.inside(&runtime.program).display().to_string()];
+    argv.extend(runtime.arguments.iter().cloned());
+    let main = function.main.clone().unwrap_or_else(|| "main".into());
+    argv.extend([format!("{place}/{launcher}"), artefact.record.code.clone(), main]);
+    spec.argv = argv;
+    spec.mounts.push(readonly(launchers.0.of(runtime.family.as_str()), &place));
+    spec
+}
+
+/// Whether a program of contract `actionloop` says `{"ok":true}` once it is ready, when it is asked to by its environment: those of our own
+/// launchers do, and Go programs that were built with OpenWhisk's. A program of which nothing is known may not.
+pub fn acknowledges(artefact: &Artefact) -> bool {
+    matches!(&artefact.engine, Engine::Language(runtime) if !runtime.family.has_shim())
+}
+
 /// A sandbox for a function that is a program of its own (contracts `stdio`, `http`, `openwhisk`).
 pub fn for_program(id: String, function: &Function, artefact: &Artefact) -> SandboxSpec {
     let (argv, runtime) = match &artefact.engine {
         Engine::Native => (vec![artefact.record.code.clone()], None),
+        // What was compiled needs its compiler no more.
+        Engine::Language(runtime) if runtime.family == Family::Go => {
+            (vec![artefact.record.code.clone()], None)
+        }
         Engine::Language(runtime) => (program_of(runtime, function, artefact), Some(runtime)),
     };
     let mut spec = SandboxSpec::new(id, argv);
     spec.mounts = runtime.map(|runtime| runtime.mounts.clone()).unwrap_or_default();
     spec.mounts.extend(code_mounts(artefact));
     spec.env = environment(runtime.map(AsRef::as_ref));
-    if function.contract != Contract::Stdio {
+    if matches!(function.contract, Contract::Http | Contract::OpenWhisk) {
         spec.env.push(("PORT".into(), PORT.to_string()));
     }
     spec.cwd = CODE.into();
@@ -165,6 +204,7 @@ fn program_of(runtime: &Runtime, function: &Function, artefact: &Artefact) -> Ve
         argv.push(heap_flag(function.limits.memory));
     }
     if runtime.family != Family::Java {
+        argv.extend(runtime.arguments.iter().cloned());
         argv.push(record.script.clone().unwrap_or_else(|| record.code.clone()));
         return argv;
     }

@@ -5,7 +5,8 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use super::{Controller, Tree, Version, field, number, put};
+use super::counters::Counters;
+use super::{Controller, Tree, Version, field, put};
 use crate::outcome::Usage;
 use crate::spec::ResourceLimits;
 
@@ -31,11 +32,8 @@ pub(crate) struct Leaf {
     unified_entrance: Option<OwnedFd>,
     /// v1: becomes readable when the memory limit is hit.
     oom_event: Option<OwnedFd>,
-    /// v2 ≥ 6.12: writing to this very descriptor resets the peak it shows.
-    peak: Option<fs::File>,
+    counters: Counters,
     limits: Option<(ResourceLimits, u32)>,
-    cpu_before: u64,
-    oom_before: u64,
 }
 
 impl Leaf {
@@ -56,10 +54,8 @@ impl Leaf {
             events: None,
             unified_entrance: None,
             oom_event: None,
-            peak: None,
+            counters: Counters::default(),
             limits: None,
-            cpu_before: 0,
-            oom_before: 0,
         };
         leaf.build().inspect_err(|_| {
             let _ = leaf.remove();
@@ -85,12 +81,13 @@ impl Leaf {
         match &self.memory {
             Some((Version::V1, path)) => self.oom_event = watch_oom_v1(path).ok(),
             Some((Version::V2, path)) => {
-                self.peak = fs::OpenOptions::new().read(true).write(true).open(path.join("memory.peak")).ok();
                 let _ = put(path, "memory.oom.group", 1);
                 let _ = put(path, "memory.swap.max", 0);
             }
             None => {}
         }
+        self.counters =
+            Counters::open(self.memory.as_ref(), self.unified.as_deref(), self.cpuacct.as_deref());
         Ok(())
     }
 
@@ -116,17 +113,7 @@ impl Leaf {
             self.set_limits(limits, extra)?;
             self.limits = Some((*limits, extra));
         }
-        match &self.memory {
-            Some((Version::V1, path)) => put(path, "memory.max_usage_in_bytes", 0)?,
-            Some((Version::V2, _)) => {
-                if let Some(peak) = &mut self.peak {
-                    let _ = io::Write::write_all(peak, b"reset");
-                }
-            }
-            None => {}
-        }
-        self.cpu_before = self.cpu_us();
-        self.oom_before = self.oom_kills();
+        self.counters.begin()?;
         if let Some(event) = &self.oom_event {
             let _ = rustix::io::read(event, &mut [0u8; 8]);
         }
@@ -189,50 +176,22 @@ impl Leaf {
 
     /// Whether a process was killed for memory since [`Self::begin`].
     pub(crate) fn oom_killed(&self) -> bool {
-        self.oom_kills() > self.oom_before
-    }
-
-    fn oom_kills(&self) -> u64 {
-        match &self.memory {
-            Some((Version::V1, path)) => field(path, "memory.oom_control", "oom_kill").unwrap_or(0),
-            Some((Version::V2, path)) => field(path, "memory.events", "oom_kill").unwrap_or(0),
-            None => 0,
-        }
-    }
-
-    fn cpu_us(&self) -> u64 {
-        match (&self.unified, &self.cpuacct) {
-            (Some(path), _) => field(path, "cpu.stat", "usage_usec").unwrap_or(0),
-            (None, Some(path)) => number(path, "cpuacct.usage").unwrap_or(0) / 1000,
-            (None, None) => 0,
-        }
+        self.counters.oom_killed()
     }
 
     /// What the sandbox uses and has used.
     pub(crate) fn usage(&self) -> Usage {
-        let (memory_bytes, memory_peak_bytes) = match &self.memory {
-            Some((Version::V1, path)) => (
-                number(path, "memory.usage_in_bytes").unwrap_or(0),
-                number(path, "memory.max_usage_in_bytes").unwrap_or(0),
-            ),
-            Some((Version::V2, path)) => (number(path, "memory.current").unwrap_or(0), self.peak_v2(path)),
-            None => (0, 0),
-        };
-        Usage { cpu_us: self.cpu_us().saturating_sub(self.cpu_before), memory_bytes, memory_peak_bytes }
+        self.counters.usage()
     }
 
-    fn peak_v2(&self, path: &Path) -> u64 {
-        let mut text = [0u8; 32];
-        let from_reset = self.peak.as_ref().and_then(|peak| {
-            let length = rustix::io::pread(peak, &mut text, 0).ok()?;
-            std::str::from_utf8(&text[..length]).ok()?.trim().parse().ok()
-        });
-        from_reset.unwrap_or_else(|| number(path, "memory.peak").unwrap_or(0))
+    /// What it has used, when nothing lives in it any more.
+    pub(crate) fn spent(&self) -> Usage {
+        self.counters.spent()
     }
 
     /// Whether another sandbox may have it: v2 before 6.12 cannot reset the peak.
     pub(crate) fn recyclable(&self) -> bool {
-        !matches!(&self.memory, Some((Version::V2, _))) || self.peak.is_some()
+        self.counters.can_begin_again()
     }
 
     /// Whether there is a way to freeze.
@@ -277,9 +236,11 @@ impl Leaf {
         let mut text = Vec::with_capacity(256);
         let mut bytes = [0u8; 4096];
         loop {
-            match rustix::io::pread(procs, &mut bytes, text.len() as u64)? {
-                0 => break,
-                length => text.extend(&bytes[..length]),
+            let length = rustix::io::pread(procs, &mut bytes, text.len() as u64)?;
+            text.extend(&bytes[..length]);
+            // The kernel fills a page as far as there are members: from a part-filled one it need not be asked again.
+            if length < bytes.len() / 2 {
+                break;
             }
         }
         let text = String::from_utf8_lossy(&text);

@@ -2,6 +2,7 @@
 //!
 //! A *tree* is this server's own directory in each hierarchy in use; a *leaf* holds one sandbox.
 
+mod counters;
 mod detect;
 mod leaf;
 pub(crate) mod moves;

@@ -43,6 +43,16 @@ impl Tree {
         tree
     }
 
+    /// Where [`Self::create`] may make a group of that name: known before it makes one, so that no crash leaves a group that nobody knows of.
+    pub(crate) fn places(name: &str) -> Vec<PathBuf> {
+        let layout = Layout::of_this_process();
+        let unified = layout.v2.iter().flat_map(|(own, root)| [own.clone(), root.clone()]);
+        let mut all: Vec<PathBuf> = layout.v1.iter().map(|(_, place)| place.clone()).chain(unified).collect();
+        all.sort();
+        all.dedup();
+        all.into_iter().map(|place| place.join(name)).collect()
+    }
+
     fn create_unified(
         &mut self,
         name: &str,

@@ -6,6 +6,7 @@ use std::ffi::CString;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::ptr;
+use std::time::Duration;
 
 use rustix::fs::{Gid, Uid};
 use rustix::process::Resource;
@@ -18,6 +19,10 @@ use crate::{fence, seccomp, sys};
 
 /// When the whole host runs out of memory, payloads go before the server.
 const OOM_SCORE: &str = "500";
+
+/// How long a program that is still open for writing is tried again.
+const BUSY_TRIES: u32 = 500;
+const BUSY_PAUSE: Duration = Duration::from_millis(10);
 
 const DEFAULTS: [(&str, &str); 3] =
     [("PATH", "/usr/local/bin:/usr/bin:/bin"), ("HOME", "/tmp"), ("TMPDIR", "/tmp")];
@@ -124,6 +129,24 @@ fn empty_bounding_set() {
     }
 }
 
+/// A program that was written a moment ago may still be open for writing in a child that its writer has forked for something else and that has not
+/// come to its own `execve`: that passes.
+fn execute_when_written(
+    program: &CString,
+    argv: &[*const libc::c_char],
+    envp: &[*const libc::c_char],
+) -> io::Error {
+    let mut tries = 0;
+    loop {
+        let error = sys::execve(program, argv, envp);
+        tries += 1;
+        if error.raw_os_error() != Some(libc::ETXTBSY) || tries == BUSY_TRIES {
+            return error;
+        }
+        std::thread::sleep(BUSY_PAUSE);
+    }
+}
+
 fn execute(job: &Job<'_>, program: &Program) -> Fault {
     let pointers = |strings: &[CString]| -> Vec<*const libc::c_char> {
         strings.iter().map(|text| text.as_ptr()).chain([ptr::null()]).collect()
@@ -131,7 +154,7 @@ fn execute(job: &Job<'_>, program: &Program) -> Fault {
     let (argv, envp) = (pointers(&program.argv), pointers(&program.envp));
     let mut last = io::Error::from_raw_os_error(libc::ENOENT);
     for candidate in &program.candidates {
-        let error = sys::execve(candidate, &argv, &envp);
+        let error = execute_when_written(candidate, &argv, &envp);
         let errno = error.raw_os_error();
         // As a shell does: the most telling refusal is the one to report.
         if errno != Some(libc::ENOENT) && errno != Some(libc::ENOTDIR) {

@@ -2,16 +2,19 @@
 
 use std::collections::HashSet;
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-use super::descriptors::{Descriptor, Kind};
+use super::descriptors::{Descriptor, Kind, Listing};
 use super::mappings::{Wanted, objection};
-use super::{Baseline, Process, Zygote, kcmp};
+use super::{Baseline, Process, Zygote, kcmp, pidfd};
 use crate::TMP_FD;
 
 /// The forked process and what belongs to it.
 pub(crate) struct Candidate<'a> {
     pub(crate) process: Process,
+    /// Opened before anything else was read of it.
+    pub(crate) pidfd: BorrowedFd<'a>,
     /// The file system of its cell.
     pub(crate) tmp_device: u64,
     /// The file systems of all cells.
@@ -57,7 +60,7 @@ impl Zygote {
         let zygote_tmp = self.tmp_device;
         let Some(baseline) = &mut self.sealed else { return tampered("its zygote was never sealed") };
         let process = candidate.process;
-        check_kinship(process, baseline)?;
+        check_kinship(candidate, baseline)?;
         let foreign = |device: u64| {
             device == zygote_tmp || (device != candidate.tmp_device && (candidate.tmp_devices)(device))
         };
@@ -72,7 +75,7 @@ impl Zygote {
                 return tampered(format!("it has {what} from its zygote"));
             }
         }
-        let own = process.descriptors()?;
+        let own = baseline.descriptors_of(process)?;
         let streams = check_descriptors(candidate, &own, &foreign)?;
         baseline.check_zygote(candidate, &own)?;
         Ok(streams)
@@ -80,12 +83,12 @@ impl Zygote {
 
     /// What may have changed until the process was in its cell: it may have forked or started a thread. `members`: of the zygote's group, read after the move.
     pub(crate) fn check_again(&self, process: Process, init: u32, members: &[u32]) -> Result<(), Finding> {
-        if process.stat()?.threads != 1 {
+        if process.threads()? != 1 {
             return tampered("it has started a thread before it was admitted");
         }
         let main = self.main().ok_or(Finding::Ended)?;
         for member in members.iter().filter(|pid| **pid != init && **pid != main.0) {
-            if Process(*member).stat().is_ok_and(|stat| stat.parent == process.0) {
+            if Process(*member).parent().is_ok_and(|parent| parent == process.0) {
                 return tampered("it has forked before it was admitted");
             }
         }
@@ -93,19 +96,24 @@ impl Zygote {
     }
 }
 
-fn check_kinship(process: Process, zygote: &Baseline) -> Result<(), Finding> {
+fn check_kinship(candidate: &Candidate<'_>, zygote: &Baseline) -> Result<(), Finding> {
+    let process = candidate.process;
     if process == zygote.main {
         return tampered("it is the zygote itself");
     }
-    let stat = process.stat()?;
-    if stat.parent != zygote.main.0 {
+    let parent = match pidfd::parent(candidate.pidfd) {
+        Ok(parent) => parent,
+        Err(_) => process.parent()?,
+    };
+    if parent != zygote.main.0 {
         return tampered(format!("process {} is not a child of the zygote", process.0));
     }
     if process.pid_namespace()? != zygote.pid_namespace {
         return tampered("it is in another pid namespace than its zygote");
     }
-    if stat.threads != 1 {
-        return tampered(format!("it has {} threads; a fork has one", stat.threads));
+    let threads = process.threads()?;
+    if threads != 1 {
+        return tampered(format!("it has {threads} threads; a fork has one"));
     }
     if let Some(what) = kcmp::shared_state(process.0, zygote.main.0) {
         return tampered(format!("it shares its {what} with its zygote"));
@@ -162,6 +170,25 @@ fn check_descriptors(
 }
 
 impl Baseline {
+    /// All descriptors of a process that was forked.
+    fn descriptors_of(&self, process: Process) -> Result<Vec<Descriptor>, Finding> {
+        let folder = Listing::open(process, "fd")?;
+        if let Some(kept) = &self.kept
+            && let Some(all) =
+                kept.descriptors_of(process, &self.descriptors, &folder, || process.open_descriptors())?
+        {
+            return Ok(all);
+        }
+        Ok(folder.descriptors()?)
+    }
+
+    /// Whether the zygote has just the descriptors that it was sealed with.
+    fn is_unchanged(&self) -> Result<bool, Finding> {
+        let Some(kept) = &self.kept else { return Ok(false) };
+        Ok(kept
+            .are_all(self.main, &self.descriptors, &self.descriptor_list, || self.main.open_descriptors())?)
+    }
+
     /// Whether the zygote is what it was, and neither it nor another process forked from it holds what belongs to the candidate.
     fn check_zygote(&mut self, candidate: &Candidate<'_>, own: &[Descriptor]) -> Result<(), Finding> {
         if self.task_list.numbers()? != self.threads {
@@ -170,12 +197,19 @@ impl Baseline {
         if self.main.is_dumpable_of(self.owner)? {
             return tampered("the zygote has become dumpable");
         }
-        let theirs = self.descriptor_list.descriptors()?;
-        shared_with(candidate.process, own, self.main, &theirs, "its zygote")?;
         let now = Instant::now();
         let mut seen = Vec::new();
+        let read;
+        let theirs = match self.is_unchanged()? {
+            true => &self.descriptors,
+            false => {
+                read = self.descriptor_list.descriptors()?;
+                &read
+            }
+        };
+        shared_with(candidate.process, own, self.main, theirs, "its zygote")?;
         let mut expected = self.descriptors.iter().peekable();
-        for descriptor in &theirs {
+        for descriptor in theirs {
             if let Some(missing) = expected.next_if(|other| other.number < descriptor.number) {
                 return tampered(format!("the zygote has closed {} since it was sealed", missing.describe()));
             }
@@ -224,8 +258,8 @@ impl Baseline {
         for pid in candidate.members.iter().filter(|pid| !known.contains(pid)) {
             let other = Process(*pid);
             // One that ends meanwhile can do no harm.
-            let (Ok(stat), Ok(theirs)) = (other.stat(), other.descriptors()) else { continue };
-            if stat.parent != self.main.0 {
+            let (Ok(parent), Ok(theirs)) = (other.parent(), other.descriptors()) else { continue };
+            if parent != self.main.0 {
                 return tampered(format!(
                     "a process that is not the zygote's child is left in its sandbox: {} {}",
                     pid,

@@ -105,6 +105,12 @@ impl Listing {
         Ok(Self(openat(CWD, process.path(below), flags, Mode::empty())?))
     }
 
+    /// One descriptor, when it is the `fd` directory; none where that is not open.
+    pub(super) fn look(&self, number: i32) -> io::Result<Option<Descriptor>> {
+        let name = std::ffi::CString::new(number.to_string())?;
+        Descriptor::look(self.0.as_fd(), &name)
+    }
+
     /// All descriptors by number, when it is the `fd` directory.
     pub(super) fn descriptors(&self) -> io::Result<Vec<Descriptor>> {
         let mut all = Vec::with_capacity(32);
@@ -147,6 +153,11 @@ impl Listing {
 }
 
 impl Process {
+    /// How many descriptors are open, in whole; 0 where the kernel (before 6.2) does not count them.
+    pub(super) fn open_descriptors(self) -> io::Result<u64> {
+        Ok(rustix::fs::stat(self.path("fd"))?.st_size as u64)
+    }
+
     /// All open descriptors, by number.
     pub(super) fn descriptors(self) -> io::Result<Vec<Descriptor>> {
         Listing::open(self, "fd")?.descriptors()

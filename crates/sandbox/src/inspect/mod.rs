@@ -6,6 +6,7 @@
 mod check;
 mod descriptors;
 mod kcmp;
+mod kept;
 mod mappings;
 pub(crate) mod pidfd;
 mod process;
@@ -37,6 +38,8 @@ struct Baseline {
     threads: Vec<u32>,
     descriptor_list: descriptors::Listing,
     descriptors: Vec<descriptors::Descriptor>,
+    /// Where the kernel can do that.
+    kept: Option<kept::Kept>,
     /// Descriptors and processes that came later, and since when. An honest zygote has some, for the moment of a fork.
     passing: HashMap<String, Instant>,
 }

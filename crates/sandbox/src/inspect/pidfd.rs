@@ -1,7 +1,7 @@
 //! Processes by descriptors that cannot come to mean another one.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
@@ -37,10 +37,28 @@ struct PidfdInfo {
     exit_code: i32,
 }
 
+const INFO_IDS: u64 = 1 << 0;
+/// Of the parent, among [`PidfdInfo::ids`].
+const PARENT: usize = 2;
 const INFO_EXIT: u64 = 1 << 3;
 const EXIT_SINCE: (u32, u32) = (6, 15);
 /// `_IOWR(0xff, 11, struct pidfd_info)`
 const GET_INFO: libc::c_ulong = 0xc000_ff0b | ((size_of::<PidfdInfo>() as libc::c_ulong) << 16);
+
+/// The id of a process's parent. An error: it has ended, or this kernel (before 6.13) does not tell.
+pub(crate) fn parent(pidfd: BorrowedFd<'_>) -> io::Result<u32> {
+    let mut info = PidfdInfo { mask: INFO_IDS, ..PidfdInfo::default() };
+    get(pidfd, &mut info)?;
+    if info.mask & INFO_IDS == 0 { Err(io::ErrorKind::Unsupported.into()) } else { Ok(info.ids[PARENT]) }
+}
+
+fn get(pidfd: BorrowedFd<'_>, info: &mut PidfdInfo) -> io::Result<()> {
+    // SAFETY: the kernel fills the structure, whose size is part of the request number.
+    match unsafe { libc::ioctl(pidfd.as_raw_fd(), GET_INFO as _, &raw mut *info) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
 
 /// How a process ended that is another's child. `Ok(None)`: not known yet. An error: this kernel (before 6.15) does not tell.
 pub(crate) fn exit_status(pidfd: BorrowedFd<'_>) -> io::Result<Option<ExitStatus>> {
@@ -49,9 +67,7 @@ pub(crate) fn exit_status(pidfd: BorrowedFd<'_>) -> io::Result<Option<ExitStatus
         return Err(io::ErrorKind::Unsupported.into());
     }
     let mut info = PidfdInfo { mask: INFO_EXIT, ..PidfdInfo::default() };
-    // SAFETY: the kernel fills the structure, whose size is part of the request number.
-    if unsafe { libc::ioctl(pidfd.as_fd().as_raw_fd(), GET_INFO as _, &raw mut info) } < 0 {
-        let error = io::Error::last_os_error();
+    if let Err(error) = get(pidfd, &mut info) {
         return if error.raw_os_error() == Some(libc::ESRCH) { Ok(None) } else { Err(error) };
     }
     if info.mask & INFO_EXIT == 0 {
@@ -61,4 +77,23 @@ pub(crate) fn exit_status(pidfd: BorrowedFd<'_>) -> io::Result<Option<ExitStatus
         0 => ExitStatus::Code(info.exit_code >> 8 & 0xff),
         signal => ExitStatus::Signal(signal),
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+
+    use super::*;
+
+    #[test]
+    fn a_parent_is_told_or_the_kernel_is_too_old() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let told = parent(open(child.id()).unwrap().as_fd());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        match told {
+            Ok(parent) => assert_eq!(parent, std::process::id()),
+            Err(error) => assert!(sys::kernel_version() < (6, 13), "{error}"),
+        }
+    }
 }

@@ -10,13 +10,6 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags, openat, statx};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Process(pub(crate) u32);
 
-/// What `/proc/PID/stat` says.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Stat {
-    pub(super) parent: u32,
-    pub(super) threads: u32,
-}
-
 /// What `/proc/PID/smaps_rollup` says, in bytes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Memory {
@@ -29,17 +22,22 @@ impl Process {
         format!("/proc/{}/{below}", self.0)
     }
 
-    pub(super) fn stat(self) -> io::Result<Stat> {
+    /// The process that it is a child of.
+    pub(super) fn parent(self) -> io::Result<u32> {
         // In one read: `fs::read_to_string` takes eight calls for it.
         let file = openat(CWD, self.path("stat"), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
         let mut bytes = [0u8; 1024];
         let length = rustix::io::read(&file, &mut bytes)?;
         let text = String::from_utf8_lossy(&bytes[..length]);
-        let invalid = || io::Error::from(io::ErrorKind::InvalidData);
         // The command name, in parentheses, may contain anything.
-        let fields: Vec<&str> = text.rsplit_once(") ").ok_or_else(invalid)?.1.split(' ').collect();
-        let number = |at: usize| fields.get(at).and_then(|text| text.parse().ok()).ok_or_else(invalid);
-        Ok(Stat { parent: number(1)?, threads: number(17)? })
+        let fields = text.rsplit_once(") ").map(|(_, fields)| fields.split(' '));
+        let parent = fields.and_then(|mut fields| fields.nth(1)?.parse().ok());
+        parent.ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
+
+    /// How many threads it has: the kernel counts them as links of their directory.
+    pub(super) fn threads(self) -> io::Result<u32> {
+        Ok((rustix::fs::stat(self.path("task"))?.st_nlink as u32).saturating_sub(2))
     }
 
     /// The memory that it maps; `None` where the kernel does not say.
@@ -92,5 +90,39 @@ impl Process {
     /// The device of the file system that a link below its directory leads into.
     pub(super) fn device_at(self, below: &str) -> io::Result<u64> {
         Ok(rustix::fs::stat(self.path(below))?.st_dev)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_are_counted_in_both_ways() {
+        let own = Process(std::process::id());
+        let (begin, began) = std::sync::mpsc::channel::<()>();
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let thread = std::thread::spawn(move || {
+            let _ = begin.send(());
+            let _ = ended.recv();
+        });
+        began.recv().unwrap();
+        let status = || {
+            let text = fs::read_to_string(own.path("status")).unwrap();
+            let threads = text.lines().find_map(|line| line.strip_prefix("Threads:")).unwrap();
+            threads.trim().parse::<u32>().unwrap()
+        };
+        // Other tests come and go meanwhile: until both were read of the same moment.
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(120);
+        loop {
+            let (before, links, after) = (status(), own.threads().unwrap(), status());
+            assert!(before >= 2 && links >= 2);
+            if before == links && links == after {
+                break;
+            }
+            assert!(std::time::Instant::now() < deadline, "{before} threads, {links} links");
+        }
+        drop(end);
+        thread.join().unwrap();
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::descriptors::{Descriptor, Kind, Listing};
+use super::kept::Kept;
 use super::mappings::{Wanted, objection};
 use super::{Baseline, Process, Zygote, sockets};
 use crate::TMP_FD;
@@ -74,6 +75,7 @@ impl Zygote {
             owner,
             task_list,
             threads,
+            kept: Kept::of(main, &descriptors),
             descriptor_list,
             descriptors,
             passing: HashMap::new(),

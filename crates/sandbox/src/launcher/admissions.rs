@@ -71,6 +71,7 @@ impl Launcher {
             .collect();
         let candidate = Candidate {
             process: Process(*pid),
+            pidfd: pidfd.as_fd(),
             tmp_device: cell.tmp_device,
             tmp_devices: &|device| self.cells.values().any(|other| other.tmp_device == device),
             taken: &taken,

@@ -94,9 +94,10 @@ fn set_up(config: LauncherConfig, server_pid: u32, server: OwnedFd) -> Result<La
         crate::seccomp::program(zygote);
     }
     let rootless = !is_root(config.uid_base);
-    let tree = Tree::create(&State::group_name(&config.server_id), Some(server_pid));
-    let state = State::new(&config, &tree);
+    let groups = State::group_name(&config.server_id);
+    let state = State::new(&config, Tree::places(&groups));
     let state_path = state.write(&config.state_dir).map_err(at("write the state file"))?;
+    let tree = Tree::create(&groups, Some(server_pid));
     let egress = EgressConfig {
         table: state.nft_table,
         interfaces: state.interfaces,

@@ -8,7 +8,7 @@ use rustix::event::epoll;
 use super::cells::Stage;
 use super::{Launcher, OOM, PIDFD};
 use crate::inspect::pidfd;
-use crate::outcome::{Exit, ExitStatus, Usage};
+use crate::outcome::{Exit, ExitStatus};
 use crate::wire::Event;
 
 /// How long the kernel may take to have the exit status ready; it comes with the reaping, at once.
@@ -78,7 +78,7 @@ impl Launcher {
         let exit = Exit {
             status,
             oom: cell.oom || cell.leaf.oom_killed(),
-            usage: Usage { memory_bytes: 0, ..cell.leaf.usage() },
+            usage: cell.leaf.spent(),
             setup_us: *setup_us,
         };
         self.tell(&Event::Exited { sid, exit }, &[]);

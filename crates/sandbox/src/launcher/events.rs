@@ -8,7 +8,7 @@ use rustix::process::{WaitId, WaitIdOptions, waitid};
 use super::{Launcher, OOM, PIDFD, REPORTS, Slot};
 use crate::error::Fault;
 use crate::inside::report::{self, Report};
-use crate::outcome::{Exit, ExitStatus, Usage};
+use crate::outcome::{Exit, ExitStatus};
 use crate::wire::Event;
 
 impl Launcher {
@@ -78,12 +78,12 @@ impl Launcher {
             let _ = epoll::delete(&self.epoll, event);
         }
         if live.running {
-            let usage = leaf.map(|leaf| leaf.usage()).unwrap_or_default();
+            let usage = leaf.map(|leaf| leaf.spent()).unwrap_or_default();
             let oom = live.oom || leaf.is_some_and(|leaf| leaf.oom_killed());
             let exit = Exit {
                 status: live.status.unwrap_or(ExitStatus::Signal(libc::SIGKILL)),
                 oom,
-                usage: Usage { memory_bytes: 0, ..usage },
+                usage,
                 setup_us: live.setup_us,
             };
             self.tell(&Event::Exited { sid, exit }, &[]);

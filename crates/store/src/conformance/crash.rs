@@ -65,6 +65,14 @@ pub async fn work(opened: &Opened) {
             }
         }
     }));
+    let together = async {
+        for at in 0.. {
+            let calls: Vec<_> = (0..4).map(|_| call("guest", at, 3)).collect();
+            let ids: Vec<_> = calls.iter().map(|call| call.activation.to_string()).collect();
+            queue.enqueue_all(calls, Some((&life, LONG))).await.unwrap();
+            say(&format!("together {}", ids.join(" ")));
+        }
+    };
     let code = async {
         for at in 0.. {
             let digest = blobs.put(Bytes::from(format!("{life} {at}").repeat(100))).await.unwrap();
@@ -84,7 +92,7 @@ pub async fn work(opened: &Opened) {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
-    join(join(functions, calls), join(code, records)).await;
+    join(join(functions, join(calls, together)), join(code, records)).await;
 }
 
 /// What a child has acknowledged.
@@ -106,6 +114,9 @@ impl Acknowledged {
                     .extend([(at.parse::<FunctionPath>().unwrap(), revision.parse::<u64>().unwrap())]);
             }
             ["call", id] => self.calls.extend([id.parse::<ActivationId>().unwrap()]),
+            ["together", ref ids @ ..] => {
+                self.calls.extend(ids.iter().map(|id| id.parse::<ActivationId>().unwrap()));
+            }
             ["begun", id] => self.begun.extend([id.parse::<ActivationId>().unwrap()]),
             ["blob", digest] => self.blobs.push(digest.parse().unwrap()),
             ["record", id] => self.records.push(id.parse().unwrap()),

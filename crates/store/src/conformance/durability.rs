@@ -1,11 +1,11 @@
 //! What is there after a store was closed and opened again.
 
 use bytes::Bytes;
-use flint_model::ByteSize;
+use flint_model::{ByteSize, Entity};
 
 use super::{
     Driver,
-    sample::{LONG, activation, call, function, key, namespace, namespace_name, text_of},
+    sample::{LONG, activation, call, function, key, namespace, namespace_name, package, rule, text_of},
 };
 use crate::{ActivationQuery, BucketPath, Expected, KeyValueQuota, KeyValueUsage};
 
@@ -19,6 +19,10 @@ pub async fn everything_is_there_after_reopening(driver: &dyn Driver) {
     opened.catalog.put_key(&key).await.unwrap();
     let written = function("guest/a", 1);
     let revision = opened.catalog.put_function(&written, Expected::Absent).await.unwrap();
+    let mut bound = Entity::Package(package("guest/p", 1));
+    let listening = rule("guest/r", "guest/t", "guest/a", 1);
+    bound = bound.clone().with_revision(opened.catalog.put_entity(&bound, Expected::Absent).await.unwrap());
+    opened.catalog.put_entity(&listening.clone().into(), Expected::Absent).await.unwrap();
     opened.queue.enqueue(accepted.clone(), "a", LONG).await.unwrap();
     opened.activations.append(record.clone()); // closing writes it
     let blob = opened.blobs.put(Bytes::from_static(b"code")).await.unwrap();
@@ -28,6 +32,8 @@ pub async fn everything_is_there_after_reopening(driver: &dyn Driver) {
     assert_eq!(opened.catalog.namespaces().await.unwrap(), [namespace("guest")]);
     assert_eq!(opened.catalog.keys(&guest).await.unwrap(), [key]);
     assert_eq!(opened.catalog.function(&written.path).await.unwrap().unwrap().revision, revision);
+    assert_eq!(opened.catalog.entity(&guest, None, bound.name()).await.unwrap().as_ref(), Some(&bound));
+    assert_eq!(opened.catalog.rules_of(&listening.trigger).await.unwrap()[0].name, listening.name);
     assert_eq!(opened.queue.depth(Some(&guest)).await.unwrap(), 1);
     assert_eq!(opened.activations.count(&guest, &ActivationQuery::default()).await.unwrap(), 1);
     let found = opened.activations.get(&guest, record.id).await.unwrap().unwrap();

@@ -9,10 +9,13 @@
 #![allow(clippy::unwrap_used, reason = "a case fails by panicking")]
 
 pub mod activation_log;
+pub mod apis;
 pub mod blobs;
 pub mod catalog;
+pub mod compositions;
 pub mod crash;
 pub mod durability;
+pub mod entities;
 pub mod key_value;
 pub mod queue;
 pub mod sample;
@@ -21,7 +24,7 @@ use std::{pin::Pin, sync::Arc};
 
 use async_trait::async_trait;
 
-use crate::{ActivationLog, Blobs, Catalog, KeyValue, Queue};
+use crate::{ActivationLog, Apis, Blobs, Catalog, Compositions, KeyValue, Queue};
 
 /// Opens one and the same store, again and again.
 #[async_trait]
@@ -38,10 +41,14 @@ pub struct Opened {
     pub activations: Arc<dyn ActivationLog>,
     /// Accepted calls.
     pub queue: Arc<dyn Queue>,
+    /// The journal of compositions.
+    pub compositions: Arc<dyn Compositions>,
     /// Code.
     pub blobs: Arc<dyn Blobs>,
     /// Data of functions.
     pub values: Arc<dyn KeyValue>,
+    /// APIs of the gateway.
+    pub apis: Arc<dyn Apis>,
     /// Closes it in good order.
     pub close: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
@@ -55,8 +62,13 @@ macro_rules! conformance_suite {
             a_deletion_needs_the_revision, functions_are_listed_latest_first, a_package_is_listed_alone,
             every_function_in_order_of_path, values_survive, namespaces_are_replaced_and_ordered,
             a_key_needs_its_namespace, a_namespace_takes_its_own_with_it);
+        $crate::conformance_suite!(@ $driver, entities, catalog:
+            every_sort_comes_back, a_name_belongs_to_one_collection, a_write_needs_what_it_expects,
+            a_revision_never_comes_back, a_function_may_become_a_sequence, collections_are_listed_apart,
+            a_full_package_stays, a_package_takes_its_contents_with_it, rules_are_found_by_their_trigger,
+            a_namespace_takes_everything_with_it);
         $crate::conformance_suite!(@ $driver, queue, queue:
-            an_accepted_call_is_leased_to_its_owner, a_call_is_accepted_once, many_are_accepted_at_once,
+            an_accepted_call_is_leased_to_its_owner, a_call_is_accepted_once, many_are_accepted_at_once, several_are_accepted_or_none,
             a_lease_is_exclusive, an_expired_lease_is_given_again, a_lease_is_no_attempt,
             only_the_holder_begins_and_only_once, an_attempt_is_taken_back, an_extended_lease_stays,
             a_failed_call_waits_for_its_delay, an_exhausted_call_is_handed_out_once,
@@ -72,9 +84,20 @@ macro_rules! conformance_suite {
         $crate::conformance_suite!(@ $driver, key_value, values:
             values_come_back_by_key, buckets_and_namespaces_are_apart, keys_are_listed_in_order_and_paged,
             a_quota_holds_and_is_counted_exactly, counters_count_every_increment);
+        mod compositions {
+            use super::*;
+            $crate::conformance_suite!(@driver $driver, compositions:
+                the_last_step_counts, attempts_at_a_step_are_counted, a_journal_goes_with_its_call,
+                a_composition_is_where_it_was);
+        }
+        mod apis {
+            use super::*;
+            $crate::conformance_suite!(@driver $driver, apis:
+                what_was_written_comes_back, a_write_needs_what_it_expects);
+        }
         mod durability {
             use super::*;
-            $crate::conformance_suite!(@durable $driver,
+            $crate::conformance_suite!(@driver $driver, durability:
                 everything_is_there_after_reopening, attempts_are_counted_over_restarts,
                 restarts_before_it_begins_do_not_count, values_stay_until_their_namespace_goes);
         }
@@ -93,11 +116,11 @@ macro_rules! conformance_suite {
             )*
         }
     };
-    (@durable $driver:expr, $($case:ident),* $(,)?) => {
+    (@driver $driver:expr, $module:ident: $($case:ident),* $(,)?) => {
         $(
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $case() {
-                $crate::conformance::durability::$case(&$driver).await;
+                $crate::conformance::$module::$case(&$driver).await;
             }
         )*
     };

@@ -65,6 +65,27 @@ pub async fn a_call_is_accepted_once(queue: &dyn Queue) {
     assert_eq!(queue.depth(None).await.unwrap(), 1);
 }
 
+/// Of calls that are accepted together, all are there or none is.
+pub async fn several_are_accepted_or_none(queue: &dyn Queue) {
+    let calls = |time: u64| (0..5).map(|_| call("guest", time, 3)).collect::<Vec<_>>();
+    let (held, due) = (calls(2), calls(1));
+    queue.enqueue_all(held.clone(), Some(("a", LONG))).await.unwrap();
+    queue.enqueue_all(due.clone(), None).await.unwrap();
+    queue.enqueue_all(Vec::new(), None).await.unwrap();
+    assert_eq!(queue.depth(None).await.unwrap(), 10);
+    let leased: HashSet<_> = ids(&queue.lease("b", 100, LONG).await.unwrap()).into_iter().collect();
+    assert_eq!(leased, due.iter().map(|call| call.activation).collect(), "the others are held");
+    assert!(queue.begin("a", held[0].activation).await.unwrap());
+    let mut again = calls(3);
+    again.push(held[4].clone());
+    for holder in [None, Some(("a", LONG))] {
+        assert!(matches!(queue.enqueue_all(again.clone(), holder).await, Err(StoreError::Conflict)));
+    }
+    assert_eq!(queue.depth(None).await.unwrap(), 10);
+    assert_eq!(queue.release_all_except("c").await.unwrap(), 10);
+    assert_eq!(queue.lease("c", 100, LONG).await.unwrap().len(), 10);
+}
+
 /// 64 at a time, none is lost.
 pub async fn many_are_accepted_at_once(queue: &dyn Queue) {
     let mut accepted = HashSet::new();

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use flint_model::{
-    Activation, ActivationId, Digest, EntityName, Function, FunctionPath, KeyId, KeyRecord, LogLine,
-    LogStream, Namespace, NamespaceName, SecretHash, Timestamp,
+    Activation, ActivationId, Digest, EntityName, EntityPath, Function, FunctionPath, KeyId, KeyRecord,
+    LogLine, LogStream, Namespace, NamespaceName, Package, Rule, SecretHash, Sequence, Timestamp, Trigger,
 };
 use serde_json::json;
 use uuid::Uuid;
@@ -57,6 +57,45 @@ pub fn function(at: &str, updated: u64) -> Function {
         "code": {"digest": Digest::from_bytes([1; 32]), "size": 10, "format": "source"},
         "contract": "handler", "network": "none", "updated": updated,
         "strategy": {"isolation": "process", "start": "fork", "reuse": "never", "concurrency": 1},
+        "limits": flint_model::FunctionLimits::default(),
+    }))
+    .unwrap()
+}
+
+/// A package, written at `updated`.
+pub fn package(at: &str, updated: u64) -> Package {
+    let EntityPath { namespace, name } = at.parse().unwrap();
+    serde_json::from_value(json!({
+        "namespace": namespace, "name": name, "version": "0.0.1", "revision": 0, "publish": true, "updated": updated,
+        "annotations": [{"key": "description", "value": UNICODE}], "parameters": [{"key": UNICODE, "value": [null, 1.5]}],
+    }))
+    .unwrap()
+}
+
+/// A trigger, written at `updated`.
+pub fn trigger(at: &str, updated: u64) -> Trigger {
+    let EntityPath { namespace, name } = at.parse().unwrap();
+    serde_json::from_value(json!({
+        "namespace": namespace, "name": name, "version": "0.0.1", "revision": 0, "updated": updated,
+        "annotations": [{"key": "feed", "value": "/guest/p/feed"}], "parameters": [{"key": "k", "value": UNICODE}],
+    }))
+    .unwrap()
+}
+
+/// A rule between two paths, written at `updated`.
+pub fn rule(at: &str, trigger: &str, action: &str, updated: u64) -> Rule {
+    let EntityPath { namespace, name } = at.parse().unwrap();
+    serde_json::from_value(json!({
+        "namespace": namespace, "name": name, "version": "0.0.1", "revision": 0, "updated": updated,
+        "trigger": trigger, "action": action, "status": "inactive",
+    }))
+    .unwrap()
+}
+
+/// A sequence, written at `updated`.
+pub fn sequence(at: &str, components: &[&str], updated: u64) -> Sequence {
+    serde_json::from_value(json!({
+        "path": at, "version": "0.0.1", "revision": 0, "components": components, "updated": updated,
         "limits": flint_model::FunctionLimits::default(),
     }))
     .unwrap()

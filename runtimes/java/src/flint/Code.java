@@ -18,6 +18,9 @@ import java.util.jar.Manifest;
 
 /** The user's code: a jar, or a directory of classes with jars beside them or in {@code lib}. */
 final class Code {
+    /** The host's Gson, for functions that do not bring their own: OpenWhisk's runtime has one. */
+    private static final File GSON = new File("/usr/share/java/gson.jar");
+
     private final File file;
     final ClassLoader loader;
 
@@ -56,6 +59,9 @@ final class Code {
             addJars(urls, file);
             addJars(urls, new File(file, "lib"));
         }
+        if (GSON.exists()) {
+            urls.add(GSON.toURI().toURL());
+        }
         return urls.toArray(new URL[0]);
     }
 
@@ -88,7 +94,16 @@ final class Code {
         if (type == null) {
             throw new LoadException("The class " + className + " is not in " + file + ".");
         }
-        Method method = entry(type, methodName);
+        Method method;
+        try {
+            method = entry(type, methodName);
+        } catch (NoClassDefFoundError missing) {
+            if (missing.getMessage() != null && missing.getMessage().startsWith("com/google/gson/")) {
+                throw new LoadException("The class " + className + " uses Gson, which is neither in its jar nor on this host: put it into the jar, "
+                    + "or install it with 'apt-get install libgoogle-gson-java'.");
+            }
+            throw missing;
+        }
         if (method == null) {
             throw new LoadException("The class " + className + " has no method public static Map<String, Object> " + methodName
                 + "(Map<String, Object>), nor one of the other signatures that a function may have.");

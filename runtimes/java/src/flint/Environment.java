@@ -47,7 +47,7 @@ final class Environment {
     }
 
     /** Sets the variables that differ from call to call. */
-    void setPerCall(Map<String, Object> head) throws JsonException {
+    synchronized void setPerCall(Map<String, Object> head) throws JsonException {
         for (String[] pair : PER_CALL) {
             Object value = head.get(pair[0]);
             if (value == null) {

@@ -8,8 +8,8 @@ import java.io.InputStream;
 import java.io.OutputStream;
 import java.lang.reflect.Constructor;
 
-/** The socket to Flint, blocking. */
-final class Link {
+/** The socket to Flint, blocking; what one call sees of it where calls run side by side. */
+class Link {
     private static final int WINDOW = 1024 * 1024;
     private static final int PIECE = 64 * 1024;
 
@@ -17,7 +17,7 @@ final class Link {
     private final OutputStream out;
 
     Link(InputStream in, OutputStream out) {
-        this.reader = new FrameReader(in);
+        this.reader = in == null ? null : new FrameReader(in);
         this.out = out;
     }
 
@@ -66,6 +66,14 @@ final class Link {
         }
     }
 
+    boolean hasInput() throws PeerGoneException {
+        try {
+            return reader.hasInput();
+        } catch (IOException reset) {
+            throw new PeerGoneException();
+        }
+    }
+
     /** One response body on its way, within the window of unacknowledged bytes. */
     final class Outgoing {
         private final int call;
@@ -80,7 +88,7 @@ final class Link {
         boolean send(byte[] bytes, int offset, int length) throws ProtocolException, PeerGoneException {
             while (length > 0) {
                 int piece = Math.min(length, PIECE);
-                while (!cancelled && (unacknowledged + piece > WINDOW || hasInput())) {
+                while (!cancelled && (unacknowledged + piece > WINDOW || Link.this.hasInput())) {
                     take(receive());
                 }
                 if (cancelled) {
@@ -92,14 +100,6 @@ final class Link {
                 length -= piece;
             }
             return true;
-        }
-
-        private boolean hasInput() throws PeerGoneException {
-            try {
-                return reader.hasInput();
-            } catch (IOException reset) {
-                throw new PeerGoneException();
-            }
         }
 
         private void take(Frame frame) throws ProtocolException {

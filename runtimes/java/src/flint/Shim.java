@@ -28,6 +28,8 @@ public final class Shim {
     private final Environment environment;
     private Map<String, Object> init;
     private Function function;
+    /** Calls run at once. */
+    private boolean sideBySide;
 
     Shim(Link link, Environment environment) {
         this.link = link;
@@ -51,16 +53,31 @@ public final class Shim {
             if (!load()) {
                 return EXIT_FAILED;
             }
+            if (sideBySide) {
+                new SideBySide(this, link).serve();
+            }
             while (true) {
                 serveOne();
             }
         } catch (PeerGoneException gone) {
             return 0;
         } catch (ProtocolException error) {
-            System.err.println("flint: protocol error: " + error.getMessage());
-            sendErrorIfPossible("protocol", error.getMessage());
+            abandon(error);
             return EXIT_PROTOCOL;
         }
+    }
+
+    void abandon(ProtocolException error) {
+        System.err.println("flint: protocol error: " + error.getMessage());
+        sendErrorIfPossible("protocol", error.getMessage());
+    }
+
+    /** The same function over another link. */
+    Shim with(Link other) {
+        Shim same = new Shim(other, environment);
+        same.init = init;
+        same.function = function;
+        return same;
     }
 
     private boolean load() throws ProtocolException, PeerGoneException {
@@ -71,6 +88,10 @@ public final class Shim {
         init = parseObject(frame.payload, 0, frame.payload.length);
         try {
             environment.setInitial(init);
+            sideBySide = init.get("concurrency") instanceof Integer && (Integer) init.get("concurrency") > 1;
+            if (sideBySide) {
+                SideBySide.tellOutputApart();
+            }
             Code code = new Code((String) init.get("code"));
             Thread.currentThread().setContextClassLoader(code.loader);
             Method method = code.find((String) init.get("main"));
@@ -113,7 +134,7 @@ public final class Shim {
         }
     }
 
-    private void invoke(Frame frame) throws ProtocolException, PeerGoneException {
+    void invoke(Frame frame) throws ProtocolException, PeerGoneException {
         if (frame.call == 0) {
             throw new ProtocolException("order", "call 0 is the instance itself");
         }

@@ -16,12 +16,11 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::caller::post;
-use crate::bench::{server::metric, shim_link::ShimArm};
+use crate::bench::{caller::post, server::metric, shim_link::ShimArm};
 
-pub(super) const WAIT_NODE: &str =
+pub(in crate::bench) const WAIT_NODE: &str =
     "exports.main = ({ ms }) => new Promise((resolve) => setTimeout(() => resolve({}), ms));\n";
-pub(super) const WAIT_PYTHON: &str =
+pub(in crate::bench) const WAIT_PYTHON: &str =
     "import time\n\ndef main(params):\n    time.sleep(params['ms'] / 1000)\n    return {}\n";
 
 /// Until the last instance of an earlier measurement is gone.
@@ -32,7 +31,7 @@ const SETTLE: Duration = Duration::from_millis(300);
 const SPAWNED_BYTES: u64 = 80 << 20;
 
 /// The memory of `live` instances.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, serde::Serialize, serde::Deserialize)]
 pub(super) struct Held {
     pub(super) live: usize,
     /// All their processes together.

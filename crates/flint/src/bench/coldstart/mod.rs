@@ -1,6 +1,5 @@
 //! `coldstart`: what a call costs that needs a new instance, by how the instance comes to be; docs/benchmarks.md says what each arm is.
 
-mod caller;
 mod deploy;
 mod figures;
 mod memory;
@@ -14,13 +13,14 @@ mod workload;
 use std::{net::SocketAddr, time::Duration};
 
 use anyhow::Context as _;
-use flint_lab::{ArmReport, Host, Report};
+use flint_lab::{ArmReport, Report};
 use indicatif::ProgressBar;
 
+pub(super) use self::memory::{WAIT_NODE, WAIT_PYTHON};
 use self::{
     deploy::{Stage, shim_argv},
     figures::{Measured, memory_arm, rate_arm},
-    memory::{Held, WAIT_NODE, WAIT_PYTHON},
+    memory::Held,
     rate::Rate,
     rounds::{Cell, Target},
     way::{
@@ -28,7 +28,7 @@ use self::{
     },
     workload::{Language, Sizes, Source, Workload},
 };
-use super::{Effort, commit, progress_bar};
+use super::{Run, run::show};
 
 struct Scale {
     sizes: Sizes,
@@ -64,27 +64,26 @@ const RATE_FUNCTIONS: [&str; 2] = ["empty-node", "empty-python"];
 /// More processes than this are too many for the host, unless they share their memory.
 const MOST_SPAWNED: usize = 100;
 
-pub(super) async fn run(effort: Effort) -> anyhow::Result<Report> {
-    let scale = if effort.quick { QUICK } else { FULL };
-    let host = Host::describe();
+pub(super) async fn run(run: &mut Run) -> anyhow::Result<Report> {
+    let mut scale = if run.effort.quick { QUICK } else { FULL };
+    scale.rounds = run.effort.rounds(scale.rounds);
     let samples = workload::samples();
     let workloads = workload::all(scale.sizes, samples.as_deref());
     let waiting = waiting();
-    let selection = Selection::new(&effort.arms, &known(&workloads, &waiting))?;
+    let selection = Selection::new(&run.effort.arms, &known(&workloads, &waiting))?;
     let scratch = tempfile::tempdir().context("making a scratch directory")?;
     let mut stage = Stage::new(scratch.path(), samples);
-    let bar = progress_bar();
+    let bar = run.bar.clone();
     let show = |name: &str, done: usize, steps: usize| show(&bar, name, done, steps);
 
     let mut cells = cells(&mut stage, &workloads, &selection, &bar).await;
-    rounds::run(&mut cells, scale.rounds, &show).await;
+    rounds::run(&mut cells, scale.rounds, &run.folder, &mut run.noise, &show).await?;
     let mut rates = rates(&mut stage, &workloads, &selection, &scale, &bar).await;
-    rate::run(&mut rates, scale.rate_rounds, scale.rate_for, &show).await;
+    rate::run(&mut rates, scale.rate_rounds, scale.rate_for, &run.folder, &show).await?;
     // The servers of the calls keep zygotes; those that memory is measured on have nothing else.
     stage.clear();
-    let memory = memories(&mut stage, &waiting, &selection, &scale, &bar).await;
+    let memory = memories(&mut stage, &waiting, &selection, &scale, run).await;
     stage.clear();
-    bar.finish_and_clear();
 
     let mut arms: Vec<ArmReport> = cells
         .iter()
@@ -110,13 +109,7 @@ pub(super) async fn run(effort: Effort) -> anyhow::Result<Report> {
     }
     let measured = Measured { cells: &cells, held: &held, rates: &rates };
     let (ratios, targets) = (measured.ratios(), measured.targets());
-    Ok(Report { experiment: "coldstart".into(), host, commit: commit(), arms, ratios, targets })
-}
-
-fn show(bar: &ProgressBar, name: &str, done: usize, steps: usize) {
-    bar.set_length(steps as u64);
-    bar.set_position(done as u64);
-    bar.set_message(name.to_owned());
+    Ok(Report { arms, ratios, targets, ..run.report("coldstart") })
 }
 
 fn unavailable(arm: &str, function: &str, concurrency: Option<usize>, why: &str) -> ArmReport {
@@ -249,15 +242,16 @@ async fn memories(
     waiting: &[Workload],
     selection: &Selection,
     scale: &Scale,
-    bar: &ProgressBar,
+    run: &Run,
 ) -> Vec<Memory> {
     let mut memories = Vec::new();
     for way in MEMORY.iter().filter_map(|name| Way::named(name)) {
         let arm = memory_arm(way.name);
         for workload in waiting.iter().filter(|workload| selection.has(&arm, workload.name)) {
             for &live in scale.live.iter().filter(|live| way.is_fork() || **live <= MOST_SPAWNED) {
-                show(bar, &format!("{arm} {} × {live}", workload.name), 0, 1);
-                let measured = memory(stage, way, workload, live).await;
+                let name = format!("{arm} {} × {live}", workload.name);
+                run.show(&name, 0, 1);
+                let measured = run.kept(&name, async || memory(stage, way, workload, live).await).await;
                 memories.push((way, workload.name, live, measured));
             }
         }

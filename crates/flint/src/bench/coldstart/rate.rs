@@ -2,9 +2,12 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use flint_lab::{ArmError, ArmReport, HttpArm, Latency, Load, drive, machine_cpu_us, median, process_cpu_us};
+use flint_lab::{
+    ArmError, ArmReport, HttpArm, Latency, Load, RunFolder, drive, machine_cpu_us, median, process_cpu_us,
+};
+use serde::{Deserialize, Serialize};
 
-use super::{caller::request, workload::Workload};
+use super::workload::Workload;
 
 /// A closed loop on one function.
 pub(super) struct Rate {
@@ -20,6 +23,15 @@ pub(super) struct Rate {
     calls: u64,
 }
 
+/// What one round measured.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+struct Round {
+    rate: f64,
+    cpu_us: f64,
+    quantiles: [f64; 3],
+    calls: u64,
+}
+
 impl Rate {
     pub(super) fn new(
         arm: String,
@@ -28,7 +40,7 @@ impl Rate {
         concurrency: usize,
     ) -> Self {
         let http = deployed
-            .map(|(server, function)| HttpArm::new(server, vec![request(server, &function, workload)]));
+            .map(|(server, function)| HttpArm::new(server, vec![workload.request(server, &function)]));
         let function = workload.name;
         let none = Vec::new;
         Self {
@@ -47,8 +59,8 @@ impl Rate {
 
     /// One round of it. Clones end without being waited for, so the kernel tells nobody what they used: what the whole machine used
     /// is taken, without the load generator's own share. On a machine that does something else besides, that is too much.
-    async fn round(&mut self, duration: Duration) -> Result<(), ArmError> {
-        let Ok(http) = &self.http else { return Ok(()) };
+    async fn round(&self, duration: Duration) -> Result<Option<Round>, ArmError> {
+        let Ok(http) = &self.http else { return Ok(None) };
         let own = std::process::id();
         let used = || machine_cpu_us().saturating_sub(process_cpu_us(own));
         let load = Load { concurrency: self.concurrency, duration, warm_up: 2 };
@@ -56,13 +68,21 @@ impl Rate {
         let measured = drive(http, load).await?;
         let used = used().saturating_sub(before);
         let calls = measured.calls + (load.concurrency * load.warm_up) as u64;
-        self.rates.push(measured.rate());
-        self.cpu_us.push(used as f64 / calls.max(1) as f64);
-        self.p50.push(measured.quantile_us(0.5));
-        self.p90.push(measured.quantile_us(0.9));
-        self.p99.push(measured.quantile_us(0.99));
-        self.calls += measured.calls;
-        Ok(())
+        Ok(Some(Round {
+            rate: measured.rate(),
+            cpu_us: used as f64 / calls.max(1) as f64,
+            quantiles: [0.5, 0.9, 0.99].map(|q| measured.quantile_us(q)),
+            calls: measured.calls,
+        }))
+    }
+
+    fn take(&mut self, round: Round) {
+        self.rates.push(round.rate);
+        self.cpu_us.push(round.cpu_us);
+        self.p50.push(round.quantiles[0]);
+        self.p90.push(round.quantiles[1]);
+        self.p99.push(round.quantiles[2]);
+        self.calls += round.calls;
     }
 
     pub(super) fn calls_per_s(&self) -> Option<f64> {
@@ -90,28 +110,33 @@ impl Rate {
     }
 }
 
-/// Drives all of them in turn, after one round that is not counted.
+/// Drives all of them in turn, after one round that is not counted. What `folder` has is not measured again.
 pub(super) async fn run(
     rates: &mut [Rate],
     rounds: usize,
     duration: Duration,
+    folder: &RunFolder,
     progress: &dyn Fn(&str, usize, usize),
-) {
+) -> anyhow::Result<()> {
     let count = rates.len();
     for round in 0..=rounds {
         for (at, rate) in rates.iter_mut().enumerate() {
-            progress(
-                &format!("{} at {}", rate.arm, rate.concurrency),
-                round * count + at,
-                (rounds + 1) * count,
-            );
-            if let Err(error) = rate.round(duration).await {
-                rate.http = Err(error.to_string());
+            let name = format!("{} at {}", rate.arm, rate.concurrency);
+            progress(&name, round * count + at, (rounds + 1) * count);
+            let key = format!("{name} {} round {round}", rate.function);
+            if let Some(kept) = folder.get::<Round>(&key) {
+                rate.take(kept);
+                continue;
             }
-            if round == 0 {
-                (rate.rates, rate.cpu_us, rate.calls) = (Vec::new(), Vec::new(), 0);
-                (rate.p50, rate.p90, rate.p99) = (Vec::new(), Vec::new(), Vec::new());
+            match rate.round(duration).await {
+                Err(error) => rate.http = Err(error.to_string()),
+                Ok(Some(measured)) if round > 0 => {
+                    folder.put(&key, &measured)?;
+                    rate.take(measured);
+                }
+                Ok(_) => {}
             }
         }
     }
+    Ok(())
 }

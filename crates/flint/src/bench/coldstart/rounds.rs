@@ -8,16 +8,20 @@ use std::{
 
 use anyhow::Context as _;
 use bytes::Bytes;
-use flint_lab::{Arm as _, HttpRequest};
+use flint_lab::{Arm as _, HttpRequest, NoiseWatch, RunFolder};
+use serde::{Deserialize, Serialize};
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use super::{
-    caller::{Caller, request},
     series::Series,
     way::{STANDBY, Way},
     workload::Workload,
 };
-use crate::bench::{server::metric, shim_link::ShimArm};
+use crate::bench::{
+    caller::{Called, Caller},
+    server::metric,
+    shim_link::ShimArm,
+};
 
 /// Idle instances go after this long: the warm arms begin each round without one.
 pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(1);
@@ -67,7 +71,7 @@ impl Cell {
     }
 
     pub(super) fn target(server: std::net::SocketAddr, function: &str, workload: &Workload) -> Target {
-        Target::Flint { caller: Caller::new(server), request: request(server, function, workload) }
+        Target::Flint { caller: Caller::new(server), request: workload.request(server, function) }
     }
 
     /// What is measured as `arm`.
@@ -80,38 +84,49 @@ impl Cell {
         }
     }
 
-    /// Its calls of one round; a first round is not counted.
-    async fn visit(&mut self, counted: bool) -> anyhow::Result<()> {
-        let (mut cold, mut warm) = (Series::default(), Series::default());
-        if counted {
-            std::mem::swap(&mut cold, &mut self.cold);
-            std::mem::swap(&mut warm, &mut self.warm);
-        }
-        cold.begin_round();
-        warm.begin_round();
+    /// Its calls of one round.
+    async fn visit(&mut self) -> anyhow::Result<Round> {
+        let mut round = Round::default();
+        round.cold.begin_round();
+        round.warm.begin_round();
         let made = match &mut self.target {
             Err(_) => Ok(()),
-            Ok(Target::Process { argv, code }) => processes(argv, code, &self.workload, &mut cold).await,
+            Ok(Target::Process { argv, code }) => {
+                processes(argv, code, &self.workload, &mut round.cold).await
+            }
             Ok(Target::Flint { caller, request }) => {
                 let mut calls = Calls { caller, request, workload: &self.workload };
                 match (self.way.cold, self.way.name) {
-                    (Some(_), _) => calls.cold_then_warm(self.last, &mut cold, &mut warm).await,
-                    (None, STANDBY) => calls.in_rhythm(&mut cold).await.map(|(standby, all)| {
-                        if counted {
-                            self.standby_starts.0 += standby;
-                            self.standby_starts.1 += all;
-                        }
-                    }),
-                    _ => calls.cold(&mut cold).await,
+                    (Some(_), _) => calls.cold_then_warm(self.last, &mut round.cold, &mut round.warm).await,
+                    (None, STANDBY) => {
+                        calls.in_rhythm(&mut round.cold).await.map(|starts| round.standby_starts = starts)
+                    }
+                    _ => calls.cold(&mut round.cold).await,
                 }
             }
         };
         self.last = Some(Instant::now());
-        if counted {
-            (self.cold, self.warm) = (cold, warm);
-        }
-        made
+        made.map(|()| round)
     }
+
+    fn take(&mut self, round: Round) {
+        self.cold.append(round.cold);
+        self.warm.append(round.warm);
+        self.standby_starts.0 += round.standby_starts.0;
+        self.standby_starts.1 += round.standby_starts.1;
+    }
+
+    fn key(&self, round: usize) -> String {
+        format!("{} {} round {round}", self.way.name, self.workload.name)
+    }
+}
+
+/// What one round measured.
+#[derive(Default, Serialize, Deserialize)]
+struct Round {
+    cold: Series,
+    warm: Series,
+    standby_starts: (f64, f64),
 }
 
 struct Calls<'a> {
@@ -121,10 +136,14 @@ struct Calls<'a> {
 }
 
 impl Calls<'_> {
+    async fn call(&mut self) -> anyhow::Result<Called> {
+        self.caller.call(self.request, &|body| self.workload.verify(body)).await
+    }
+
     async fn cold(&mut self, series: &mut Series) -> anyhow::Result<()> {
         self.caller.reconnect();
         for _ in 0..self.workload.calls {
-            let called = self.caller.call(self.request, self.workload).await?;
+            let called = self.call().await?;
             series.add(called.latency, self.caller.stations(&called).await?);
         }
         Ok(())
@@ -141,7 +160,7 @@ impl Calls<'_> {
         let mut since = last.map_or(GONE_AFTER, |last| last.elapsed());
         for attempt in 1.. {
             sleep(GONE_AFTER.saturating_sub(since)).await;
-            let called = self.caller.call(self.request, self.workload).await?;
+            let called = self.call().await?;
             let stations = self.caller.stations(&called).await?;
             if stations.start_us.is_some() {
                 cold.add(called.latency, stations);
@@ -156,7 +175,7 @@ impl Calls<'_> {
         // The second call of an instance is not what its hundredth is; half of the calls are for getting there.
         let mut made = Vec::with_capacity(2 * self.workload.calls);
         for _ in 0..2 * self.workload.calls {
-            made.push(self.caller.call(self.request, self.workload).await?);
+            made.push(self.call().await?);
         }
         for called in made.split_off(self.workload.calls) {
             let stations = self.caller.stations(&called).await?;
@@ -174,13 +193,13 @@ impl Calls<'_> {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         for _ in 0..LEARNING {
             ticks.tick().await;
-            self.caller.call(self.request, self.workload).await?;
+            self.call().await?;
         }
         let before = starts(self.caller.address()).await;
         let mut made = Vec::new();
         for _ in 0..self.workload.calls {
             ticks.tick().await;
-            made.push(self.caller.call(self.request, self.workload).await?);
+            made.push(self.call().await?);
         }
         let after = starts(self.caller.address()).await;
         // Asking for the records in between would be a load of its own.
@@ -223,18 +242,37 @@ async fn processes(
     Ok(())
 }
 
-/// Goes through all cells `rounds` times, after one round that is not counted. A cell that fails says so and is left alone from then on.
-pub(super) async fn run(cells: &mut [Cell], rounds: usize, progress: &dyn Fn(&str, usize, usize)) {
+/// Goes through all cells `rounds` times, after one round that is not counted. What `folder` has is not measured again. A cell that fails
+/// says so and is left alone from then on.
+pub(super) async fn run(
+    cells: &mut [Cell],
+    rounds: usize,
+    folder: &RunFolder,
+    noise: &mut NoiseWatch,
+    progress: &dyn Fn(&str, usize, usize),
+) -> anyhow::Result<()> {
     let count = cells.len();
     for round in 0..=rounds {
+        if count > 0 {
+            noise.look().await;
+        }
         for (at, cell) in cells.iter_mut().enumerate() {
             let name = format!("{} {}", cell.way.name, cell.workload.name);
             progress(&name, round * count + at, (rounds + 1) * count);
-            if cell.target.is_ok()
-                && let Err(error) = cell.visit(round > 0).await
-            {
-                cell.target = Err(format!("{error:#}"));
+            let key = cell.key(round);
+            if let Some(kept) = folder.get::<Round>(&key) {
+                cell.take(kept);
+            } else if cell.target.is_ok() {
+                match cell.visit().await {
+                    Err(error) => cell.target = Err(format!("{error:#}")),
+                    Ok(_) if round == 0 => {}
+                    Ok(measured) => {
+                        folder.put(&key, &measured)?;
+                        cell.take(measured);
+                    }
+                }
             }
         }
     }
+    Ok(())
 }

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use flint_lab::{ArmReport, Latency, median, median_ratio, quantile};
+use flint_lab::{ArmReport, Latency, Median, median, median_ratio, quantile, thinned};
+use serde::{Deserialize, Serialize};
 
-use super::caller::Stations;
+use crate::bench::caller::Stations;
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Series {
     /// From request to answer in µs, a list a round.
     rounds: Vec<Vec<f64>>,
@@ -20,6 +21,14 @@ pub(super) struct Series {
 impl Series {
     pub(super) fn begin_round(&mut self) {
         self.rounds.push(Vec::new());
+    }
+
+    /// Rounds that were measured elsewhere.
+    pub(super) fn append(&mut self, mut other: Self) {
+        self.rounds.append(&mut other.rounds);
+        self.start_us.append(&mut other.start_us);
+        self.first_us.append(&mut other.first_us);
+        self.steady_us.append(&mut other.steady_us);
     }
 
     /// A call with what its record says.
@@ -50,7 +59,7 @@ impl Series {
         }
     }
 
-    fn latencies(&self) -> Vec<f64> {
+    pub(super) fn latencies(&self) -> Vec<f64> {
         self.rounds.concat()
     }
 
@@ -93,6 +102,8 @@ impl Series {
             start_us: self.start_us(),
             first_us: self.first_us(),
             steady_us: self.steady_us(),
+            interval_us: Median::of(&self.latencies(), 1),
+            samples_us: thinned(&self.latencies()),
             ..ArmReport::default()
         }
     }
@@ -103,7 +114,7 @@ mod tests {
     use super::*;
 
     const fn stations(start_us: Option<u64>, run_us: u64) -> Stations {
-        Stations { start_us, run_us: Some(run_us) }
+        Stations { start_us, init_us: None, run_us: Some(run_us), cpu_us: None }
     }
 
     #[test]

@@ -1,11 +1,15 @@
 //! The functions that are called, with what they have to answer.
 
 use std::{
+    net::SocketAddr,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
+use flint_lab::HttpRequest;
 use serde_json::{Value, json};
+
+use crate::bench::caller::post;
 
 const EMPTY_NODE: &str = "exports.main = () => ({});\n";
 const EMPTY_PYTHON: &str = "def main(params):\n    return {}\n";
@@ -52,6 +56,17 @@ pub(super) struct Workload {
     /// Calls in a round: fewer where each takes long.
     pub(super) calls: usize,
     pub(super) check: Check,
+}
+
+impl Workload {
+    /// A request that calls it as `function`.
+    pub(super) fn request(&self, server: SocketAddr, function: &str) -> HttpRequest {
+        post(server, function, self.content_type, &self.body)
+    }
+
+    pub(super) fn verify(&self, body: &[u8]) -> Result<(), String> {
+        if (self.check)(body) { Ok(()) } else { Err("not what it has to be".into()) }
+    }
 }
 
 /// How large the calls are.

@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use flint_executor::{Body, Call, Executor, FunctionSource, Invoked, Prepared, StartContext};
 use flint_executor_wasm::{KIND, WasmConfig, WasmExecutor, host::Services};
-use flint_lab::{Arm, ArmError, ArmPlan, ArmRounds, Connection, Load, run_rounds};
+use flint_lab::{Arm, ArmError, ArmPlan, ArmRounds, Connection, Load, NoiseWatch, RunFolder, run_rounds};
 use flint_model::{
     ActivationId, Annotations, ByteSize, Code, CodeFormat, Contract, Digest, Function, FunctionLimits,
     InstanceId, Isolation, Network, Parameters, Reuse, SnapshotOptions, Start, Strategy, StrategyRequest,
@@ -132,6 +132,7 @@ pub(super) fn drive(
     arms: Vec<(String, String, EngineArm)>,
     rounds: usize,
     round: Duration,
+    folder: &RunFolder,
 ) -> anyhow::Result<Vec<ArmRounds>> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(threads)
@@ -148,5 +149,8 @@ pub(super) fn drive(
             process: None,
         })
         .collect();
-    Ok(runtime.block_on(run_rounds(plans, rounds, Duration::from_millis(50), &|_, _, _| {}))?)
+    // Who looks at the noise is the run; this level has the machine for seconds only.
+    let mut noise = NoiseWatch::start();
+    let pause = Duration::from_millis(50);
+    Ok(runtime.block_on(run_rounds(plans, rounds, pause, folder, &mut noise, &|_, _, _| {}))?)
 }

@@ -6,13 +6,13 @@ mod live;
 mod modules;
 mod serve;
 
-use std::{collections::BTreeMap, net::SocketAddr, path::Path, time::Duration};
+use std::{collections::BTreeMap, net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use bytes::Bytes;
 use flint_lab::{
-    Arm, ArmPlan, ArmReport, ArmRounds, Host, HttpArm, HttpRequest, Load, ProcessTree, Report, Target,
+    Arm, ArmPlan, ArmReport, ArmRounds, HttpArm, HttpRequest, Load, ProcessTree, Report, RunFolder, Target,
     median, median_ratio, run_rounds,
 };
 use flint_model::Contract;
@@ -23,15 +23,14 @@ use self::{
     modules::{JAVA, SAMPLES, Sample},
     serve::Serve,
 };
-use super::{Effort, bare_http, commit, progress_bar, server::Server};
+use super::{Run, bare_http, run::show, server::Server};
 use crate::client::GUEST_KEY;
 
 const BARE: &str = "bare-http";
 const SERVE: &str = "wasmtime-serve";
 const LIVE: &str = "live-http";
-/// Arms that one would look for, and why they are not there.
-const ABSENT: [(&str, &str); 1] =
-    [("flint-http-unrecorded", "Flint has no switch that turns activation records off")];
+/// `flint-http` in a namespace that keeps no activation records.
+const UNRECORDED: &str = "flint-http-unrecorded";
 /// Places of the engine-level executor.
 const PLACES: u32 = 64;
 
@@ -49,8 +48,7 @@ fn names() -> Vec<String> {
     let mut names: Vec<String> = SAMPLES.iter().map(|sample| engine_arm(sample.name)).collect();
     names.extend(JAVA.iter().map(|(name, _)| java_arm(name)));
     names.extend(SAMPLES.iter().map(|sample| flint_arm(sample.name)));
-    names.extend([BARE, SERVE, LIVE].map(str::to_owned));
-    names.extend(ABSENT.map(|(name, _)| name.to_owned()));
+    names.extend([UNRECORDED, BARE, SERVE, LIVE].map(str::to_owned));
     names
 }
 
@@ -66,28 +64,25 @@ fn flint_arm(sample: &str) -> String {
     format!("flint-{sample}")
 }
 
-pub(super) async fn run(effort: Effort) -> anyhow::Result<Report> {
-    let scale = if effort.quick { QUICK } else { FULL };
+pub(super) async fn run(run: &mut Run) -> anyhow::Result<Report> {
+    let mut scale = if run.effort.quick { QUICK } else { FULL };
+    scale.rounds = run.effort.rounds(scale.rounds);
     let names = names();
-    if let Some(unknown) = effort.arms.iter().find(|name| !names.contains(name)) {
+    let asked = run.effort.arms.clone();
+    if let Some(unknown) = asked.iter().find(|name| !names.contains(name)) {
         anyhow::bail!("there is no arm '{unknown}': choose from {}", names.join(", "));
     }
-    let chosen = |name: &str| effort.arms.is_empty() || effort.arms.iter().any(|arm| arm == name);
-    let host = Host::describe();
+    let chosen = |name: &str| asked.is_empty() || asked.iter().any(|arm| arm == name);
     let scratch = tempfile::tempdir().context("making a scratch directory")?;
-    let mut absent: Vec<(String, String)> = ABSENT
-        .iter()
-        .filter(|(name, _)| chosen(name))
-        .map(|(name, why)| ((*name).to_owned(), (*why).to_owned()))
-        .collect();
+    let mut absent: Vec<(String, String)> = Vec::new();
 
-    let bar = progress_bar();
-    bar.set_message("the engine alone");
-    let mut arms = engine_level(scratch.path(), &scale, &chosen, &mut absent).await?;
-    arms.extend(platform_level(scratch.path(), &scale, &chosen, &mut absent, &bar).await?);
+    run.show("the engine alone", 0, 1);
+    run.noise.look().await;
+    let mut arms = engine_level(scratch.path(), &scale, &chosen, &mut absent, &run.folder).await?;
+    arms.extend(platform_level(scratch.path(), &scale, &chosen, &mut absent, run).await?);
     let live = match chosen(LIVE) {
         true => {
-            bar.set_message(LIVE);
+            run.show(LIVE, 0, 1);
             let code = SAMPLES[2].code()?;
             live::held(&scratch.path().join("live"), code, scale.live)
                 .await
@@ -96,8 +91,7 @@ pub(super) async fn run(effort: Effort) -> anyhow::Result<Report> {
         }
         false => None,
     };
-    bar.finish_and_clear();
-    Ok(report(host, &arms, live.as_ref(), absent))
+    Ok(report(run.report("wasm"), &arms, live.as_ref(), absent))
 }
 
 /// One and two threads, each contract, and Java where it was built.
@@ -106,6 +100,7 @@ async fn engine_level(
     scale: &Scale,
     chosen: &dyn Fn(&str) -> bool,
     absent: &mut Vec<(String, String)>,
+    folder: &Arc<RunFolder>,
 ) -> anyhow::Result<Vec<ArmRounds>> {
     let executor = engine::open(&scratch.join("engine"), PLACES)?;
     let mut arms = Vec::new();
@@ -120,6 +115,7 @@ async fn engine_level(
         };
         arms.push((engine_arm(sample.name), sample.name.to_owned(), arm));
     }
+    let kept = Arc::clone(folder);
     let folder = modules::java_folder();
     for (name, n) in JAVA.iter().filter(|(name, _)| chosen(&java_arm(name))) {
         let made = match &folder {
@@ -134,16 +130,16 @@ async fn engine_level(
     let (rounds, round) = (scale.rounds, scale.round);
     // A runtime cannot be made and dropped within another one's task.
     let driven = tokio::task::spawn_blocking(move || {
-        let mut driven = engine::drive(1, arms.clone(), rounds, round)?;
+        let mut driven = engine::drive(1, arms.clone(), rounds, round, &kept)?;
         let two = arms.into_iter().filter(|(name, _, _)| name.starts_with("engine-")).collect();
-        driven.extend(engine::drive(2, two, rounds, round)?);
+        driven.extend(engine::drive(2, two, rounds, round, &kept)?);
         anyhow::Ok(driven)
     });
     driven.await.context("driving the engine")?
 }
 
 async fn java(
-    executor: &std::sync::Arc<flint_executor_wasm::WasmExecutor>,
+    executor: &Arc<flint_executor_wasm::WasmExecutor>,
     folder: &Path,
     name: &str,
     n: u32,
@@ -168,7 +164,7 @@ async fn platform_level(
     scale: &Scale,
     chosen: &dyn Fn(&str) -> bool,
     absent: &mut Vec<(String, String)>,
-    bar: &indicatif::ProgressBar,
+    run: &mut Run,
 ) -> anyhow::Result<Vec<ArmRounds>> {
     let component = scratch.join("http.wasm");
     std::fs::write(&component, SAMPLES[2].code()?).context("writing the component")?;
@@ -184,7 +180,7 @@ async fn platform_level(
         HttpArm::new(address, vec![HttpRequest::new("GET", "/", address, &[], b"", 200)])
     };
     let samples: Vec<&Sample> = SAMPLES.iter().filter(|sample| chosen(&flint_arm(sample.name))).collect();
-    let server = match samples.is_empty() {
+    let server = match samples.is_empty() && !chosen(UNRECORDED) {
         true => None,
         // Wasm runs in the server's own process, on its threads.
         false => {
@@ -197,6 +193,14 @@ async fn platform_level(
             }
             Some(server)
         }
+    };
+    let unrecorded = match &server {
+        Some(server) if chosen(UNRECORDED) => {
+            let key = server.namespace("unrecorded", &["--store-activations", "false"])?;
+            server.deploy(&component, SAMPLES[2].name, &["--auth", &key])?;
+            Some(key)
+        }
+        _ => None,
     };
     let peer = match chosen(SERVE) {
         true => Serve::start(&component)
@@ -215,8 +219,13 @@ async fn platform_level(
         if let Some(server) = &server {
             let process = Some(ProcessTree::new(server.pid()));
             for sample in &samples {
-                let arm = HttpArm::new(server.address, vec![invoke(server.address, sample)]);
+                let arm = HttpArm::new(server.address, vec![invoke(server.address, sample, GUEST_KEY)]);
                 plans.push(plan(&flint_arm(sample.name), Some(sample.name), concurrency, arm, process));
+            }
+            if let Some(key) = &unrecorded {
+                let sample = &SAMPLES[2];
+                let arm = HttpArm::new(server.address, vec![invoke(server.address, sample, key)]);
+                plans.push(plan(UNRECORDED, Some(sample.name), concurrency, arm, process));
             }
         }
         if let Some(peer) = &peer {
@@ -224,25 +233,21 @@ async fn platform_level(
             plans.push(plan(SERVE, Some(&peer.version), concurrency, get(peer.address), process));
         }
     }
-    let progress = |arm: &str, done: usize, steps: usize| {
-        bar.set_length(steps as u64);
-        bar.set_position(done as u64);
-        bar.set_message(arm.to_owned());
-    };
-    Ok(run_rounds(plans, scale.rounds, Duration::from_millis(100), &progress).await?)
+    let bar = run.bar.clone();
+    let progress = |arm: &str, done: usize, steps: usize| show(&bar, arm, done, steps);
+    let pause = Duration::from_millis(100);
+    Ok(run_rounds(plans, scale.rounds, pause, &run.folder, &mut run.noise, &progress).await?)
 }
 
 /// As a client calls it: with its key, and waiting for the answer.
-fn invoke(address: SocketAddr, sample: &Sample) -> HttpRequest {
-    let headers = [
-        format!("authorization: Basic {}", BASE64.encode(GUEST_KEY)),
-        "content-type: application/json".to_owned(),
-    ];
+fn invoke(address: SocketAddr, sample: &Sample, key: &str) -> HttpRequest {
+    let headers =
+        [format!("authorization: Basic {}", BASE64.encode(key)), "content-type: application/json".to_owned()];
     let path = format!("/api/v1/namespaces/_/actions/{}?blocking=true&result=true", sample.name);
     HttpRequest::new("POST", &path, address, &headers, sample.body, 200)
 }
 
-fn report(host: Host, arms: &[ArmRounds], live: Option<&Live>, absent: Vec<(String, String)>) -> Report {
+fn report(empty: Report, arms: &[ArmRounds], live: Option<&Live>, absent: Vec<(String, String)>) -> Report {
     let arm = |name: &str, concurrency: usize| {
         arms.iter().find(|arm| arm.plan.name == name && arm.plan.load.concurrency == concurrency)
     };
@@ -252,7 +257,8 @@ fn report(host: Host, arms: &[ArmRounds], live: Option<&Live>, absent: Vec<(Stri
     };
     let mut ratios: BTreeMap<String, f64> = BTreeMap::new();
     for concurrency in [1, 32, 128] {
-        for (a, b) in [("flint-http", SERVE), ("flint-http", BARE), ("flint-core", BARE)] {
+        for (a, b) in [("flint-http", SERVE), (UNRECORDED, SERVE), ("flint-http", BARE), ("flint-core", BARE)]
+        {
             if let Some(ratio) = ratio_of(a, b, concurrency) {
                 ratios.insert(format!("{a} / {b} calls/s at {concurrency}"), ratio);
             }
@@ -276,7 +282,7 @@ fn report(host: Host, arms: &[ArmRounds], live: Option<&Live>, absent: Vec<(Stri
             ratio_of("flint-http", SERVE, 32),
             2.0,
         ),
-        Target::at_least("the same without activation records", None, 2.5),
+        Target::at_least("the same without activation records", ratio_of(UNRECORDED, SERVE, 32), 2.5),
         Target::at_most(
             "wasi-http, p99 at 128, ms",
             arm("flint-http", 128).and_then(|arm| arm.quantile_us(0.99)).map(|us| us / 1e3),
@@ -299,7 +305,7 @@ fn report(host: Host, arms: &[ArmRounds], live: Option<&Live>, absent: Vec<(Stri
         note: Some(format!("unavailable: {why}")),
         ..ArmReport::default()
     }));
-    Report { experiment: "wasm".into(), host, commit: commit(), arms: reports, ratios, targets }
+    Report { arms: reports, ratios, targets, ..empty }
 }
 
 #[cfg(test)]
@@ -312,13 +318,15 @@ mod tests {
         let scale = Scale { rounds: 1, round: Duration::from_millis(20), live: 20 };
         let mut absent = Vec::new();
         let chosen = |name: &str| name.starts_with("engine-");
-        let arms = engine_level(scratch.path(), &scale, &chosen, &mut absent).await.unwrap();
+        let arms = engine_level(scratch.path(), &scale, &chosen, &mut absent, &Arc::new(RunFolder::none()))
+            .await
+            .unwrap();
         assert_eq!(arms.len(), 6);
         assert!(arms.iter().all(|arm| arm.rounds.iter().all(|round| round.calls > 0)));
         let live = live::held(&scratch.path().join("live"), SAMPLES[2].code().unwrap(), 20).await.unwrap();
         assert_eq!(live.instances, 20);
         absent.push((SERVE.to_owned(), "not installed".to_owned()));
-        let report = report(Host::describe(), &arms, Some(&live), absent);
+        let report = report(Report::default(), &arms, Some(&live), absent);
         let report = serde_json::to_value(report).unwrap();
         assert_eq!(report["targets"].as_array().unwrap().len(), 7);
         let notes: Vec<_> =

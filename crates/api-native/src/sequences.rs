@@ -1,0 +1,92 @@
+//! Sequences: write, read, list, delete. They are called as functions are.
+
+use std::sync::Arc;
+
+use axum::{
+    Json,
+    extract::{Path, State},
+};
+use flint_controller::{ControllerError, PutSequence};
+use flint_model::Entity;
+use flint_store::Page;
+
+use crate::{
+    Native,
+    auth::Tenant,
+    error::{ApiError, Body},
+    functions::path_of,
+    resource::{ErrorBody, SequenceList, SequenceRequest, SequenceResource},
+};
+
+/// The sequences of the namespace.
+#[utoipa::path(get, path = "/v1/sequences", tag = "functions",
+    responses((status = 200, body = SequenceList), (status = 401, body = ErrorBody)))]
+pub(crate) async fn list(
+    State(native): State<Arc<Native>>,
+    tenant: Tenant,
+) -> Result<Json<SequenceList>, ApiError> {
+    let namespace = &tenant.caller.namespace.name;
+    let all = Page { skip: 0, limit: usize::MAX };
+    let actions = native.controller.actions(&tenant.caller, namespace, None, all).await?;
+    let sequences = actions.iter().filter_map(|action| match action {
+        Entity::Sequence(sequence) => Some(SequenceResource::from(sequence)),
+        _ => None,
+    });
+    Ok(Json(SequenceList { sequences: sequences.collect() }))
+}
+
+/// One sequence.
+#[utoipa::path(get, path = "/v1/sequences/{name}", tag = "functions",
+    params(("name" = String, Path, description = "`name`, or `package%2Fname`")),
+    responses((status = 200, body = SequenceResource), (status = 404, body = ErrorBody)))]
+pub(crate) async fn get(
+    State(native): State<Arc<Native>>,
+    tenant: Tenant,
+    Path(name): Path<String>,
+) -> Result<Json<SequenceResource>, ApiError> {
+    let path = path_of(&tenant.caller, &name)?;
+    match native.controller.action(&tenant.caller, &path).await {
+        Ok(Entity::Sequence(sequence)) => Ok(Json(SequenceResource::from(&sequence))),
+        Ok(_) => Err(ControllerError::NoSequence(path.to_string()).into()),
+        Err(error) => Err(ApiError::no_sequence(error, path.namespace.as_str(), &path.local())),
+    }
+}
+
+/// Creates or replaces a sequence; each call of it calls its components, each with the answer of the one before.
+#[utoipa::path(put, path = "/v1/sequences/{name}", tag = "functions",
+    params(("name" = String, Path, description = "`name`, or `package%2Fname`")),
+    request_body = SequenceRequest,
+    responses((status = 200, body = SequenceResource), (status = 400, body = ErrorBody), (status = 409, body = ErrorBody)))]
+pub(crate) async fn put(
+    State(native): State<Arc<Native>>,
+    tenant: Tenant,
+    Path(name): Path<String>,
+    Body(asked): Body<SequenceRequest>,
+) -> Result<Json<SequenceResource>, ApiError> {
+    let path = path_of(&tenant.caller, &name)?;
+    let components: Result<_, _> =
+        asked.components.iter().map(|component| path_of(&tenant.caller, component)).collect();
+    let put = PutSequence {
+        overwrite: !asked.create_only,
+        components: Some(components?),
+        ..PutSequence::default()
+    };
+    let sequence = native.controller.put_sequence(&tenant.caller, path, put).await?;
+    Ok(Json(SequenceResource::from(&*sequence)))
+}
+
+/// Deletes a sequence and gives what it was. What it called stays.
+#[utoipa::path(delete, path = "/v1/sequences/{name}", tag = "functions",
+    params(("name" = String, Path, description = "`name`, or `package%2Fname`")),
+    responses((status = 200, body = SequenceResource), (status = 404, body = ErrorBody)))]
+pub(crate) async fn delete(
+    State(native): State<Arc<Native>>,
+    tenant: Tenant,
+    Path(name): Path<String>,
+) -> Result<Json<SequenceResource>, ApiError> {
+    let path = path_of(&tenant.caller, &name)?;
+    let deleted = native.controller.delete_sequence(&tenant.caller, &path).await;
+    let deleted =
+        deleted.map_err(|error| ApiError::no_sequence(error, path.namespace.as_str(), &path.local()))?;
+    Ok(Json(SequenceResource::from(&deleted)))
+}

@@ -1,0 +1,114 @@
+//! Actions, whichever they are, functions or sequences: reading, listing, deleting.
+
+use std::sync::Arc;
+
+use flint_model::{Collection, Entity, EntityName, Function, FunctionPath, NamespaceName, Sequence};
+use flint_store::Page;
+
+use crate::{Caller, Controller, ControllerError, functions::own};
+
+impl Controller {
+    /// A function, with the parameters that it inherits, or a sequence.
+    pub async fn action(&self, caller: &Caller, path: &FunctionPath) -> Result<Entity, ControllerError> {
+        let found = self.find(&caller.namespace.name, path).await?;
+        match found.entity.ok_or(ControllerError::NotFound)? {
+            Entity::Function(mut function) => {
+                function.parameters = function.parameters.over(&found.inherited.parameters);
+                Ok(Entity::Function(function))
+            }
+            other => Ok(other),
+        }
+    }
+
+    /// What is at a path, for whoever is about to write there: a function or a sequence. Refused when something else is there.
+    pub(crate) async fn action_at(&self, path: &FunctionPath) -> Result<Option<Entity>, ControllerError> {
+        match self.stores.catalog.entity(&path.namespace, path.package.as_ref(), &path.name).await? {
+            Some(entity) if entity.collection() != Collection::Actions => {
+                Err(ControllerError::OtherCollection)
+            }
+            there => Ok(there),
+        }
+    }
+
+    /// The actions of a namespace, latest first; with `package`, only those in it.
+    pub async fn actions(
+        &self,
+        caller: &Caller,
+        namespace: &NamespaceName,
+        package: Option<&EntityName>,
+        page: Page,
+    ) -> Result<Vec<Entity>, ControllerError> {
+        let (namespace, package) = self.readable_list(caller, namespace, package).await?;
+        let catalog = &self.stores.catalog;
+        Ok(catalog.entities(&namespace, Collection::Actions, package.as_ref(), page).await?)
+    }
+
+    /// How many those are.
+    pub async fn count_actions(
+        &self,
+        caller: &Caller,
+        namespace: &NamespaceName,
+        package: Option<&EntityName>,
+    ) -> Result<usize, ControllerError> {
+        let (namespace, package) = self.readable_list(caller, namespace, package).await?;
+        Ok(self.stores.catalog.count_entities(&namespace, Collection::Actions, package.as_ref()).await?)
+    }
+
+    /// Deletes a function and gives what it was; a sequence of that name stays.
+    pub async fn delete_function(
+        self: &Arc<Self>,
+        caller: &Caller,
+        path: &FunctionPath,
+    ) -> Result<Function, ControllerError> {
+        match self.delete(caller, path, |action| matches!(action, Entity::Function(_))).await? {
+            Entity::Function(function) => Ok(function),
+            _ => Err(ControllerError::NoFunction(path.to_string())),
+        }
+    }
+
+    /// Deletes a sequence and gives what it was; a function of that name stays.
+    pub async fn delete_sequence(
+        self: &Arc<Self>,
+        caller: &Caller,
+        path: &FunctionPath,
+    ) -> Result<Sequence, ControllerError> {
+        match self.delete(caller, path, |action| matches!(action, Entity::Sequence(_))).await? {
+            Entity::Sequence(sequence) => Ok(sequence),
+            _ => Err(ControllerError::NoSequence(path.to_string())),
+        }
+    }
+
+    /// Deletes an action and gives what it was.
+    pub async fn delete_action(
+        self: &Arc<Self>,
+        caller: &Caller,
+        path: &FunctionPath,
+    ) -> Result<Entity, ControllerError> {
+        self.delete(caller, path, |_| true).await
+    }
+
+    /// Deletes an action if it is `wanted`, and gives what is, or was, there.
+    async fn delete(
+        self: &Arc<Self>,
+        caller: &Caller,
+        path: &FunctionPath,
+        wanted: impl Fn(&Entity) -> bool,
+    ) -> Result<Entity, ControllerError> {
+        own(caller, &path.namespace, || path.to_string())?;
+        self.check_package(path.package_path()).await?;
+        let action = self.action_at(path).await?.ok_or(ControllerError::NotFound)?;
+        if !wanted(&action) {
+            return Ok(action);
+        }
+        let (controller, path, revision) = (Arc::clone(self), path.clone(), action.revision());
+        let deleting = async move {
+            let catalog = &controller.stores.catalog;
+            catalog.delete_entity(&path.namespace, path.package.as_ref(), &path.name, revision).await?;
+            controller.forget_action(&path);
+            controller.invoker.forget(&path, revision);
+            tracing::info!(action = %path, "deleted");
+            Ok(action)
+        };
+        self.detached(deleting).await
+    }
+}

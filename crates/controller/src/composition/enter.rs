@@ -1,0 +1,215 @@
+//! How a composition begins: by a call that is admitted, or by one that an earlier life had accepted.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use flint_executor::CallHead;
+use flint_model::{ActivationId, FunctionPath, Timestamp};
+use flint_store::QueuedCall;
+use serde_json::value::RawValue;
+use tokio::sync::oneshot;
+
+use super::{
+    progress::Progress,
+    run::{Composition, CompositionEnd},
+};
+use crate::{
+    Answer, Caller, Controller, ControllerError, Invocation, Mode,
+    account::InFlight,
+    arguments::Defaults,
+    invoke::is_json_object,
+    record::without_logs,
+    resolve::{Callee, Resolved, Right},
+};
+
+impl Controller {
+    /// Calls a sequence or a conductor.
+    pub(crate) async fn compose(
+        self: &Arc<Self>,
+        caller: &Caller,
+        composition: &Arc<Resolved>,
+        invocation: Invocation,
+        place: InFlight,
+    ) -> Result<Answer, ControllerError> {
+        let Invocation { path, body, head, mode, accepts: _, transaction, arrived, api_key } = invocation;
+        let body = self.json_body(body).await?;
+        check_head(head.as_deref(), &body)?;
+        let arguments = object_of(&body)?;
+        match &composition.callee {
+            Callee::Function(conductor) => drop(conductor.defaults.merge(body.clone())?),
+            Callee::Sequence(sequence) => {
+                // What may not be called is refused before anything runs.
+                for component in &sequence.components {
+                    self.may_call(caller, component).await?;
+                }
+            }
+        }
+        let id = ActivationId::generate();
+        let recorded = caller.limits().store_activations;
+        let queued = QueuedCall {
+            activation: id,
+            namespace: caller.namespace.name.clone(),
+            subject: caller.subject.as_ref().to_owned(),
+            path,
+            arguments: body,
+            transaction: transaction.as_ref().to_owned(),
+            accepted: Timestamp::now(),
+            max_attempts: self.config.asynchronous.max_attempts,
+        };
+        match mode {
+            Mode::NonBlocking => {
+                let accepting = Arc::clone(self).accept(queued, arrived, api_key, recorded, place);
+                self.detached(accepting).await
+            }
+            Mode::Blocking { wait } => {
+                let wait = wait.min(self.config.limits.bounds.max_blocking_wait);
+                let (namespace, subject) = (caller.namespace.name.clone(), Arc::clone(&caller.subject));
+                let whose = Composition { id, namespace, subject, transaction, api_key, arrived, recorded };
+                let progress = self.beginning_of(&whose, &queued.path, composition, arguments);
+                let (taken, durable) = oneshot::channel();
+                let serving = Arc::clone(self).serve_composition(queued, whose, progress, place, taken);
+                answer_of(id, self.detached(serving), durable, wait).await
+            }
+        }
+    }
+
+    /// A blocking composition from its admission to its answer. It is accepted like an asynchronous call, so that it goes on when
+    /// this life of the server ends; `taken` is told when it would.
+    async fn serve_composition(
+        self: Arc<Self>,
+        queued: QueuedCall,
+        whose: Composition,
+        progress: Progress,
+        place: InFlight,
+        taken: oneshot::Sender<()>,
+    ) -> Result<Answer, ControllerError> {
+        let id = whose.id;
+        self.take(queued).await?;
+        // A caller that still has patience does not wait for this.
+        let _ = taken.send(());
+        match self.run_composition(&whose, progress, None).await {
+            CompositionEnd::Left => {
+                self.accepted.leased().remove(&id);
+                place.leave_counted();
+                Ok(Answer::Accepted(id))
+            }
+            CompositionEnd::Over(mut record) => {
+                let answer = Answer::Finished(Box::new(without_logs(&mut record)));
+                if whose.recorded {
+                    self.stores.activations.append(*record);
+                }
+                drop(place);
+                self.finish(id).await;
+                Ok(answer)
+            }
+        }
+    }
+
+    /// A composition that is about to begin.
+    pub(crate) fn beginning_of(
+        &self,
+        whose: &Composition,
+        path: &FunctionPath,
+        composition: &Resolved,
+        arguments: Box<RawValue>,
+    ) -> Progress {
+        let bounds = &self.config.limits.bounds;
+        let wait_us = whose.arrived.elapsed().as_micros() as u64;
+        let mut progress = Progress::new(whose.namespace.clone(), whose.id, path.clone(), arguments, bounds);
+        progress.enter(composition, wait_us);
+        progress
+    }
+
+    /// Whether the caller may call what is there, if anything is.
+    async fn may_call(&self, caller: &Caller, path: &FunctionPath) -> Result<(), ControllerError> {
+        if path.namespace == caller.namespace.name {
+            return Ok(());
+        }
+        match self.resolve(caller, path, Right::Activate).await {
+            Ok(_) | Err(ControllerError::NotFound | ControllerError::NoSuch(_)) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// What `serving` answers, or that the call is accepted: when `wait` is over and the call is `durable`, not before. A 202 is a
+/// promise, however short the caller's patience was.
+async fn answer_of(
+    id: ActivationId,
+    mut serving: impl Future<Output = Result<Answer, ControllerError>> + Unpin,
+    durable: oneshot::Receiver<()>,
+    wait: Duration,
+) -> Result<Answer, ControllerError> {
+    if let Ok(answer) = tokio::time::timeout(wait, &mut serving).await {
+        return answer;
+    }
+    tokio::select! {
+        biased;
+        answer = &mut serving => answer,
+        // Else it could not be made durable, and its serving says why.
+        Ok(()) = durable => Ok(Answer::Accepted(id)),
+    }
+}
+
+/// A composition's arguments: the object in the body, `{}` when that is empty.
+pub(crate) fn object_of(body: &Bytes) -> Result<Box<RawValue>, ControllerError> {
+    let object = Defaults::default().merge(body.clone())?;
+    serde_json::from_slice(&object).map_err(|error| ControllerError::Malformed(error.to_string()))
+}
+
+/// What came as HTTP has to be a JSON object all the same.
+fn check_head(head: Option<&CallHead>, body: &Bytes) -> Result<(), ControllerError> {
+    match head {
+        Some(head) if !body.trim_ascii().is_empty() && !is_json_object(head, body) => {
+            Err(ControllerError::Invalid(
+                "a sequence or composition takes a JSON object: send one, as application/json".into(),
+            ))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::{Pin, pin};
+
+    use tokio::time::timeout;
+
+    use super::*;
+
+    type Answered = Result<Answer, ControllerError>;
+
+    const PATIENCE: Duration = Duration::from_secs(1);
+
+    /// A serving that answers what is sent, the signal that it is durable, and what its caller is answered.
+    fn serving() -> (oneshot::Sender<Answered>, oneshot::Sender<()>, impl Future<Output = Answered>) {
+        let (serve, served) = oneshot::channel();
+        let (taken, durable) = oneshot::channel();
+        let serving = Box::pin(async { served.await.unwrap() });
+        (serve, taken, answer_of(ActivationId::generate(), serving, durable, PATIENCE))
+    }
+
+    /// Lets the caller's patience end, by a clock that waits for nothing.
+    async fn not_answered(answer: Pin<&mut impl Future<Output = Answered>>) {
+        assert!(timeout(100 * PATIENCE, answer).await.is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_202_comes_when_the_call_is_durable() {
+        let (_serve, taken, answer) = serving();
+        let mut answer = pin!(answer);
+        not_answered(answer.as_mut()).await;
+        taken.send(()).unwrap();
+        assert!(matches!(answer.await, Ok(Answer::Accepted(_))));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_cannot_be_made_durable_is_refused() {
+        let (serve, taken, answer) = serving();
+        let mut answer = pin!(answer);
+        drop(taken);
+        not_answered(answer.as_mut()).await;
+        serve.send(Err(ControllerError::Internal("the disk is full".into()))).unwrap();
+        assert!(matches!(answer.await, Err(ControllerError::Internal(_))));
+    }
+}

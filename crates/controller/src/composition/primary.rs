@@ -1,0 +1,91 @@
+//! The record of a composition: what it was made of, and what came of it.
+
+use flint_model::{Activation, Annotations, Kind, Response, Timeline, Timestamp, Usage};
+use serde_json::json;
+
+use super::{
+    progress::{Closed, Frame, Work},
+    run::Composition,
+};
+
+/// The record of a frame that is over.
+pub(super) fn record_of(whose: &Composition, closed: Closed) -> Activation {
+    let Closed { frame, cause, response } = closed;
+    let annotations = annotations_of(&frame, cause.is_some());
+    Activation {
+        id: frame.id,
+        namespace: whose.namespace.clone(),
+        name: frame.path.name.clone(),
+        path: frame.path,
+        version: frame.version,
+        kind: "sequence".parse::<Kind>().ok(),
+        subject: whose.subject.as_ref().to_owned(),
+        cause,
+        start: frame.start,
+        end: Timestamp::now(),
+        duration_us: frame.duration_us,
+        init_us: None,
+        wait_us: frame.wait_us,
+        timeline: Timeline { queued: Some(frame.wait_us), ..Timeline::default() },
+        response,
+        usage: Usage::default(),
+        timed_out: false,
+        attempts: Vec::new(),
+        logs: Vec::new(),
+        components: frame.activations,
+        fired: Vec::new(),
+        annotations,
+    }
+}
+
+fn annotations_of(frame: &Frame, nested: bool) -> Annotations {
+    let limits = &frame.limits;
+    let mut annotations = Annotations::default();
+    annotations.set("topmost", !nested);
+    if nested {
+        annotations.set("causedBy", "sequence");
+    }
+    if let Some(binding) = &frame.binding {
+        annotations.set("binding", binding.to_string());
+    }
+    if matches!(frame.work, Work::Conductor { .. }) {
+        annotations.set("conductor", true);
+    }
+    annotations.set(
+        "limits",
+        json!({
+            "timeout": limits.timeout.as_millis() as u64,
+            // Of the largest among what was called.
+            "memory": frame.memory.as_mib(),
+            "logs": limits.logs.as_mib(),
+            "concurrency": limits.concurrency.get(),
+        }),
+    );
+    annotations
+}
+
+/// What the frame at work says when it cannot go on for a reason of Flint's own.
+pub(super) fn failure_text(frame: Option<&Frame>) -> &'static str {
+    match frame.map(|frame| &frame.work) {
+        Some(Work::Sequence { .. }) => "Sequence failed.",
+        _ => "Activation failure during composition.",
+    }
+}
+
+/// What the frame at work says when a call of its has taken too long to come back.
+pub(super) fn timeout_text(frame: Option<&Frame>, id: flint_model::ActivationId) -> String {
+    let of = match frame.map(|frame| &frame.work) {
+        Some(Work::Sequence { .. }) => "for sequence component",
+        _ => "during composition",
+    };
+    format!("Timeout reached when retrieving activation {id} {of}.")
+}
+
+/// The response of a frame that could not go on.
+pub(super) fn gave_up(text: &str, cause: Option<&str>) -> Response {
+    let result = match cause {
+        Some(cause) => json!({ "error": text, "cause": cause }),
+        None => json!({ "error": text }),
+    };
+    super::progress::response(flint_model::Status::InternalError, super::raw_object::raw(&result))
+}

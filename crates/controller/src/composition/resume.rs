@@ -1,0 +1,58 @@
+//! Compositions among the accepted calls: from the queue, and from the journal.
+
+use std::sync::Arc;
+
+use flint_store::CompositionStep;
+
+use super::{
+    enter::object_of,
+    progress::Progress,
+    run::{Composition, CompositionEnd},
+};
+use crate::{Controller, ControllerError, asynchronous::Held, resolve::Resolved};
+
+/// From where a composition goes on.
+pub(crate) enum Beginning<'a> {
+    /// It has not begun, and this is what was called.
+    First(&'a Resolved),
+    /// It is in the journal.
+    Step(CompositionStep),
+}
+
+impl Controller {
+    /// Runs an accepted call that is a composition.
+    pub(crate) async fn compose_accepted(
+        self: &Arc<Self>,
+        held: &Held,
+        beginning: Beginning<'_>,
+        recorded: bool,
+    ) -> Result<CompositionEnd, ControllerError> {
+        let call = &held.call;
+        let whose = Composition {
+            id: call.activation,
+            namespace: call.namespace.clone(),
+            subject: call.subject.as_str().into(),
+            transaction: call.transaction.as_str().into(),
+            api_key: held.api_key.clone(),
+            arrived: held.arrived,
+            recorded,
+        };
+        let (progress, earlier) = match beginning {
+            Beginning::Step(step) => {
+                let progress: Progress = serde_json::from_slice(&step.state).map_err(|error| {
+                    let id = whose.id;
+                    ControllerError::Internal(format!(
+                        "the journal of composition {id} is unreadable: {error}"
+                    ))
+                })?;
+                tracing::info!(activation = %whose.id, function = %call.path, "a composition goes on");
+                (progress, Some(step.earlier))
+            }
+            Beginning::First(composition) => {
+                let arguments = object_of(&call.arguments)?;
+                (self.beginning_of(&whose, &call.path, composition, arguments), None)
+            }
+        };
+        Ok(self.run_composition(&whose, progress, earlier).await)
+    }
+}

@@ -1,0 +1,189 @@
+//! Running a composition: from step to step, and from life to life.
+
+use std::{sync::Arc, time::Instant};
+
+use bytes::Bytes;
+use flint_model::{Activation, ActivationId, Attempt, NamespaceName, Status};
+use flint_store::StoreError;
+
+use super::{
+    conductor::TOO_LONG as COMPOSITION_TOO_LONG,
+    primary::{failure_text, gave_up, record_of, timeout_text},
+    progress::{Closed, Progress, Role, Work, error},
+    step::Stepped,
+};
+use crate::{Controller, ControllerError, ErrorKind, callable::Callable, resolve::Callee};
+
+const SEQUENCE_TOO_LONG: &str = "Too many actions in the sequence.";
+const NO_COMPONENT: &str = "Sequence component does not exist.";
+
+/// What stays the same while a composition runs.
+pub(crate) struct Composition {
+    /// Its own activation.
+    pub(crate) id: ActivationId,
+    /// On whose account and with whose rights.
+    pub(crate) namespace: NamespaceName,
+    pub(crate) subject: Arc<str>,
+    pub(crate) transaction: Arc<str>,
+    pub(crate) api_key: Option<Arc<str>>,
+    pub(crate) arrived: Instant,
+    /// Records are kept.
+    pub(crate) recorded: bool,
+}
+
+/// What became of a composition in this server's hands.
+pub(crate) enum CompositionEnd {
+    /// It is over, and this is its record.
+    Over(Box<Activation>),
+    /// The server is stopping; the next one goes on.
+    Left,
+}
+
+/// What to do about the call at hand.
+enum Doing {
+    /// It was a composition itself: its first call is at hand now.
+    Entered,
+    /// Frames ended.
+    Closed(Vec<Closed>),
+    Left,
+}
+
+impl Controller {
+    /// Runs a composition to its end, or until the server stops. `earlier`: attempts of earlier lives at the step that is at hand;
+    /// `None` when the journal does not have that step yet. Records of what is nested are written here, its own by the caller.
+    pub(crate) async fn run_composition(
+        self: &Arc<Self>,
+        whose: &Composition,
+        mut progress: Progress,
+        mut earlier: Option<Vec<Attempt>>,
+    ) -> CompositionEnd {
+        loop {
+            if self.stopping.is_cancelled() {
+                // The step before is done, and the next life is to know it.
+                if earlier.is_none()
+                    && let Err(error) = self.journal(whose.id, &progress).await
+                {
+                    tracing::error!(activation = %whose.id, %error, "a composition's last step will be repeated");
+                }
+                return CompositionEnd::Left;
+            }
+            match self.go_on(whose, &mut progress, earlier.take()).await {
+                Doing::Entered => {}
+                Doing::Left => return CompositionEnd::Left,
+                Doing::Closed(closed) => {
+                    for closed in closed {
+                        let outermost = closed.cause.is_none();
+                        let record = record_of(whose, closed);
+                        if outermost {
+                            return CompositionEnd::Over(Box::new(record));
+                        }
+                        if whose.recorded {
+                            self.stores.activations.append(record);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Does what is at hand.
+    async fn go_on(
+        self: &Arc<Self>,
+        whose: &Composition,
+        progress: &mut Progress,
+        earlier: Option<Vec<Attempt>>,
+    ) -> Doing {
+        let conducting = progress.next.role == Role::Conductor;
+        let resolved = match self.resolve_for(&whose.namespace, &progress.next.path).await {
+            Ok(resolved) => resolved,
+            Err(why) => return Doing::Closed(unresolved(progress, &why)),
+        };
+        match &resolved.callee {
+            _ if progress.is_too_long() => {
+                Doing::Closed(progress.failed(error(Status::ApplicationError, SEQUENCE_TOO_LONG)))
+            }
+            Callee::Sequence(_) if conducting => {
+                Doing::Closed(unresolved(progress, &ControllerError::NotFound))
+            }
+            Callee::Function(callable) if conducting || !callable.conductor => {
+                self.call(whose, progress, callable, earlier).await
+            }
+            Callee::Function(_) if progress.has_conducted_enough() => {
+                Doing::Closed(progress.refused(error(Status::ApplicationError, COMPOSITION_TOO_LONG)))
+            }
+            _ => {
+                progress.enter(&resolved, 0);
+                Doing::Entered
+            }
+        }
+    }
+
+    /// Calls the function that is at hand.
+    async fn call(
+        self: &Arc<Self>,
+        whose: &Composition,
+        progress: &mut Progress,
+        callable: &Arc<Callable>,
+        earlier: Option<Vec<Attempt>>,
+    ) -> Doing {
+        let earlier = match earlier {
+            Some(earlier) => earlier,
+            None => match self.journal(whose.id, progress).await {
+                Ok(()) => Vec::new(),
+                Err(why) => {
+                    tracing::error!(activation = %whose.id, %why, "a composition could not be journalled and ends");
+                    let text = failure_text(progress.frames.last());
+                    return Doing::Closed(progress.failed(gave_up(text, Some(&why.to_string()))));
+                }
+            },
+        };
+        let frame = progress.frames.last();
+        let cause = frame.map(|frame| frame.id);
+        match self.step(whose, &progress.next, cause, callable, earlier).await {
+            Stepped::Ended(ended) => Doing::Closed(progress.ended(ended)),
+            Stepped::Left => Doing::Left,
+            Stepped::TooLate => {
+                let text = timeout_text(frame, progress.next.id);
+                Doing::Closed(progress.lost(gave_up(&text, None)))
+            }
+        }
+    }
+
+    /// Writes down which call is at hand. It is durable when the call begins.
+    async fn journal(&self, id: ActivationId, progress: &Progress) -> Result<(), StoreError> {
+        let state = serde_json::to_vec(progress).map_err(|error| StoreError::Failed {
+            operation: "writing down a composition",
+            detail: error.to_string(),
+        })?;
+        self.stores.compositions.reach(id, Bytes::from(state)).await
+    }
+}
+
+/// The call at hand leads nowhere.
+fn unresolved(progress: &mut Progress, why: &ControllerError) -> Vec<Closed> {
+    let path = &progress.next.path;
+    let broken = matches!(why.kind(), ErrorKind::Internal | ErrorKind::Unavailable);
+    let missing = why.kind() != ErrorKind::Forbidden;
+    match (progress.frames.last().map(|frame| &frame.work), progress.next.role) {
+        _ if broken => {
+            let cause = why.detail().unwrap_or_else(|| why.to_string());
+            tracing::error!(function = %path, cause, "a step of a composition could not be looked up");
+            let text = failure_text(progress.frames.last());
+            progress.failed(gave_up(text, None))
+        }
+        (Some(Work::Conductor { .. }), Role::Component) => {
+            let what = if missing { "to resolve" } else { "entitlement check for" };
+            let text = format!("Failed {what} action with name '{path}' during composition.");
+            progress.refused(error(Status::ApplicationError, &text))
+        }
+        (Some(Work::Conductor { .. }), Role::Conductor) => {
+            let text = failure_text(progress.frames.last());
+            progress.failed(gave_up(text, Some("The conductor could not be found or may have been deleted.")))
+        }
+        _ if missing => progress.failed(error(Status::ApplicationError, NO_COMPONENT)),
+        _ => {
+            let text = why.to_string();
+            progress.failed(error(Status::ApplicationError, &text))
+        }
+    }
+}

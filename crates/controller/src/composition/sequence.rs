@@ -1,0 +1,153 @@
+//! Sequences as entities: creating and changing them.
+
+use std::sync::Arc;
+
+use flint_model::{Annotations, Entity, FunctionPath, NamespaceName, Sequence, Timestamp, Version};
+use flint_store::{Expected, StoreError};
+
+use crate::{Caller, Controller, ControllerError, LimitsWish, functions::own, merge, resolve::Found};
+
+/// What is asked for of a sequence. What is absent keeps its old value.
+#[derive(Clone, Debug, Default)]
+pub struct PutSequence {
+    /// Replace what is there; without it, what is there stays, and the request is refused.
+    pub overwrite: bool,
+    /// What is called, in order. `_` is the caller's namespace.
+    pub components: Option<Vec<FunctionPath>>,
+    /// Set, key by key.
+    pub annotations: Annotations,
+    /// Removed before that.
+    pub remove_annotations: Vec<String>,
+    /// Kept because clients set them.
+    pub limits: LimitsWish,
+    /// The version; without it, the next one.
+    pub version: Option<Version>,
+    /// Kept because clients set it.
+    pub publish: Option<bool>,
+}
+
+impl Controller {
+    /// Creates or overwrites a sequence; a function of its name becomes one.
+    pub async fn put_sequence(
+        self: &Arc<Self>,
+        caller: &Caller,
+        path: FunctionPath,
+        put: PutSequence,
+    ) -> Result<Arc<Sequence>, ControllerError> {
+        own(caller, &path.namespace, || path.to_string())?;
+        self.check_package(path.package_path()).await?;
+        let there = self.action_at(&path).await?;
+        if there.is_some() && !put.overwrite {
+            return Err(ControllerError::Exists);
+        }
+        let old = match &there {
+            Some(Entity::Sequence(old)) => Some(old),
+            _ => None,
+        };
+        let components = match put.components {
+            Some(components) => self.checked(caller, &path, components).await?,
+            None => old.map(|old| old.components.clone()).ok_or(ControllerError::NoCode)?,
+        };
+        let bounds = &self.config.limits.bounds;
+        let limits = merge::limits(old.map_or(&self.config.defaults, |old| &old.limits), &put.limits)?;
+        bounds.check(&limits)?;
+        let known = match &there {
+            Some(Entity::Sequence(old)) => Some((&old.annotations, old.version, old.publish)),
+            Some(Entity::Function(old)) => Some((&old.annotations, old.version, old.publish)),
+            _ => None,
+        };
+        let mut annotations =
+            known.map_or_else(Annotations::default, |(annotations, ..)| annotations.clone());
+        annotations.remove_all(&put.remove_annotations);
+        annotations.merge(put.annotations);
+        if known.is_none() && annotations.get("provide-api-key").is_none() {
+            annotations.set("provide-api-key", false);
+        }
+        annotations.set("exec", "sequence");
+        merge::check_size("annotations", merge::size_of_annotations(&annotations), bounds.max_parameters)?;
+        let sequence = Sequence {
+            path,
+            version: put
+                .version
+                .unwrap_or_else(|| known.map_or(Version::FIRST, |(_, version, _)| version.bump())),
+            revision: 0,
+            publish: put.publish.or(known.map(|(.., publish)| publish)).unwrap_or_default(),
+            annotations,
+            components,
+            limits,
+            updated: Timestamp::now(),
+        };
+        let revision = there.as_ref().map(Entity::revision);
+        let controller = Arc::clone(self);
+        let entity = Entity::Sequence(sequence.clone());
+        let writing = async move {
+            // The package stays until the sequence is in it.
+            let _structure = controller.structure.read().await;
+            controller.check_package(sequence.path.package_path()).await?;
+            let expected = revision.map_or(Expected::Absent, Expected::Revision);
+            let written = match controller.stores.catalog.put_entity(&entity, expected).await {
+                Err(StoreError::Conflict) if revision.is_none() => return Err(ControllerError::Exists),
+                other => other?,
+            };
+            controller.forget_action(&sequence.path);
+            // A function may have been there.
+            controller.invoker.forget(&sequence.path, written - 1);
+            tracing::info!(sequence = %sequence.path, version = %sequence.version, "written");
+            Ok(Arc::new(Sequence { revision: written, ..sequence }))
+        };
+        self.detached(writing).await
+    }
+
+    /// The components as they are stored: all of them are there and may be read, and they are not too many and never the sequence itself,
+    /// whichever sequences and bindings they lead through.
+    async fn checked(
+        &self,
+        caller: &Caller,
+        path: &FunctionPath,
+        mut components: Vec<FunctionPath>,
+    ) -> Result<Vec<FunctionPath>, ControllerError> {
+        let invalid = |text: &str| ControllerError::Invalid(text.to_owned());
+        let too_many = || invalid("Too many actions in the sequence.");
+        let own = &caller.namespace.name;
+        let limit = self.config.limits.bounds.max_sequence as usize;
+        if components.is_empty() {
+            return Err(invalid("No component specified for the sequence."));
+        }
+        if components.len() > limit {
+            return Err(too_many());
+        }
+        for component in &mut components {
+            if component.namespace.as_str() == "_" {
+                component.namespace = own.clone();
+            }
+        }
+        let mut functions = 0;
+        let mut ahead: Vec<_> = components.iter().rev().map(|component| (component.clone(), 1)).collect();
+        while let Some((component, depth)) = ahead.pop() {
+            let found = self.component(own, &component).await?;
+            if component == *path || found.path == *path || depth > limit {
+                return Err(invalid("Sequence may not refer to itself."));
+            }
+            match found.entity {
+                None => return Err(invalid("Sequence component does not exist.")),
+                Some(Entity::Sequence(inner)) => {
+                    ahead.extend(inner.components.into_iter().rev().map(|inner| (inner, depth + 1)));
+                }
+                Some(_) => functions += 1,
+            }
+            if functions + ahead.len() > limit {
+                return Err(too_many());
+            }
+        }
+        Ok(components)
+    }
+
+    async fn component(&self, who: &NamespaceName, path: &FunctionPath) -> Result<Found, ControllerError> {
+        self.find(who, path).await.map_err(|error| match error {
+            ControllerError::NotFound | ControllerError::NoSuch(_) | ControllerError::OtherCollection => {
+                ControllerError::Invalid("Sequence component does not exist.".to_owned())
+            }
+            error => error,
+        })
+    }
+}

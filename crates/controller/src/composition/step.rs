@@ -1,0 +1,204 @@
+//! One step of a composition: a function that is called until an attempt ends.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use flint_executor::{Body, CallEnd};
+use flint_invoker::{Before, Refusal};
+use flint_model::{ActivationId, Attempt, Response, Status, Timestamp};
+use tokio::time::timeout_at;
+
+use super::{
+    progress::{Ended, NextCall},
+    run::Composition,
+};
+use crate::{
+    Accepts, Controller,
+    call::{Admitted, Attempted},
+    callable::Callable,
+    outcome::Verdict,
+    record::{Draft, of_attempt, of_nothing},
+};
+
+/// How long beyond its own time limit a step may take, waiting for its turn included.
+const BEYOND: Duration = Duration::from_secs(60);
+
+/// How long to wait when the scheduler takes no more calls: doubled each time, up to the last.
+const BUSY: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(2));
+
+/// What became of a step.
+pub(super) enum Stepped {
+    Ended(Ended),
+    /// It did not come back in time, and may still go on.
+    TooLate,
+    /// The server is stopping; the next one makes it.
+    Left,
+}
+
+/// What became of one attempt.
+enum Tried {
+    Over(Response, u64),
+    /// Flint or the host failed.
+    Failed {
+        start: Timestamp,
+        why: String,
+    },
+    Refused(Refusal),
+}
+
+impl Controller {
+    /// Makes a step whose attempts so far are `earlier`. The journal has it.
+    pub(super) async fn step(
+        self: &Arc<Self>,
+        whose: &Composition,
+        call: &NextCall,
+        cause: Option<ActivationId>,
+        callable: &Arc<Callable>,
+        mut earlier: Vec<Attempt>,
+    ) -> Stepped {
+        let max_attempts = self.config.asynchronous.max_attempts as usize;
+        let until = Instant::now() + callable.function.limits.timeout + BEYOND;
+        let memory = callable.function.limits.memory;
+        let ended = |response, duration_us| Stepped::Ended(Ended { response, duration_us, memory });
+        if earlier.len() >= max_attempts {
+            return ended(self.give_up(whose, call, cause, earlier), 0);
+        }
+        let mut pause = BUSY.0;
+        loop {
+            let last = earlier.len() + 1 >= max_attempts;
+            let admitted = Admitted {
+                id: call.id,
+                callable: Arc::clone(callable),
+                namespace: whose.namespace.clone(),
+                subject: Arc::clone(&whose.subject),
+                transaction: Arc::clone(&whose.transaction),
+                arrived: Instant::now(),
+                api_key: whose.api_key.clone().filter(|_| callable.wants_key),
+                accepts: Accepts::Json,
+                recorded: whose.recorded,
+                cause,
+            };
+            let arguments = Bytes::copy_from_slice(call.arguments.get().as_bytes());
+            let attempt = Arc::clone(self).try_step(whose.id, admitted, arguments, earlier.clone(), last);
+            let wait = match timeout_at(until.into(), &mut self.detached(attempt)).await {
+                Err(_) => return Stepped::TooLate,
+                Ok(Tried::Over(response, duration_us)) => return ended(response, duration_us),
+                Ok(Tried::Refused(Refusal::ShuttingDown)) => return Stepped::Left,
+                Ok(Tried::Refused(refusal)) => {
+                    tracing::debug!(activation = %call.id, %refusal, "a step waits for its turn");
+                    let wait = pause;
+                    pause = (pause * 2).min(BUSY.1);
+                    wait
+                }
+                Ok(Tried::Failed { start, why }) => {
+                    tracing::warn!(activation = %call.id, attempt = earlier.len() + 1, why, "step failed, it is repeated");
+                    let wait =
+                        self.config.asynchronous.retry_delay * 2_u32.saturating_pow(earlier.len() as u32);
+                    earlier.push(Attempt { start, ended_by: why });
+                    self.metrics.async_retried();
+                    wait
+                }
+            };
+            tokio::select! {
+                () = self.stopping.cancelled() => return Stepped::Left,
+                () = tokio::time::sleep_until(until.into()) => return Stepped::TooLate,
+                () = tokio::time::sleep(wait) => {}
+            }
+        }
+    }
+
+    /// One attempt, with its record unless there will be another.
+    async fn try_step(
+        self: Arc<Self>,
+        composition: ActivationId,
+        call: Admitted,
+        arguments: Bytes,
+        earlier: Vec<Attempt>,
+        last: bool,
+    ) -> Tried {
+        let arguments = match arguments.first() {
+            // What is not an object has nothing that defaults could stand beside.
+            Some(b'{') | None => call.callable.defaults.merge(arguments),
+            Some(_) => Ok(arguments),
+        };
+        let begun = Arc::new(Mutex::new(false));
+        let (draft, verdict, end) = match arguments {
+            Err(error) => (Draft::none(), Verdict::refused(&error.to_string()), CallEnd::default()),
+            Ok(arguments) => {
+                let before = self.step_begins(composition, Arc::clone(&begun));
+                match self.attempt(&call, Body::Full(arguments), None, Some(before)).await {
+                    Attempted::Refused(refusal) => return Tried::Refused(refusal),
+                    Attempted::Over { draft, verdict, end } => (draft, verdict, end),
+                    // Not for a caller that wants JSON.
+                    Attempted::Streaming { draft, .. } => {
+                        (draft, Verdict::refused("The action answered with a stream."), CallEnd::default())
+                    }
+                }
+            }
+        };
+        let record = of_attempt(&call, &draft, verdict, end, earlier);
+        if record.response.status == Status::InternalError && !last {
+            self.count(&call, &draft, &record);
+            let why =
+                record.response.result.as_ref().map_or_else(String::new, |result| result.get().to_owned());
+            let failed = Attempt { start: record.start, ended_by: why.clone() };
+            // One that failed before it had an instance was an attempt too.
+            let begun = *begun.lock().unwrap_or_else(PoisonError::into_inner);
+            let journal = &self.stores.compositions;
+            let counted = match begun {
+                true => Ok(true),
+                false => journal.begin(composition).await,
+            };
+            let written = match counted {
+                Ok(_) => journal.fail(composition, failed).await,
+                Err(error) => Err(error),
+            };
+            if let Err(error) = written {
+                tracing::error!(activation = %call.id, %error, "a failed attempt at a step could not be written down");
+            }
+            return Tried::Failed { start: record.start, why };
+        }
+        let (response, duration_us) = (record.response.clone(), record.duration_us);
+        self.conclude(&call, &draft, record);
+        Tried::Over(response, duration_us)
+    }
+
+    /// Counts the attempt once the call has its instance.
+    fn step_begins(&self, composition: ActivationId, begun: Arc<Mutex<bool>>) -> Before {
+        let journal = Arc::clone(&self.stores.compositions);
+        Before(Box::pin(async move {
+            let counted = journal.begin(composition).await.unwrap_or_else(|error| {
+                tracing::error!(activation = %composition, %error, "an attempt at a step could not be counted; trying later");
+                false
+            });
+            *begun.lock().unwrap_or_else(PoisonError::into_inner) = counted;
+            counted
+        }))
+    }
+
+    /// The record of a step that had all its attempts in earlier lives.
+    fn give_up(
+        &self,
+        whose: &Composition,
+        call: &NextCall,
+        cause: Option<ActivationId>,
+        attempts: Vec<Attempt>,
+    ) -> Response {
+        let last = attempts.last().map_or("unknown", |attempt| attempt.ended_by.as_str());
+        let verdict = Verdict::given_up(attempts.len() as u32, last);
+        tracing::warn!(activation = %call.id, function = %call.path, "a step of a composition is given up");
+        self.metrics.async_exhausted();
+        let (namespace, subject) = (whose.namespace.clone(), whose.subject.as_ref().to_owned());
+        let mut record = of_nothing(call.id, namespace, subject, call.path.clone(), verdict, attempts);
+        record.cause = cause;
+        record.annotations.set("causedBy", "sequence");
+        let response = record.response.clone();
+        if whose.recorded {
+            self.stores.activations.append(record);
+        }
+        response
+    }
+}

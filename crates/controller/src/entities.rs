@@ -1,0 +1,31 @@
+//! What writes of packages, triggers and rules have in common.
+
+use flint_model::{Annotations, Entity, Parameters};
+use flint_store::{Expected, StoreError};
+
+use crate::{Controller, ControllerError, merge};
+
+impl Controller {
+    /// Writes an entity; that something came into being meanwhile where nothing was is told as what it is.
+    pub(crate) async fn write_entity(
+        &self,
+        entity: &Entity,
+        expected: Expected,
+    ) -> Result<u64, ControllerError> {
+        self.stores.catalog.put_entity(entity, expected).await.map_err(|error| match error {
+            StoreError::Conflict if expected == Expected::Absent => ControllerError::Exists,
+            other => other.into(),
+        })
+    }
+
+    /// Whether parameters and annotations are within what they may take.
+    pub(crate) fn check_sizes(
+        &self,
+        parameters: Option<&Parameters>,
+        annotations: &Annotations,
+    ) -> Result<(), ControllerError> {
+        let allowed = self.config.limits.bounds.max_parameters;
+        merge::check_size("parameters", parameters.map_or(0, merge::size_of_parameters), allowed)?;
+        merge::check_size("annotations", merge::size_of_annotations(annotations), allowed)
+    }
+}

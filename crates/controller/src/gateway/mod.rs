@@ -1,0 +1,242 @@
+//! APIs: paths and methods of a namespace's own choosing, each answered by a web action.
+
+mod path;
+mod table;
+
+use std::sync::Arc;
+
+use flint_model::{Api, NamespaceName, Operation, Timestamp};
+use flint_store::{Expected, StoreError};
+use serde_json::{Map, Value};
+
+pub(crate) use table::Tables;
+pub use table::{Routed, Routing};
+
+use crate::{Caller, Controller, ControllerError, merge::check_size};
+
+/// How often a change is made anew that met somebody else's.
+const ATTEMPTS: usize = 8;
+/// APIs of a namespace: whoever calls one has all of them in memory.
+const MOST_APIS: usize = 100;
+
+/// The most operations that an API has.
+const MOST_OPERATIONS: usize = 1000;
+
+/// The longest title.
+const LONGEST_TITLE: usize = 256;
+
+/// An API as a whole.
+#[derive(Clone, Debug)]
+pub struct PutApi {
+    /// What all its paths begin with.
+    pub base_path: String,
+    /// What people call it.
+    pub title: String,
+    /// What else its Swagger document says.
+    pub document: Map<String, Value>,
+    /// What it answers.
+    pub operations: Vec<Operation>,
+}
+
+/// What is deleted of an API.
+#[derive(Clone, Copy, Debug)]
+pub struct DeleteApi<'a> {
+    /// The API: its base path, or its title.
+    pub which: &'a str,
+    /// Only this path.
+    pub path: Option<&'a str>,
+    /// Only this method of it.
+    pub method: Option<&'a str>,
+}
+
+impl Controller {
+    /// Creates an API, or replaces the one at its base path.
+    pub async fn put_api(self: &Arc<Self>, caller: &Caller, put: PutApi) -> Result<Api, ControllerError> {
+        for operation in &put.operations {
+            self.check_operation(operation).await?;
+        }
+        let base_path = path::base_path(&put.base_path)?;
+        self.change(caller, &base_path, |old| {
+            let PutApi { title, document, mut operations, .. } = put.clone();
+            // Documents do not show secrets, so one that was exported, changed and sent again has none.
+            for new in operations.iter_mut().filter(|new| new.secret.is_none()) {
+                let same = |old: &&Operation| {
+                    (&old.path, &old.method, &old.action) == (&new.path, &new.method, &new.action)
+                };
+                new.secret =
+                    old.iter().flat_map(|old| &old.operations).find(same).and_then(|old| old.secret.clone());
+            }
+            Ok(Some((title, document, operations)))
+        })
+        .await?
+        .ok_or(ControllerError::NotFound)
+    }
+
+    /// Adds an operation to the API at a base path, in place of the one with its path and method; creates the API when there
+    /// is none, with the title or else the base path as its title.
+    pub async fn put_operation(
+        self: &Arc<Self>,
+        caller: &Caller,
+        base_path: &str,
+        title: Option<&str>,
+        operation: Operation,
+    ) -> Result<Api, ControllerError> {
+        self.check_operation(&operation).await?;
+        let base_path = path::base_path(base_path)?;
+        self.change(caller, &base_path, |old| {
+            let (old_title, document, mut operations) = match old {
+                Some(old) => (old.title, old.document, old.operations),
+                None => (title.unwrap_or(&base_path).to_owned(), Map::new(), Vec::new()),
+            };
+            let at = |one: &Operation| one.path == operation.path && one.method == operation.method;
+            match operations.iter_mut().find(|one| at(one)) {
+                Some(one) => *one = operation.clone(),
+                None => operations.push(operation.clone()),
+            }
+            Ok(Some((old_title, document, operations)))
+        })
+        .await?
+        .ok_or(ControllerError::NotFound)
+    }
+
+    /// Deletes an API, or a part of it. With its last operation the API goes.
+    pub async fn delete_api(
+        self: &Arc<Self>,
+        caller: &Caller,
+        delete: DeleteApi<'_>,
+    ) -> Result<(), ControllerError> {
+        let DeleteApi { which, path, method } = delete;
+        let method = method.map(str::to_ascii_lowercase);
+        let apis = self.apis(caller).await?;
+        let found = apis.iter().find(|api| api.base_path == which || api.title == which);
+        let no_such = || ControllerError::NoSuch(format!("{which}{}", path.unwrap_or_default()));
+        let base_path = found.map(|api| api.base_path.clone()).ok_or_else(no_such)?;
+        self.change(caller, &base_path, |old| {
+            let old = old.ok_or_else(no_such)?;
+            let Some(path) = path else { return Ok(None) };
+            let before = old.operations.len();
+            let goes = |one: &Operation| {
+                one.path == path && method.as_ref().is_none_or(|method| *method == one.method)
+            };
+            let operations: Vec<_> = old.operations.into_iter().filter(|one| !goes(one)).collect();
+            match operations.len() {
+                left if left == before => Err(no_such()),
+                0 => Ok(None),
+                _ => Ok(Some((old.title, old.document, operations))),
+            }
+        })
+        .await?;
+        Ok(())
+    }
+
+    /// The APIs of the caller's namespace, in order of base path.
+    pub async fn apis(&self, caller: &Caller) -> Result<Vec<Api>, ControllerError> {
+        Ok(self.stores.apis.apis(&caller.namespace.name).await?)
+    }
+
+    /// Who answers a request to a namespace's APIs. `segments` is the path below the namespace, decoded.
+    pub async fn route_api(
+        &self,
+        namespace: &NamespaceName,
+        segments: &[&str],
+        method: &str,
+    ) -> Result<Routing, ControllerError> {
+        if self.owner(namespace).await?.is_none() {
+            return Ok(Routing::Nobody);
+        }
+        let table = self.tables.of(namespace, &*self.stores.apis).await?;
+        Ok(table.route(segments, &method.to_ascii_lowercase()))
+    }
+
+    /// Writes what `change` makes of an API, or deletes it for `None`; anew when somebody else was quicker.
+    async fn change<F>(
+        self: &Arc<Self>,
+        caller: &Caller,
+        base_path: &str,
+        change: F,
+    ) -> Result<Option<Api>, ControllerError>
+    where
+        F: Fn(Option<Api>) -> Result<Option<(String, Map<String, Value>, Vec<Operation>)>, ControllerError>,
+    {
+        let namespace = &caller.namespace.name;
+        for _ in 0..ATTEMPTS {
+            let old = self.stores.apis.api(namespace, base_path).await?;
+            let revision = old.as_ref().map(|old| old.revision);
+            let expected = revision.map_or(Expected::Absent, Expected::Revision);
+            let new = change(old)?.map(|(title, document, operations)| Api {
+                namespace: namespace.clone(),
+                base_path: base_path.to_owned(),
+                title,
+                revision: 0,
+                document,
+                operations,
+                updated: Timestamp::now(),
+            });
+            if let Some(api) = &new {
+                self.check(api)?;
+                if revision.is_none() && self.apis(caller).await?.len() >= MOST_APIS {
+                    return Err(ControllerError::Invalid(format!(
+                        "a namespace may have {MOST_APIS} APIs: delete one, or add a path to one that is there"
+                    )));
+                }
+            }
+            match self.write_api(namespace.clone(), base_path.to_owned(), new, expected).await {
+                Err(ControllerError::Race) => {}
+                written => return written,
+            }
+        }
+        Err(ControllerError::Race)
+    }
+
+    async fn write_api(
+        self: &Arc<Self>,
+        namespace: NamespaceName,
+        base_path: String,
+        api: Option<Api>,
+        expected: Expected,
+    ) -> Result<Option<Api>, ControllerError> {
+        let controller = Arc::clone(self);
+        let writing = async move {
+            let apis = &controller.stores.apis;
+            let written = match (api, expected) {
+                (Some(api), expected) => {
+                    let revision = apis.put_api(&api, expected).await?;
+                    Some(Api { revision, ..api })
+                }
+                (None, Expected::Revision(revision)) => {
+                    apis.delete_api(&namespace, &base_path, revision).await?;
+                    None
+                }
+                (None, Expected::Absent) => return Err(StoreError::Conflict.into()),
+            };
+            controller.tables.forget(&namespace);
+            tracing::info!(%namespace, base_path, "API written");
+            Ok(written)
+        };
+        self.detached(writing).await
+    }
+
+    fn check(&self, api: &Api) -> Result<(), ControllerError> {
+        let invalid = |text: String| Err(ControllerError::Invalid(text));
+        if api.title.is_empty() || api.title.chars().count() > LONGEST_TITLE {
+            return invalid(format!("An API's name has 1 to {LONGEST_TITLE} characters."));
+        }
+        if api.operations.len() > MOST_OPERATIONS {
+            return invalid(format!("An API has at most {MOST_OPERATIONS} operations."));
+        }
+        let size = serde_json::to_vec(api).map_or(u64::MAX, |text| text.len() as u64);
+        check_size("API", size, self.config.limits.bounds.max_parameters)
+    }
+
+    async fn check_operation(&self, operation: &Operation) -> Result<(), ControllerError> {
+        path::check_template(&operation.path)?;
+        path::check_method(&operation.method)?;
+        match self.exported(&operation.action).await? {
+            Some(_) => Ok(()),
+            None => Err(ControllerError::Invalid(format!(
+                "Action '/{}' does not exist or is not a web action: an API needs its annotation web-export to be true.",
+                operation.action
+            ))),
+        }
+    }
+}

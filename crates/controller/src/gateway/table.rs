@@ -1,0 +1,255 @@
+//! Who answers a path: the APIs of a namespace as a table, kept in memory.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use flint_model::{Api, FunctionPath, NamespaceName};
+use flint_store::Apis;
+use moka::sync::Cache;
+
+use crate::ControllerError;
+
+/// How many namespaces' tables are in memory, and for how long unused.
+const REMEMBERED: u64 = 1_000;
+const IDLE: Duration = Duration::from_secs(600);
+
+/// What becomes of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Routing {
+    /// A web action answers it.
+    To(Box<Routed>),
+    /// The path is there, but not with this method. The methods in lower case.
+    OtherMethods(Vec<String>),
+    /// There is no such path.
+    Nobody,
+}
+
+/// Who answers a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Routed {
+    /// The action.
+    pub action: FunctionPath,
+    /// The form of its answer.
+    pub extension: String,
+    /// What it wants to see in `X-Require-Whisk-Auth`.
+    pub secret: Option<String>,
+    /// The path has parameters: the action has to see it.
+    pub has_parameters: bool,
+}
+
+/// The operations of a namespace.
+pub(crate) struct Table(Vec<Row>);
+
+struct Row {
+    /// How many segments are the base path's.
+    base: usize,
+    segments: Vec<Segment>,
+    method: String,
+    routed: Routed,
+}
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Segment {
+    Literal(String),
+    Any,
+}
+
+impl Table {
+    fn new(apis: Vec<Api>) -> Self {
+        let mut rows = Vec::new();
+        for api in apis {
+            let base = segments(&api.base_path);
+            for operation in api.operations {
+                let path =
+                    segments(&operation.path).into_iter().map(|segment| match segment.starts_with('{') {
+                        true => Segment::Any,
+                        false => Segment::Literal(segment.to_owned()),
+                    });
+                let segments: Vec<_> =
+                    base.iter().map(|s| Segment::Literal((*s).to_owned())).chain(path).collect();
+                let routed = Routed {
+                    action: operation.action,
+                    extension: operation.extension,
+                    secret: operation.secret,
+                    has_parameters: segments.contains(&Segment::Any),
+                };
+                rows.push(Row { base: base.len(), segments, method: operation.method, routed });
+            }
+        }
+        // The longest base path first, then what is named before what stands for anything.
+        rows.sort_by(|a, b| b.base.cmp(&a.base).then_with(|| a.segments.cmp(&b.segments)));
+        Self(rows)
+    }
+
+    /// Who answers a path, given as decoded segments. A slash at its end does not count.
+    pub(crate) fn route(&self, path: &[&str], method: &str) -> Routing {
+        let path = path.strip_suffix(&[""]).unwrap_or(path);
+        let there = || self.0.iter().filter(|row| row.is_at(path));
+        if let Some(row) = there().find(|row| row.method == method) {
+            return Routing::To(Box::new(row.routed.clone()));
+        }
+        let mut methods: Vec<_> = there().map(|row| row.method.clone()).collect();
+        methods.sort();
+        methods.dedup();
+        if methods.is_empty() { Routing::Nobody } else { Routing::OtherMethods(methods) }
+    }
+}
+
+impl Row {
+    fn is_at(&self, path: &[&str]) -> bool {
+        self.segments.len() == path.len()
+            && self.segments.iter().zip(path).all(|(segment, asked)| match segment {
+                Segment::Literal(literal) => literal == asked,
+                Segment::Any => !asked.is_empty(),
+            })
+    }
+}
+
+fn segments(path: &str) -> Vec<&str> {
+    path.split('/').filter(|segment| !segment.is_empty()).collect()
+}
+
+/// Tables by namespace. The store is the truth; a write forgets the table before it is acknowledged.
+pub(crate) struct Tables {
+    tables: Cache<NamespaceName, Arc<Table>>,
+    /// Counts writes.
+    epoch: AtomicU64,
+}
+
+impl Default for Tables {
+    fn default() -> Self {
+        let tables = Cache::builder().max_capacity(REMEMBERED).time_to_idle(IDLE).build();
+        Self { tables, epoch: AtomicU64::new(0) }
+    }
+}
+
+impl Tables {
+    /// The table of a namespace.
+    pub(crate) async fn of(
+        &self,
+        namespace: &NamespaceName,
+        apis: &dyn Apis,
+    ) -> Result<Arc<Table>, ControllerError> {
+        if let Some(table) = self.tables.get(namespace) {
+            return Ok(table);
+        }
+        let began = self.epoch.load(Ordering::Acquire);
+        let table = Arc::new(Table::new(apis.apis(namespace).await?));
+        self.tables.insert(namespace.clone(), Arc::clone(&table));
+        // Somebody wrote meanwhile: this table may be of before.
+        if self.epoch.load(Ordering::Acquire) != began {
+            self.tables.invalidate(namespace);
+        }
+        Ok(table)
+    }
+
+    /// To be called after a write, before it is acknowledged.
+    pub(crate) fn forget(&self, namespace: &NamespaceName) {
+        self.epoch.fetch_add(1, Ordering::AcqRel);
+        self.tables.invalidate(namespace);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use flint_model::{Operation, Timestamp};
+    use proptest::prelude::*;
+    use serde_json::Map;
+
+    use super::*;
+
+    fn api(base_path: &str, operations: &[(&str, &str, &str)]) -> Api {
+        let operation = |(method, path, action): &(&str, &str, &str)| Operation {
+            path: (*path).to_owned(),
+            method: (*method).to_owned(),
+            action: format!("guest/{action}").parse().unwrap(),
+            extension: ".http".to_owned(),
+            secret: None,
+            document: Map::new(),
+        };
+        Api {
+            namespace: "guest".parse().unwrap(),
+            base_path: base_path.to_owned(),
+            title: base_path.to_owned(),
+            revision: 1,
+            document: Map::new(),
+            operations: operations.iter().map(operation).collect(),
+            updated: Timestamp::from_millis(0),
+        }
+    }
+
+    fn table() -> Table {
+        Table::new(vec![
+            api("/", &[("get", "/", "root"), ("get", "/club/books", "short")]),
+            api(
+                "/club",
+                &[
+                    ("get", "/{what}", "any"),
+                    ("get", "/books", "books"),
+                    ("post", "/books", "add"),
+                    ("get", "/books/{id}", "book"),
+                    ("delete", "/books/{id}", "remove"),
+                    ("get", "/books/latest", "latest"),
+                    ("get", "/", "club"),
+                ],
+            ),
+        ])
+    }
+
+    fn route(method: &str, path: &[&str]) -> String {
+        match table().route(path, method) {
+            Routing::To(routed) => routed.action.name.to_string(),
+            Routing::OtherMethods(methods) => methods.join(" "),
+            Routing::Nobody => String::new(),
+        }
+    }
+
+    #[test]
+    fn what_is_named_goes_before_what_stands_for_anything() {
+        for (method, path, action) in [
+            ("get", &["club", "books"][..], "books"),
+            ("get", &["club", "films"], "any"),
+            ("get", &["club", "books", "latest"], "latest"),
+            ("get", &["club", "books", "7"], "book"),
+            ("delete", &["club", "books", "latest"], "remove"),
+            ("get", &["club", "books", ""], "books"),
+            ("get", &["club"], "club"),
+            ("get", &[""], "root"),
+            ("get", &[], "root"),
+            ("put", &["club", "books"], "get post"),
+            ("get", &["club", "books", "7", "8"], ""),
+            ("get", &["club", "books", "a/b"], "book"),
+            ("get", &["elsewhere"], ""),
+        ] {
+            assert_eq!(route(method, path), action, "{method} {path:?}");
+        }
+    }
+
+    #[test]
+    fn only_a_path_with_parameters_is_shown_to_the_action() {
+        let table = table();
+        let shown = |path: &[&str]| match table.route(path, "get") {
+            Routing::To(routed) => routed.has_parameters,
+            other => panic!("{other:?}"),
+        };
+        assert!(shown(&["club", "books", "7"]) && !shown(&["club", "books"]));
+    }
+
+    proptest! {
+        #[test]
+        fn a_path_that_is_there_is_found(segments in proptest::collection::vec("[a-c]", 1..4), any in 0..4usize) {
+            let template: Vec<_> = segments.iter().enumerate()
+                .map(|(at, segment)| if at == any { format!("{{p{at}}}") } else { segment.clone() }).collect();
+            let table = Table::new(vec![api("/v", &[("get", &format!("/{}", template.join("/")), "f")])]);
+            let path: Vec<_> = std::iter::once("v").chain(segments.iter().map(String::as_str)).collect();
+            prop_assert!(matches!(table.route(&path, "get"), Routing::To(_)));
+            prop_assert_eq!(table.route(&path, "put"), Routing::OtherMethods(vec!["get".to_owned()]));
+            prop_assert_eq!(table.route(&path[1..], "get"), Routing::Nobody);
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! Packages and bindings: what is shared, and under which name and parameters.
+
+use std::sync::Arc;
+
+use flint_model::{
+    Annotations, Collection, Entity, EntityPath, NamespaceName, Package, Parameters, Timestamp, Version,
+};
+use flint_store::{Expected, Page};
+use serde_json::json;
+
+use crate::{Caller, Controller, ControllerError, functions::own};
+
+/// A name that the API keeps for the actions without a package.
+const RESERVED: &str = "default";
+
+/// The annotation in which a binding says what it stands for, for clients that see lists alone.
+const BINDING: &str = "binding";
+
+const ALL: Page = Page { skip: 0, limit: usize::MAX };
+
+/// What a write of a package asks for. What is absent keeps its old value, or gets its default when the package is new.
+#[derive(Clone, Debug, Default)]
+pub struct PutPackage {
+    /// Replace what is there.
+    pub overwrite: bool,
+    /// What it stands for.
+    pub binding: Option<EntityPath>,
+    /// Default arguments; replace all old ones.
+    pub parameters: Option<Parameters>,
+    /// Replace all old ones.
+    pub annotations: Option<Annotations>,
+    /// Whether everybody may use it.
+    pub publish: Option<bool>,
+    /// Absent: the old one with its last number counted up.
+    pub version: Option<Version>,
+}
+
+/// A package and what is in it; of a binding, what is in its provider.
+#[derive(Clone, Debug)]
+pub struct PackageContents {
+    /// The package. A binding has its provider's parameters under its own.
+    pub package: Package,
+    /// Functions and sequences, latest first.
+    pub actions: Vec<Entity>,
+}
+
+impl Controller {
+    /// Creates or overwrites a package or binding.
+    pub async fn put_package(
+        self: &Arc<Self>,
+        caller: &Caller,
+        path: EntityPath,
+        put: PutPackage,
+    ) -> Result<Package, ControllerError> {
+        own(caller, &path.namespace, || path.to_string())?;
+        if path.name.as_str() == RESERVED {
+            return Err(ControllerError::Invalid(format!("Package name '{RESERVED}' is reserved.")));
+        }
+        let provider = match &put.binding {
+            Some(provider) => Some(self.bindable(caller, provider).await?),
+            None => None,
+        };
+        let old = self.package_at(&path).await?;
+        let expected = match &old {
+            Some(_) if !put.overwrite => return Err(ControllerError::Exists),
+            Some(old) => Expected::Revision(old.revision),
+            None => Expected::Absent,
+        };
+        match (&old, &provider) {
+            (Some(Package { binding: None, .. }), Some(_)) => {
+                let text = "Resource is a package and cannot be converted into a binding.";
+                return Err(ControllerError::Conflicting(text.to_owned()));
+            }
+            (_, Some(Package { binding: Some(_), .. })) => {
+                return Err(ControllerError::Invalid("Cannot bind to another package binding.".to_owned()));
+            }
+            _ => {}
+        }
+        let package = drafted(path, put, old);
+        self.check_sizes(Some(&package.parameters), &package.annotations)?;
+        let controller = Arc::clone(self);
+        let writing = async move {
+            let revision = controller.write_entity(&package.clone().into(), expected).await?;
+            controller.forget_package(&package.path());
+            Ok(Package { revision, ..package })
+        };
+        self.detached(writing).await
+    }
+
+    /// A package that the caller may bind to, or a binding, which nobody may.
+    async fn bindable(&self, caller: &Caller, provider: &EntityPath) -> Result<Package, ControllerError> {
+        let foreign = provider.namespace != caller.namespace.name;
+        let found = self.package_at(provider).await;
+        let forbidden = || Err(ControllerError::Forbidden(provider.to_string()));
+        match found {
+            Ok(Some(package)) if foreign && (!package.publish || package.binding.is_some()) => forbidden(),
+            Ok(Some(package)) => Ok(package),
+            Ok(None) | Err(ControllerError::OtherCollection) if foreign => forbidden(),
+            Ok(None) => {
+                let text = "Binding references a package that does not exist.";
+                Err(ControllerError::Invalid(text.to_owned()))
+            }
+            Err(ControllerError::OtherCollection) => {
+                let text = "Cannot bind to a resource that is not a package.";
+                Err(ControllerError::Conflicting(text.to_owned()))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A package with what is in it. Foreign ones have to be published; a binding is its owner's alone.
+    pub async fn package(
+        &self,
+        caller: &Caller,
+        path: &EntityPath,
+    ) -> Result<PackageContents, ControllerError> {
+        let (package, contents) = self.readable_package(caller, path).await?;
+        let list =
+            self.stores.catalog.entities(&contents.namespace, Collection::Actions, Some(&contents.name), ALL);
+        Ok(PackageContents { package, actions: list.await? })
+    }
+
+    /// A package as the caller sees it, and where its actions are: in itself, or in its provider.
+    pub(crate) async fn readable_package(
+        &self,
+        caller: &Caller,
+        path: &EntityPath,
+    ) -> Result<(Package, EntityPath), ControllerError> {
+        let who = &caller.namespace.name;
+        let foreign = path.namespace != *who;
+        let found = self.package_at(path).await;
+        let mut package = match found {
+            Ok(Some(package)) if !foreign || (package.publish && package.binding.is_none()) => package,
+            Ok(None) if !foreign => return Err(ControllerError::NotFound),
+            Err(error) if !foreign => return Err(error),
+            _ => return Err(ControllerError::Forbidden(path.to_string())),
+        };
+        let Some(provider) = &package.binding else { return Ok((package, path.clone())) };
+        let provider = self.provider_of(who, &package, provider).await?;
+        if provider.namespace != *who && !provider.publish {
+            return Err(ControllerError::Forbidden(provider.path().to_string()));
+        }
+        package.parameters = package.parameters.over(&provider.parameters);
+        Ok((package, provider.path()))
+    }
+
+    /// Deletes a package and gives what it was; with `force`, also one that holds something, with all of that.
+    pub async fn delete_package(
+        self: &Arc<Self>,
+        caller: &Caller,
+        path: &EntityPath,
+        force: bool,
+    ) -> Result<Package, ControllerError> {
+        own(caller, &path.namespace, || path.to_string())?;
+        let package = self.package_at(path).await?.ok_or(ControllerError::NotFound)?;
+        let (controller, path) = (Arc::clone(self), path.clone());
+        let deleting = async move {
+            // No action is written into it meanwhile.
+            let _structure = controller.structure.write().await;
+            let catalog = &controller.stores.catalog;
+            let contents =
+                catalog.entities(&path.namespace, Collection::Actions, Some(&path.name), ALL).await?;
+            if !force && !contents.is_empty() {
+                return Err(ControllerError::Conflicting(not_empty(contents.len())));
+            }
+            catalog.delete_package(&path, package.revision, force).await?;
+            controller.forget_package(&path);
+            for entity in contents {
+                if let Entity::Function(function) = entity {
+                    controller.invoker.forget(&function.path, function.revision);
+                }
+            }
+            Ok(package)
+        };
+        self.detached(deleting).await
+    }
+
+    /// The packages of a namespace, latest first; of a foreign one, those that everybody may use.
+    pub async fn packages(
+        &self,
+        caller: &Caller,
+        namespace: &NamespaceName,
+        page: Page,
+    ) -> Result<Vec<Package>, ControllerError> {
+        let foreign = caller.namespace.name != *namespace;
+        let asked = if foreign { ALL } else { page };
+        let listed = self.stores.catalog.entities(namespace, Collection::Packages, None, asked).await?;
+        let packages = listed.into_iter().filter_map(|entity| match entity {
+            Entity::Package(package) => Some(package),
+            _ => None,
+        });
+        Ok(match foreign {
+            true => packages
+                .filter(|package| package.publish && package.binding.is_none())
+                .skip(page.skip)
+                .take(page.limit)
+                .collect(),
+            false => packages.collect(),
+        })
+    }
+
+    /// How many those are.
+    pub async fn count_packages(
+        &self,
+        caller: &Caller,
+        namespace: &NamespaceName,
+    ) -> Result<usize, ControllerError> {
+        match caller.namespace.name == *namespace {
+            true => Ok(self.stores.catalog.count_entities(namespace, Collection::Packages, None).await?),
+            false => Ok(self.packages(caller, namespace, ALL).await?.len()),
+        }
+    }
+
+    /// Whether an action may be written at, or deleted from, a place in a package: not where there is none, and not through a binding.
+    pub(crate) async fn check_package(&self, package: Option<EntityPath>) -> Result<(), ControllerError> {
+        let Some(path) = package else { return Ok(()) };
+        match self.package_at(&path).await? {
+            None => Err(ControllerError::NoSuch(path.to_string())),
+            Some(Package { binding: Some(_), .. }) => {
+                Err(ControllerError::Invalid("Operation not permitted on package binding.".to_owned()))
+            }
+            Some(_) => Ok(()),
+        }
+    }
+}
+
+/// The package that a write asks for.
+fn drafted(path: EntityPath, put: PutPackage, old: Option<Package>) -> Package {
+    let EntityPath { namespace, name } = path;
+    let old = old.as_ref();
+    let binding = put.binding.or_else(|| old.and_then(|old| old.binding.clone()));
+    let mut annotations = put.annotations.or_else(|| Some(old?.annotations.clone())).unwrap_or_default();
+    // Flint's own word, whatever a client says.
+    annotations.remove(BINDING);
+    if let Some(binding) = &binding {
+        annotations.set(BINDING, json!({"name": binding.name, "namespace": binding.namespace}));
+    }
+    Package {
+        namespace,
+        name,
+        version: put.version.unwrap_or_else(|| old.map_or(Version::FIRST, |old| old.version.bump())),
+        revision: 0, // the store chooses it
+        publish: put.publish.or_else(|| Some(old?.publish)).unwrap_or_default(),
+        annotations,
+        parameters: put.parameters.or_else(|| Some(old?.parameters.clone())).unwrap_or_default(),
+        binding,
+        updated: Timestamp::now(),
+    }
+}
+
+fn not_empty(count: usize) -> String {
+    let entities = if count == 1 { "entity" } else { "entities" };
+    format!("Package not empty (contains {count} {entities}). Set force param or delete package contents.")
+}

@@ -1,0 +1,265 @@
+//! From a path to what can be called: the one way, for calls, rules, sequences, compositions and web actions.
+//!
+//! `namespace/package/name` is an action of a package, or, where the package is a binding, of the package that it stands for,
+//! its provider. What is called has the parameters of provider package < binding < action. All of it is worked out once and
+//! kept in memory; a write of an action or a package forgets what was made from it before the write is acknowledged.
+
+use std::sync::Arc;
+
+use flint_model::{
+    Entity, EntityName, EntityPath, FunctionLimits, FunctionPath, NamespaceName, Package, Parameters,
+    Sequence, Version,
+};
+
+use crate::{Caller, Controller, ControllerError, callable::Callable, function_cache::Weigh, weight};
+
+/// What somebody wants to do with an action.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Right {
+    /// To see it.
+    Read,
+    /// To call it.
+    Activate,
+}
+
+/// An action that was found.
+#[derive(Clone)]
+pub(crate) enum Callee {
+    /// Code.
+    Function(Arc<Callable>),
+    /// Other actions in a row. It has no parameters of its own, and inherits none.
+    Sequence(Arc<Sequence>),
+}
+
+/// An action, found and ready to be called.
+pub(crate) struct Resolved {
+    pub(crate) callee: Callee,
+    pub(crate) origin: Origin,
+}
+
+/// What an action has from where it is.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Inherited {
+    /// Of the package, overridden by those of the binding.
+    pub(crate) parameters: Parameters,
+    pub(crate) origin: Origin,
+}
+
+/// Where an action is: its package, and the binding through which it was found.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Origin {
+    /// The package that the action is in.
+    pub(crate) package: Option<EntityPath>,
+    /// Everybody may read and call what is in that package.
+    pub(crate) published: bool,
+    /// The binding through which it was found.
+    pub(crate) binding: Option<EntityPath>,
+}
+
+/// An action as it is stored, with what it inherits.
+pub(crate) struct Found {
+    /// Where it really is: in its provider when it was found through a binding.
+    pub(crate) path: FunctionPath,
+    /// What is there: a function or a sequence.
+    pub(crate) entity: Option<Entity>,
+    pub(crate) inherited: Inherited,
+}
+
+impl Resolved {
+    /// The action's own path: that in the provider when it was found through a binding.
+    pub(crate) fn path(&self) -> &FunctionPath {
+        match &self.callee {
+            Callee::Function(callable) => &callable.function.path,
+            Callee::Sequence(sequence) => &sequence.path,
+        }
+    }
+
+    pub(crate) fn version_and_limits(&self) -> (Version, &FunctionLimits) {
+        match &self.callee {
+            Callee::Function(callable) => (callable.function.version, &callable.function.limits),
+            Callee::Sequence(sequence) => (sequence.version, &sequence.limits),
+        }
+    }
+
+    /// Whether this was made from the package, as provider or as binding.
+    fn is_of(&self, package: &EntityPath) -> bool {
+        self.origin.package.as_ref() == Some(package) || self.origin.binding.as_ref() == Some(package)
+    }
+}
+
+impl Weigh for Resolved {
+    fn weight(&self) -> usize {
+        match &self.callee {
+            Callee::Function(callable) => callable.weight(),
+            Callee::Sequence(sequence) => {
+                let components = sequence.components.len() * size_of::<FunctionPath>();
+                size_of::<Sequence>() + components + weight::of_annotations(&sequence.annotations)
+            }
+        }
+    }
+}
+
+impl Origin {
+    /// Whether a namespace may read and call what was found by `asked`. One's own always; what is in a published package of
+    /// another, directly or through one's own binding.
+    pub(crate) fn check(&self, who: &NamespaceName, asked: &FunctionPath) -> Result<(), ControllerError> {
+        let open = self.published || self.package.as_ref().is_none_or(|package| package.namespace == *who);
+        match asked.namespace == *who {
+            true if open => Ok(()),
+            false if self.published && self.binding.is_none() => Ok(()),
+            _ => Err(ControllerError::Forbidden(asked.to_string())),
+        }
+    }
+}
+
+impl Controller {
+    /// The action at `path`, for somebody who has that right to it. Without a catalog read where it was called lately.
+    ///
+    /// What is foreign and not published is forbidden whether it is there or not, so that the answer does not tell.
+    pub(crate) async fn resolve(
+        &self,
+        caller: &Caller,
+        path: &FunctionPath,
+        _right: Right,
+    ) -> Result<Arc<Resolved>, ControllerError> {
+        // Reading and calling are allowed to the same people; they are told apart for whoever wants to allow calls alone.
+        self.resolve_for(&caller.namespace.name, path).await
+    }
+
+    /// The same on behalf of a namespace.
+    pub(crate) async fn resolve_for(
+        &self,
+        who: &NamespaceName,
+        path: &FunctionPath,
+    ) -> Result<Arc<Resolved>, ControllerError> {
+        let began = match self.functions.get(path) {
+            Ok(resolved) => {
+                resolved.origin.check(who, path)?;
+                return Ok(resolved);
+            }
+            Err(began) => began,
+        };
+        let Found { entity, inherited, .. } = self.find(who, path).await?;
+        let callee = match entity {
+            Some(Entity::Function(function)) => {
+                let function = self.fit(function).await;
+                Callee::Function(Arc::new(Callable::new(function, path.clone(), &inherited, &self.metrics)))
+            }
+            Some(Entity::Sequence(sequence)) => Callee::Sequence(Arc::new(sequence)),
+            _ => return Err(ControllerError::NotFound),
+        };
+        let resolved = Arc::new(Resolved { callee, origin: inherited.origin });
+        self.functions.insert(path.clone(), Arc::clone(&resolved), began);
+        Ok(resolved)
+    }
+
+    /// What is in the catalog at `path`, for `who` may read it; the entity is absent, or a function or sequence.
+    pub(crate) async fn find(
+        &self,
+        who: &NamespaceName,
+        path: &FunctionPath,
+    ) -> Result<Found, ControllerError> {
+        let inherited = match &path.package {
+            Some(package) => self.inherited(who, path, package).await?,
+            None => Inherited::default(),
+        };
+        inherited.origin.check(who, path)?;
+        let path = match &inherited.origin.package {
+            Some(package) => FunctionPath {
+                namespace: package.namespace.clone(),
+                package: Some(package.name.clone()),
+                name: path.name.clone(),
+            },
+            None => path.clone(),
+        };
+        let entity = self.stores.catalog.entity(&path.namespace, path.package.as_ref(), &path.name).await?;
+        match entity {
+            Some(Entity::Package(_) | Entity::Trigger(_) | Entity::Rule(_)) => {
+                Err(ControllerError::OtherCollection)
+            }
+            entity => Ok(Found { path, entity, inherited }),
+        }
+    }
+
+    /// What actions of a package inherit, whichever way it is reached.
+    async fn inherited(
+        &self,
+        who: &NamespaceName,
+        path: &FunctionPath,
+        name: &EntityName,
+    ) -> Result<Inherited, ControllerError> {
+        let own = path.namespace == *who;
+        let forbidden = || ControllerError::Forbidden(path.to_string());
+        let at = EntityPath::new(path.namespace.clone(), name.clone());
+        let found = self.package_at(&at).await.map_err(|error| if own { error } else { forbidden() })?;
+        let Some(package) = found else {
+            return Err(if own { ControllerError::NoSuch(at.to_string()) } else { forbidden() });
+        };
+        let Some(provider) = &package.binding else {
+            let published = package.publish;
+            let origin = Origin { package: Some(at), published, binding: None };
+            return Ok(Inherited { parameters: package.parameters, origin });
+        };
+        // What a binding stands for is its owner's to know: others are told the same whatever has become of it.
+        if !own {
+            return Err(forbidden());
+        }
+        let provider = self.provider_of(who, &package, provider).await?;
+        Ok(Inherited {
+            parameters: package.parameters.over(&provider.parameters),
+            origin: Origin { package: Some(provider.path()), published: provider.publish, binding: Some(at) },
+        })
+    }
+
+    /// The package or binding at a path; refused when something else is there.
+    pub(crate) async fn package_at(&self, at: &EntityPath) -> Result<Option<Package>, ControllerError> {
+        match self.stores.catalog.entity(&at.namespace, None, &at.name).await? {
+            Some(Entity::Package(package)) => Ok(Some(package)),
+            Some(_) => Err(ControllerError::OtherCollection),
+            None => Ok(None),
+        }
+    }
+
+    /// The package that a binding stands for, as somebody sees it who may use the binding.
+    pub(crate) async fn provider_of(
+        &self,
+        who: &NamespaceName,
+        binding: &Package,
+        provider: &EntityPath,
+    ) -> Result<Package, ControllerError> {
+        if *provider == binding.path() {
+            return Err(ControllerError::CircularBinding(provider.to_string()));
+        }
+        let foreign = provider.namespace != *who;
+        let forbidden = || Err(ControllerError::Forbidden(provider.to_string()));
+        match self.package_at(provider).await {
+            Ok(Some(package)) if package.binding.is_none() => Ok(package),
+            // It was deleted since, and something else has its name.
+            Ok(_) | Err(ControllerError::OtherCollection) if foreign => forbidden(),
+            Ok(_) | Err(ControllerError::OtherCollection) => {
+                Err(ControllerError::NoSuch(provider.to_string()))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Calls meet an action anew that was written or deleted, whichever path they take to it.
+    pub(crate) fn forget_action(&self, path: &FunctionPath) {
+        match path.package {
+            None => self.functions.remove(path),
+            Some(_) => self.functions.remove_where(|key, resolved| key == path || resolved.path() == path),
+        }
+    }
+
+    /// Calls meet everything anew that was made from a package or binding.
+    pub(crate) fn forget_package(&self, package: &EntityPath) {
+        self.functions.remove_where(|_, resolved| resolved.is_of(package));
+    }
+
+    /// Calls meet everything anew that was made from anything of a namespace.
+    pub(crate) fn forget_namespace(&self, namespace: &NamespaceName) {
+        self.functions.remove_where(|key, resolved| {
+            key.namespace == *namespace || resolved.path().namespace == *namespace
+        });
+    }
+}

@@ -1,0 +1,196 @@
+//! A trigger fires: the actions of its active rules are called.
+//!
+//! Who is told that it has fired can rely on that: by then every call that it starts is durable, all by one commit. They run as other
+//! accepted calls do, on the account of whoever fired it.
+
+use std::{sync::Arc, time::Instant};
+
+use bytes::Bytes;
+use flint_model::{
+    ActivationId, Annotations, ByteSize, EntityPath, FiredRule, Parameter, Parameters, Response, Rule,
+    RuleOutcome, RuleStatus, Status, Timestamp, Trigger,
+};
+use flint_store::QueuedCall;
+use flint_telemetry::ThrottledBy;
+use serde_json::{Value, value::RawValue};
+
+use super::key;
+use crate::{
+    Caller, Controller, ControllerError, ErrorKind,
+    arguments::Defaults,
+    asynchronous::Accepting,
+    function_cache::Weigh,
+    record,
+    resolve::{Callee, Right},
+    weight,
+};
+
+/// What the actions of a trigger find the request's headers under.
+const HEADERS: &str = "__ow_headers";
+
+/// A trigger with its rules, worked out once.
+pub(crate) struct ReadyTrigger {
+    trigger: Trigger,
+    rules: Vec<Rule>,
+}
+
+impl Weigh for ReadyTrigger {
+    fn weight(&self) -> usize {
+        let rules =
+            self.rules.iter().map(|rule| size_of::<Rule>() + weight::of_annotations(&rule.annotations));
+        size_of::<Self>()
+            + weight::of_parameters(&self.trigger.parameters)
+            + weight::of_annotations(&self.trigger.annotations)
+            + rules.sum::<usize>()
+    }
+}
+
+/// An event.
+#[derive(Debug)]
+pub struct Firing {
+    /// Which trigger it is of.
+    pub path: EntityPath,
+    /// A JSON object; empty = `{}`.
+    pub payload: Bytes,
+    /// The request's headers, an object.
+    pub headers: Value,
+    /// The request's transaction id.
+    pub transaction: Arc<str>,
+    /// When the request arrived.
+    pub arrived: Instant,
+    /// The key it came with, handed on to functions that ask for it.
+    pub api_key: Option<Arc<str>>,
+}
+
+impl Controller {
+    /// Fires a trigger. The activation is that of the trigger; there is none, and no record, when it has no active rule.
+    pub async fn fire(
+        self: &Arc<Self>,
+        caller: &Caller,
+        firing: Firing,
+    ) -> Result<Option<ActivationId>, ControllerError> {
+        if self.stopping.is_cancelled() {
+            return Err(ControllerError::ShuttingDown);
+        }
+        if caller.namespace.name != firing.path.namespace {
+            return Err(ControllerError::Forbidden(firing.path.to_string()));
+        }
+        caller.account().admit_fire(caller.limits().fires_per_minute).inspect_err(|_| {
+            self.metrics.throttled(caller.namespace.name.as_str(), ThrottledBy::Rate);
+        })?;
+        let ready = self.ready_trigger(&firing.path).await?;
+        let headers = Parameter { key: HEADERS.to_owned(), value: firing.headers.clone(), init: false };
+        let defaults = Parameters(vec![headers]).over(&ready.trigger.parameters);
+        let arguments = Defaults::new(&defaults, &Annotations::default()).merge(firing.payload.clone())?;
+        if ready.rules.iter().all(|rule| rule.status == RuleStatus::Inactive) {
+            return Ok(None);
+        }
+        let (controller, caller) = (Arc::clone(self), caller.clone());
+        self.detached(async move { controller.call_rules(caller, &ready, firing, arguments).await }).await
+    }
+
+    /// Calls what the rules say, and writes the trigger's record.
+    async fn call_rules(
+        self: Arc<Self>,
+        caller: Caller,
+        ready: &ReadyTrigger,
+        firing: Firing,
+        arguments: Bytes,
+    ) -> Result<Option<ActivationId>, ControllerError> {
+        let (mut calls, mut fired) = (Vec::new(), Vec::with_capacity(ready.rules.len()));
+        for rule in &ready.rules {
+            let outcome = match self.call_rule(&caller, rule, &firing, &arguments).await {
+                Ok(accepting) => {
+                    let activation = accepting.call.activation;
+                    calls.push(accepting);
+                    RuleOutcome::Called { activation }
+                }
+                Err(error) => refused(rule, error),
+            };
+            fired.push(FiredRule { rule: rule.path(), action: rule.action.clone(), outcome });
+        }
+        if !calls.is_empty() {
+            self.accept_all(calls).await?;
+        }
+        let id = ActivationId::generate();
+        if caller.limits().store_activations {
+            let response = response(&firing.payload)?;
+            self.stores.activations.append(record::of_trigger(id, &caller, &ready.trigger, response, fired));
+        }
+        Ok(Some(id))
+    }
+
+    /// The call that one rule makes, admitted as if the firing user had asked for it.
+    async fn call_rule(
+        &self,
+        caller: &Caller,
+        rule: &Rule,
+        firing: &Firing,
+        arguments: &Bytes,
+    ) -> Result<Accepting, ControllerError> {
+        if rule.status == RuleStatus::Inactive {
+            let (rule, action) = (rule.path(), &rule.action);
+            let text = format!("Rule '{rule}' is inactive, action '{action}' was not activated.");
+            return Err(ControllerError::Conflicting(text));
+        }
+        let in_flight = self.admit(caller)?;
+        let resolved = self.resolve(caller, &rule.action, Right::Activate).await?;
+        if let Callee::Function(callable) = &resolved.callee {
+            // What the call would be refused for when it runs, the record of the trigger says now.
+            callable.defaults.merge(arguments.clone())?;
+        }
+        Ok(Accepting {
+            call: QueuedCall {
+                activation: ActivationId::generate(),
+                namespace: caller.namespace.name.clone(),
+                subject: caller.subject.as_ref().to_owned(),
+                path: rule.action.clone(),
+                arguments: arguments.clone(),
+                transaction: firing.transaction.as_ref().to_owned(),
+                accepted: Timestamp::now(),
+                max_attempts: self.config.asynchronous.max_attempts,
+            },
+            arrived: firing.arrived,
+            api_key: firing.api_key.clone(),
+            recorded: caller.limits().store_activations,
+            in_flight,
+        })
+    }
+
+    /// A trigger with its rules, from memory or from the catalog.
+    async fn ready_trigger(&self, path: &EntityPath) -> Result<Arc<ReadyTrigger>, ControllerError> {
+        let began = match self.triggers.get(&key(path)) {
+            Ok(ready) => return Ok(ready),
+            Err(began) => began,
+        };
+        let trigger = self.trigger_at(path).await?.ok_or(ControllerError::NotFound)?;
+        let rules = self.stores.catalog.rules_of(path).await?;
+        let ready = Arc::new(ReadyTrigger { trigger, rules });
+        self.triggers.insert(key(path), Arc::clone(&ready), began);
+        Ok(ready)
+    }
+}
+
+/// What the trigger's record says of a rule whose action was not called.
+fn refused(rule: &Rule, error: ControllerError) -> RuleOutcome {
+    let status = match error.kind() {
+        ErrorKind::Internal | ErrorKind::NotImplemented | ErrorKind::Unavailable => Status::InternalError,
+        _ => Status::ApplicationError,
+    };
+    if let Some(detail) = error.detail() {
+        tracing::error!(rule = %rule.path(), detail, "a rule's action was not called");
+    }
+    RuleOutcome::Refused { status, error: error.to_string() }
+}
+
+/// A trigger answers with its payload alone.
+fn response(payload: &Bytes) -> Result<Response, ControllerError> {
+    let text = match payload.trim_ascii() {
+        [] => "{}".to_owned(),
+        object => String::from_utf8_lossy(object).into_owned(),
+    };
+    let size = ByteSize::bytes(text.len() as u64);
+    let result =
+        RawValue::from_string(text).map_err(|error| ControllerError::Malformed(error.to_string()))?;
+    Ok(Response { status: Status::Success, result: Some(result), size, content_type: None })
+}

@@ -1,0 +1,181 @@
+//! Lines to the program and back, with its output collected and the time limit kept meanwhile.
+
+use std::{
+    future::poll_fn,
+    io,
+    os::fd::OwnedFd,
+    pin::{Pin, pin},
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use bytes::{Buf, Bytes, BytesMut};
+use flint_executor::Fault;
+use flint_runtimes::process::{
+    ending, logs::Logs, meter::Meter, output::Output, output::pipe_from, timer::Timer,
+};
+use flint_sandbox::Sandbox;
+use rustix::{
+    fs::{OFlags, fcntl_setfl},
+    pipe::{PipeFlags, pipe_with},
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWrite},
+    net::unix::pipe,
+};
+
+/// Read at a time.
+const PIECE: usize = 16 << 10;
+/// The most a pipe can hold.
+const PIPE_MAX: usize = 1 << 20;
+
+/// The program's side of the pipes.
+pub(super) struct TheirEnds {
+    pub(super) stdin: OwnedFd,
+    pub(super) answers: OwnedFd,
+    pub(super) stdout: OwnedFd,
+    pub(super) stderr: OwnedFd,
+}
+
+/// Flint's side.
+pub(super) struct Pipes {
+    calls: pipe::Sender,
+    answers: pipe::Receiver,
+    output: Output,
+}
+
+impl Pipes {
+    pub(super) fn open() -> io::Result<(Self, TheirEnds)> {
+        let (stdin, ours) = pipe_with(PipeFlags::CLOEXEC)?;
+        fcntl_setfl(&ours, OFlags::NONBLOCK)?;
+        let (answers, their_answers) = pipe_from()?;
+        let (output, [stdout, stderr]) = Output::both()?;
+        let pipes = Self { calls: pipe::Sender::from_owned_fd_unchecked(ours)?, answers, output };
+        Ok((pipes, TheirEnds { stdin, answers: their_answers, stdout, stderr }))
+    }
+}
+
+/// Flint's end of one program.
+pub(super) struct Wire {
+    pub(super) sandbox: Arc<Sandbox>,
+    pub(super) timer: Timer,
+    pub(super) meter: Meter,
+    pipes: Pipes,
+    buffer: BytesMut,
+}
+
+/// A line of the program's.
+#[derive(Debug)]
+pub(super) struct Line {
+    /// What is kept of it.
+    pub(super) text: Bytes,
+    /// How long all of it is.
+    pub(super) size: u64,
+    /// The program has been given all of the line that it answers: it cannot take the rest for the next one.
+    pub(super) was_asked: bool,
+}
+
+/// Why no line came.
+#[derive(Debug)]
+pub(super) enum Broken {
+    Deadline,
+    /// The program has closed descriptor 3, most likely by ending.
+    Closed,
+}
+
+impl Wire {
+    pub(super) fn new(sandbox: Arc<Sandbox>, pipes: Pipes, timer: Timer) -> Self {
+        Self { sandbox, timer, meter: Meter::default(), pipes, buffer: BytesMut::new() }
+    }
+
+    /// Sends a line, which may be none, and waits for one, of which `most` bytes are kept.
+    pub(super) async fn exchange(
+        &mut self,
+        mut line: Bytes,
+        most: u64,
+        logs: &mut Logs,
+    ) -> Result<Line, Broken> {
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        let (mut kept, mut size) = (BytesMut::new(), 0);
+        poll_fn(|cx| {
+            if self.timer.poll(cx).is_ready() {
+                return Poll::Ready(Err(Broken::Deadline));
+            }
+            self.poll_write(cx, &mut line);
+            loop {
+                if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
+                    let last = self.buffer.split_to(end + 1);
+                    keep(&mut kept, &last[..end], most);
+                    size += end as u64;
+                    return Poll::Ready(Ok(Line {
+                        text: kept.split().freeze(),
+                        size,
+                        was_asked: line.is_empty(),
+                    }));
+                }
+                keep(&mut kept, &self.buffer, most);
+                size += self.buffer.len() as u64;
+                self.buffer.clear();
+                self.buffer.reserve(PIECE);
+                match pin!(self.pipes.answers.read_buf(&mut self.buffer)).poll(cx) {
+                    Poll::Ready(Ok(length)) if length > 0 => {}
+                    Poll::Ready(_) => return Poll::Ready(Err(Broken::Closed)),
+                    Poll::Pending => break,
+                }
+            }
+            self.pipes.output.poll(cx, logs);
+            Poll::Pending
+        })
+        .await
+    }
+
+    fn poll_write(&mut self, cx: &mut Context<'_>, line: &mut Bytes) {
+        while !line.is_empty() {
+            match Pin::new(&mut self.pipes.calls).poll_write(cx, line) {
+                Poll::Ready(Ok(written)) => line.advance(written),
+                // What has become of the program, reading says.
+                Poll::Ready(Err(_)) => line.clear(),
+                Poll::Pending => return,
+            }
+        }
+    }
+
+    /// Lets go of lines that no call has asked for: the next answer is the next call's.
+    pub(super) fn forget_idle_lines(&mut self) {
+        self.buffer.clear();
+        let (mut space, mut taken) = ([std::mem::MaybeUninit::uninit(); PIECE], 0);
+        while taken < PIPE_MAX {
+            match rustix::io::read(&self.pipes.answers, &mut space[..]) {
+                Ok((bytes, _)) if !bytes.is_empty() => taken += bytes.len(),
+                _ => return,
+            }
+        }
+    }
+
+    /// What was written since the last call belongs to none.
+    pub(super) fn forget_idle_output(&mut self) {
+        self.pipes.output.drain(&mut Logs::new(flint_model::ByteSize::bytes(0)));
+    }
+
+    /// What the program has written by now.
+    pub(super) fn drain(&mut self, logs: &mut Logs) {
+        self.pipes.output.drain(logs);
+    }
+
+    /// The fault of an exchange that came to nothing. The program is of no use after it.
+    pub(super) async fn fault(&mut self, broken: Broken, logs: &mut Logs) -> Fault {
+        let output = &mut self.pipes.output;
+        match broken {
+            Broken::Deadline => {
+                ending::by_force(&self.sandbox, output, logs).await;
+                Fault::Deadline
+            }
+            Broken::Closed => ending::of_itself(&self.sandbox, output, logs).await,
+        }
+    }
+}
+
+fn keep(kept: &mut BytesMut, piece: &[u8], most: usize) {
+    let room = most - kept.len();
+    kept.extend_from_slice(&piece[..piece.len().min(room)]);
+}

@@ -1,0 +1,173 @@
+//! One client: a kept-alive connection, calls one after the other, each with its record.
+
+use std::{
+    net::SocketAddr,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, bail, ensure};
+use flint_api_native::resource::ActivationResource;
+use flint_lab::{HttpAnswer, HttpClient, HttpRequest};
+use flint_model::Timeline;
+use tokio::time::{sleep, timeout};
+
+use crate::client::GUEST_KEY;
+
+/// No call of the experiment takes this long.
+const LONGEST: Duration = Duration::from_secs(120);
+/// Records are written behind the answer.
+const RECORDED_WITHIN: Duration = Duration::from_secs(5);
+
+pub(super) struct Caller {
+    address: SocketAddr,
+    connection: Option<HttpClient>,
+}
+
+/// A call that was answered rightly.
+#[derive(Clone, Debug)]
+pub(super) struct Called {
+    /// From the request's first byte to the answer's last.
+    pub(super) latency: Duration,
+    pub(super) activation: String,
+}
+
+/// A request that calls `function`.
+pub(super) fn post(address: SocketAddr, function: &str, content_type: &str, body: &[u8]) -> HttpRequest {
+    let headers = [authorization(), format!("content-type: {content_type}")];
+    HttpRequest::new("POST", &format!("/v1/functions/{function}/invoke"), address, &headers, body, 200)
+}
+
+fn authorization() -> String {
+    format!("authorization: Bearer {GUEST_KEY}")
+}
+
+impl Caller {
+    pub(super) const fn new(address: SocketAddr) -> Self {
+        Self { address, connection: None }
+    }
+
+    pub(super) const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    async fn exchange(&mut self, request: &HttpRequest) -> anyhow::Result<(HttpAnswer, Duration)> {
+        let mut connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => HttpClient::connect(self.address).await?,
+        };
+        let begin = Instant::now();
+        let answer = timeout(LONGEST, connection.exchange(request))
+            .await
+            .with_context(|| format!("no answer within {} s", LONGEST.as_secs()))??;
+        let took = begin.elapsed();
+        // Only after a whole answer is it at the beginning of the next one.
+        self.connection = Some(connection);
+        Ok((answer, took))
+    }
+
+    /// Connects anew where the server may have closed an idle connection meanwhile.
+    pub(super) fn reconnect(&mut self) {
+        self.connection = None;
+    }
+
+    /// One call; `check` says what is wrong with its answer.
+    pub(super) async fn call(
+        &mut self,
+        request: &HttpRequest,
+        check: &(dyn Fn(&[u8]) -> Result<(), String> + Sync),
+    ) -> anyhow::Result<Called> {
+        if self.connection.is_none() {
+            self.connection = Some(HttpClient::connect(self.address).await?);
+        }
+        let (answer, latency) = self.exchange(request).await?;
+        let shown = || String::from_utf8_lossy(&answer.body[..answer.body.len().min(300)]).into_owned();
+        ensure!(answer.status == 200, "status {}: {}", answer.status, shown());
+        if let Err(why) = check(&answer.body) {
+            bail!("a wrong answer, {why}: {}", shown());
+        }
+        let activation =
+            answer.header("x-flint-activation-id").context("an answer without its activation")?.to_owned();
+        Ok(Called { latency, activation })
+    }
+
+    /// Where the time of a call went.
+    pub(super) async fn stations(&mut self, called: &Called) -> anyhow::Result<Stations> {
+        self.stations_of(&called.activation).await
+    }
+
+    /// Where the time of an activation went.
+    pub(super) async fn stations_of(&mut self, activation: &str) -> anyhow::Result<Stations> {
+        let path = format!("/v1/activations/{activation}");
+        let request = HttpRequest::new("GET", &path, self.address, &[authorization()], b"", 200);
+        let begin = Instant::now();
+        loop {
+            if self.connection.is_none() {
+                self.connection = Some(HttpClient::connect(self.address).await?);
+            }
+            let (answer, _) = self.exchange(&request).await?;
+            if answer.status == 200 {
+                let record: ActivationResource =
+                    serde_json::from_slice(&answer.body).context("reading an activation's record")?;
+                return Ok(Stations { cpu_us: record.usage.cpu_us, ..Stations::of(&record.timeline) });
+            }
+            if begin.elapsed() > RECORDED_WITHIN {
+                bail!("there is no record of activation {activation}: status {}", answer.status);
+            }
+            sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+/// What the timeline says of a start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Stations {
+    /// From being placed to an instance with its code loaded; `None` when it was there already.
+    pub(super) start_us: Option<u64>,
+    /// Of that, loading the code.
+    pub(super) init_us: Option<u64>,
+    /// From there to the function's answer.
+    pub(super) run_us: Option<u64>,
+    /// CPU time that the call used.
+    pub(super) cpu_us: Option<u64>,
+}
+
+impl Stations {
+    fn of(timeline: &Timeline) -> Self {
+        let there = timeline.restored.max(timeline.initialised);
+        let placed = timeline.placed;
+        let start_us = there.zip(placed).map(|(there, placed)| there.saturating_sub(placed));
+        let run_us = timeline.ran.zip(there.max(placed)).map(|(ran, there)| ran.saturating_sub(there));
+        let up = timeline.started.max(timeline.restored);
+        let init_us = timeline.initialised.zip(up).map(|(loaded, up)| loaded.saturating_sub(up));
+        Self { start_us, init_us, run_us, cpu_us: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_start_ends_where_the_code_is_there_and_a_warm_call_has_none() {
+        let at = Some;
+        let spawned = Timeline {
+            placed: at(10),
+            started: at(900),
+            initialised: at(1000),
+            ran: at(1300),
+            ..Timeline::default()
+        };
+        assert_eq!(
+            Stations::of(&spawned),
+            Stations { start_us: Some(990), init_us: Some(100), run_us: Some(300), cpu_us: None }
+        );
+        let forked = Timeline { restored: at(700), initialised: None, ..spawned };
+        assert_eq!(
+            Stations::of(&forked),
+            Stations { start_us: Some(690), run_us: Some(600), ..Stations::default() }
+        );
+        let warm = Timeline { placed: at(10), ran: at(60), ..Timeline::default() };
+        assert_eq!(Stations::of(&warm), Stations { run_us: Some(50), ..Stations::default() });
+        assert_eq!(Stations::of(&Timeline::default()), Stations::default());
+    }
+}

@@ -1,0 +1,205 @@
+//! A cgroup with a limit of memory and no swap, for a server and everything it starts; version 1 or 2, whichever has memory.
+
+use std::{
+    fmt, fs,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, ensure};
+use serde::{Deserialize, Serialize};
+
+/// What the kernel's limit did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Event {
+    /// It ended a process.
+    OutOfMemory,
+    /// It was reached, and next to nothing was left that could be given back.
+    Full,
+    /// An instance did not come up.
+    Failed(String),
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OutOfMemory => f.write_str("a process that the kernel ended for want of memory"),
+            Self::Full => f.write_str("the limit, with nothing left to give back"),
+            Self::Failed(why) => write!(f, "an instance that did not come up: {why}"),
+        }
+    }
+}
+
+/// Less than this share of the limit in cached files is next to nothing.
+const NOTHING: f64 = 0.03;
+/// The server's own groups lie below and go with it.
+const GONE_WITHIN: Duration = Duration::from_secs(15);
+
+/// Names of files in one of the two versions.
+struct Names {
+    limit: &'static str,
+    used: &'static str,
+}
+
+const V1: Names = Names { limit: "memory.limit_in_bytes", used: "memory.usage_in_bytes" };
+const V2: Names = Names { limit: "memory.max", used: "memory.current" };
+
+/// The group; dropping it removes it.
+pub(super) struct Group {
+    folder: PathBuf,
+    limit: u64,
+    is_v2: bool,
+}
+
+impl Group {
+    /// Makes it below the group that this process is in.
+    pub(super) fn make(limit: u64) -> anyhow::Result<Self> {
+        let own = fs::read_to_string("/proc/self/cgroup").context("reading this process's groups")?;
+        let (parent, is_v2) = place(&own, Path::new("/sys/fs/cgroup"))
+            .context("this host has no memory controller that can be used here")?;
+        let folder = parent.join(format!("flint-density-{}-{limit}", std::process::id()));
+        fs::create_dir(&folder).with_context(|| {
+            format!("making {}: this experiment needs to be run as root", folder.display())
+        })?;
+        let group = Self { folder, limit, is_v2 };
+        let names = group.names();
+        fs::write(group.folder.join(names.limit), limit.to_string()).context("setting the limit")?;
+        let swap = if is_v2 {
+            ("memory.swap.max", "0".to_owned())
+        } else {
+            ("memory.memsw.limit_in_bytes", limit.to_string())
+        };
+        // A host without swap may not have the file.
+        let _ = fs::write(group.folder.join(swap.0), swap.1);
+        ensure!(group.used()? <= limit, "the group is not empty");
+        Ok(group)
+    }
+
+    const fn names(&self) -> Names {
+        if self.is_v2 { V2 } else { V1 }
+    }
+
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    fn read(&self, file: &str) -> anyhow::Result<String> {
+        let path = self.folder.join(file);
+        fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))
+    }
+
+    /// Bytes that are charged to it now.
+    pub(super) fn used(&self) -> anyhow::Result<u64> {
+        Ok(self.read(self.names().used)?.trim().parse()?)
+    }
+
+    /// Whether a process is in it or in a group below.
+    pub(super) fn has(&self, pid: u32) -> anyhow::Result<bool> {
+        let of = fs::read_to_string(format!("/proc/{pid}/cgroup")).context("reading the server's groups")?;
+        let name = self.folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        Ok(of.lines().any(|line| line.split('/').any(|part| part == name)))
+    }
+
+    /// What its limit has done, if anything yet.
+    pub(super) fn event(&self) -> anyhow::Result<Option<Event>> {
+        let (killed, reached) = match self.is_v2 {
+            true => {
+                let events = self.read("memory.events")?;
+                (field(&events, "oom_kill"), field(&events, "max"))
+            }
+            false => (
+                field(&self.read("memory.oom_control")?, "oom_kill"),
+                self.read("memory.failcnt")?.trim().parse().unwrap_or(0),
+            ),
+        };
+        if killed > 0 {
+            return Ok(Some(Event::OutOfMemory));
+        }
+        let stat = self.read("memory.stat")?;
+        let prefix = if self.is_v2 { "" } else { "total_" };
+        let files: u64 = ["inactive_file", "active_file"]
+            .iter()
+            .map(|name| field(&stat, &format!("{prefix}{name}")))
+            .sum();
+        let nothing = (files as f64) < NOTHING * self.limit as f64;
+        Ok((reached > 0 && nothing).then_some(Event::Full))
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let begin = Instant::now();
+        while let Err(error) = remove(&self.folder) {
+            if begin.elapsed() > GONE_WITHIN {
+                eprintln!("flint bench: {} stays: {error}", self.folder.display());
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+}
+
+/// Groups go from the leaves up; files in them go with them.
+fn remove(folder: &Path) -> std::io::Result<()> {
+    for entry in fs::read_dir(folder)?.flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            remove(&entry.path())?;
+        }
+    }
+    fs::remove_dir(folder)
+}
+
+/// The number behind a name at the beginning of a line.
+fn field(text: &str, name: &str) -> u64 {
+    text.lines()
+        .find_map(|line| line.split_once(' ').filter(|(key, _)| *key == name)?.1.trim().parse().ok())
+        .unwrap_or(0)
+}
+
+/// The folder of the memory controller's group that a process is in, by its `/proc/PID/cgroup`, and whether that is version 2.
+fn place(own: &str, root: &Path) -> Option<(PathBuf, bool)> {
+    let below = |point: &Path, path: &str| {
+        let folder = point.join(path.trim_start_matches('/'));
+        // In a container the path is that of the host, and only its end exists.
+        if folder.is_dir() { folder } else { point.to_owned() }
+    };
+    // number:controllers:path
+    let groups = || own.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
+    let v1 = groups().find(|(controllers, _)| controllers.split(',').any(|name| name == "memory"));
+    if let Some((_, path)) = v1 {
+        return Some((below(&root.join("memory"), path), false));
+    }
+    let (_, path) = groups().find(|(controllers, _)| controllers.is_empty())?;
+    let folder = below(root, path);
+    let controllers = fs::read_to_string(folder.join("cgroup.subtree_control")).unwrap_or_default();
+    if controllers.split_whitespace().any(|name| name == "memory") {
+        return Some((folder, true));
+    }
+    // A group that holds processes gives its controllers to none below it; its parent does.
+    let parent = folder.parent()?.to_owned();
+    let controllers = fs::read_to_string(parent.join("cgroup.subtree_control")).unwrap_or_default();
+    controllers.split_whitespace().any(|name| name == "memory").then_some((parent, true))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_versions_are_found() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir_all(root.path().join("memory/a/b")).unwrap();
+        let at = |own: &str| {
+            place(own, root.path())
+                .map(|(folder, v2)| (folder.strip_prefix(root.path()).unwrap().to_owned(), v2))
+        };
+        assert_eq!(at("4:cpu,memory:/a/b\n0::/\n"), Some(("memory/a/b".into(), false)));
+        assert_eq!(at("4:memory:/of/the/host\n0::/\n"), Some(("memory".into(), false)));
+        assert_eq!(at("0::/x\n"), None);
+        fs::create_dir_all(root.path().join("x/y")).unwrap();
+        fs::write(root.path().join("x/cgroup.subtree_control"), "cpu memory\n").unwrap();
+        assert_eq!(at("0::/x\n"), Some(("x".into(), true)));
+        assert_eq!(at("0::/x/y\n"), Some(("x".into(), true)));
+        assert_eq!((field("oom 1\noom_kill 7\n", "oom_kill"), field("", "max")), (7, 0));
+    }
+}

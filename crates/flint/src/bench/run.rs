@@ -1,0 +1,187 @@
+//! One run of an experiment: how thorough it is to be, where its results are kept, and what is looked at meanwhile.
+
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use anyhow::Context as _;
+use flint_lab::{Host, Identity, NoiseWatch, Report, RunFolder};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::json;
+
+/// How large the inputs are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Size {
+    /// Shows that everything works.
+    Test,
+    /// What the original uses by default.
+    Small,
+    /// Where execution dominates.
+    Large,
+}
+
+impl Size {
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Test => "test",
+            Self::Small => "small",
+            Self::Large => "large",
+        }
+    }
+}
+
+/// How thorough an experiment is to be.
+#[derive(Clone, Debug)]
+pub(crate) struct Effort {
+    /// A few seconds instead of minutes; too short to quote.
+    pub(crate) quick: bool,
+    /// How large its inputs are.
+    pub(crate) size: Size,
+    /// Only the arms of these names; all when empty.
+    pub(crate) arms: Vec<String>,
+    /// Rounds that are counted; the experiment's own number when nobody says.
+    pub(crate) repeat: Option<usize>,
+    /// Of everything that is drawn.
+    pub(crate) seed: u64,
+    /// The experiment's own options.
+    pub(crate) set: BTreeMap<String, String>,
+    /// Where results are kept.
+    pub(crate) out: Option<PathBuf>,
+    /// Compare although the host is noisy.
+    pub(crate) despite_noise: bool,
+}
+
+impl Effort {
+    fn settings(&self) -> serde_json::Value {
+        json!({
+            "quick": self.quick, "size": self.size.as_str(), "arms": self.arms, "repeat": self.repeat,
+            "seed": self.seed, "set": self.set,
+        })
+    }
+
+    /// Rounds that are counted: as many as were asked for, else the experiment's own number.
+    pub(super) fn rounds(&self, usual: usize) -> usize {
+        self.repeat.unwrap_or(usual)
+    }
+}
+
+/// What an experiment is given.
+pub(super) struct Run {
+    pub(super) effort: Effort,
+    pub(super) host: Host,
+    pub(super) folder: Arc<RunFolder>,
+    pub(super) noise: NoiseWatch,
+    pub(super) bar: ProgressBar,
+}
+
+impl Run {
+    pub(super) fn begin(experiment: &str, effort: Effort) -> anyhow::Result<Self> {
+        let host = Host::describe();
+        let folder = match &effort.out {
+            None => RunFolder::none(),
+            Some(folder) => {
+                let identity = Identity {
+                    experiment: experiment.to_owned(),
+                    commit: commit(),
+                    host: host.lasting(),
+                    settings: effort.settings(),
+                };
+                RunFolder::open(folder, &identity)?
+            }
+        };
+        Ok(Self { effort, host, folder: Arc::new(folder), noise: NoiseWatch::start(), bar: progress_bar() })
+    }
+
+    /// An empty report of this run.
+    pub(super) fn report(&self, experiment: &str) -> Report {
+        Report {
+            experiment: experiment.to_owned(),
+            host: self.host.clone(),
+            commit: commit(),
+            settings: self.effort.settings(),
+            ..Report::default()
+        }
+    }
+
+    /// Says what is being done.
+    pub(super) fn show(&self, what: &str, done: usize, steps: usize) {
+        show(&self.bar, what, done, steps);
+    }
+
+    /// What was measured as `key` by an earlier start of this run, or is measured now and kept.
+    pub(super) async fn kept<T, F>(&self, key: &str, measure: F) -> anyhow::Result<T>
+    where
+        T: serde::Serialize + serde::de::DeserializeOwned,
+        F: AsyncFnOnce() -> anyhow::Result<T>,
+    {
+        if let Some(kept) = self.folder.get(key) {
+            return Ok(kept);
+        }
+        let measured = measure().await?;
+        self.folder.put(key, &measured)?;
+        Ok(measured)
+    }
+
+    /// Judges the report by the host's noise, says when and with what it was made, and writes it to the folder.
+    pub(super) fn end(self, mut report: Report) -> anyhow::Result<Report> {
+        self.bar.finish_and_clear();
+        if report.settings.is_null() {
+            report.settings = self.effort.settings();
+        }
+        report.versions.extend(versions());
+        report.ended = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        if self.effort.quick {
+            report.notes.push(
+                "A quick run: it shows that everything works; its figures are not to be quoted.".into(),
+            );
+        }
+        report.judge(self.noise.noise(), self.effort.despite_noise);
+        write(&self.folder, &report)?;
+        Ok(report)
+    }
+}
+
+/// The report in every form.
+pub(super) fn write(folder: &RunFolder, report: &Report) -> anyhow::Result<()> {
+    let json = serde_json::to_vec_pretty(report).context("writing the report")?;
+    folder.write("report.json", &json)?;
+    folder.write("report.md", report.markdown().as_bytes())?;
+    folder.write("report.html", report.html().as_bytes())?;
+    Ok(())
+}
+
+/// Releases of what functions run on; what is not installed is left out.
+fn versions() -> BTreeMap<String, String> {
+    let said = |program: &str, argument: &str| {
+        let output = std::process::Command::new(program).arg(argument).output().ok()?;
+        let text = [output.stdout, output.stderr].concat();
+        let first = String::from_utf8_lossy(&text).lines().next()?.trim().to_owned();
+        (!first.is_empty()).then_some(first)
+    };
+    [("node", "--version"), ("python3", "--version"), ("java", "-version"), ("runsc", "--version")]
+        .into_iter()
+        .filter_map(|(program, argument)| Some((program.to_owned(), said(program, argument)?)))
+        .chain([("flint".to_owned(), env!("CARGO_PKG_VERSION").to_owned())])
+        .collect()
+}
+
+/// A bar that says which arm is being driven.
+fn progress_bar() -> ProgressBar {
+    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg} (about {eta} left)")
+        .unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::new(0).with_style(style)
+}
+
+pub(super) fn show(bar: &ProgressBar, what: &str, done: usize, steps: usize) {
+    bar.set_length(steps as u64);
+    bar.set_position(done as u64);
+    bar.set_message(what.to_owned());
+}
+
+/// The commit that the measured binary was built from, as the build recorded it.
+fn commit() -> String {
+    option_env!("FLINT_COMMIT").unwrap_or("unknown").to_owned()
+}

@@ -1,0 +1,246 @@
+//! Single calls, each with what its record says: those that had to wait for an instance, and those that found one.
+
+use std::time::{Duration, Instant};
+
+use flint_lab::{ArmReport, Comparison, MannWhitney, Report, TreeMemory, median};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Suite,
+    manifest::{Manifest, Variant},
+    samples::{Sample, latencies, report, unavailable},
+    site::{Options, Site, build},
+    strategy::{CONTAINER, Strategy},
+};
+use crate::bench::{caller::Caller, run::Run};
+
+/// Idle instances go after a second, are looked for every quarter of that, and take a moment to stop.
+const GONE_AFTER: Duration = Duration::from_millis(1800);
+/// Calls of an instance before its steady ones.
+const SETTLING: usize = 2;
+
+/// What one arm measured of one workload in one round.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Round {
+    samples: Vec<Sample>,
+    /// Of everything that belongs to the functions, after the last call.
+    memory: TreeMemory,
+    chosen: String,
+}
+
+struct Arm {
+    strategy: Strategy,
+    /// Nothing when all rounds were there already.
+    site: Option<Result<Site, String>>,
+    caller: Option<Caller>,
+    last: Option<Instant>,
+    rounds: Vec<Round>,
+    failed: Option<String>,
+}
+
+pub(super) async fn run(
+    suite: &Suite,
+    run: &mut Run,
+    workloads: &[(Manifest, Variant)],
+) -> anyhow::Result<Report> {
+    let rounds = run.effort.rounds(if run.effort.quick { 1 } else { 5 });
+    let calls = if run.effort.quick { 2 } else { 5 };
+    let mut report = run.report(suite.name);
+    for (at, (manifest, variant)) in workloads.iter().enumerate() {
+        let title = manifest.title(variant);
+        run.show(&title, at, workloads.len());
+        let arms = measure(suite, run, manifest, variant, rounds, calls).await?;
+        add(&mut report, &title, &arms, run.effort.seed);
+        report.notes.extend(manifest.notes.iter().map(|note| format!("{title}: {note}")));
+    }
+    report.notes.sort();
+    report.notes.dedup();
+    suite.judge(&mut report);
+    Ok(report)
+}
+
+async fn measure(
+    suite: &Suite,
+    run: &mut Run,
+    manifest: &Manifest,
+    variant: &Variant,
+    rounds: usize,
+    calls: usize,
+) -> anyhow::Result<Vec<Arm>> {
+    let title = manifest.title(variant);
+    let key = |strategy: &Strategy, round: usize| format!("{title} {} round {round}", strategy.name);
+    let mut arms = Vec::new();
+    let mut built: Option<Result<(), String>> = None;
+    for strategy in suite.chosen(run)? {
+        let kept = (1..=rounds).all(|round| run.folder.get::<Round>(&key(&strategy, round)).is_some());
+        let site = if kept {
+            None
+        } else {
+            let made = built.get_or_insert_with(|| build(manifest).map_err(|error| format!("{error:#}")));
+            Some(match made.clone() {
+                Err(why) => Err(why),
+                Ok(()) => {
+                    let options = Options::new(run.effort.size.as_str());
+                    Site::open(manifest, variant, &strategy, options)
+                        .await
+                        .map_err(|error| format!("{error:#}"))
+                }
+            })
+        };
+        arms.push(Arm { strategy, site, caller: None, last: None, rounds: Vec::new(), failed: None });
+    }
+    for round in 0..=rounds {
+        if arms.iter().any(|arm| matches!(arm.site, Some(Ok(_)))) {
+            run.noise.look().await;
+        }
+        for arm in &mut arms {
+            let key = key(&arm.strategy, round);
+            if let Some(kept) = run.folder.get::<Round>(&key) {
+                arm.rounds.push(kept);
+                continue;
+            }
+            match arm.visit(calls).await {
+                None => {}
+                Some(Err(error)) => arm.failed = Some(format!("{error:#}")),
+                Some(Ok(_)) if round == 0 => {}
+                Some(Ok(measured)) => {
+                    run.folder.put(&key, &measured)?;
+                    arm.rounds.push(measured);
+                }
+            }
+        }
+    }
+    for arm in &mut arms {
+        if let Some(Err(why)) = &arm.site {
+            arm.failed = Some(why.clone());
+        }
+        // Its server ends here.
+        arm.site = None;
+    }
+    Ok(arms)
+}
+
+impl Arm {
+    /// One call when no instance is left, then some more; nothing where there is nobody to call.
+    async fn visit(&mut self, calls: usize) -> Option<anyhow::Result<Round>> {
+        if self.failed.is_some() {
+            return None;
+        }
+        let Some(Ok(site)) = &self.site else { return None };
+        let caller = self.caller.get_or_insert_with(|| site.caller());
+        let since = self.last.map_or(Duration::ZERO, |last| last.elapsed());
+        tokio::time::sleep(GONE_AFTER.saturating_sub(since)).await;
+        let measured = round(site, caller, calls).await;
+        self.last = Some(Instant::now());
+        Some(measured)
+    }
+}
+
+async fn round(site: &Site, caller: &mut Caller, calls: usize) -> anyhow::Result<Round> {
+    let (request, size) = (&site.requests[0], site.options.size);
+    let check = |body: &[u8]| site.manifest.verify(size, body);
+    let mut samples = Vec::new();
+    caller.reconnect();
+    for call in 0..1 + SETTLING + calls {
+        let called = caller.call(request, &check).await?;
+        let sample = Sample::of(&called, caller.stations(&called).await?);
+        // The second call of an instance is not what its hundredth is.
+        if sample.is_cold() || call > SETTLING {
+            samples.push(sample);
+        }
+    }
+    Ok(Round { samples, memory: site.memory().0, chosen: site.chosen.clone() })
+}
+
+fn add(report: &mut Report, title: &str, arms: &[Arm], seed: u64) {
+    let all = |arm: &Arm, cold: bool| -> Vec<Sample> {
+        arm.rounds
+            .iter()
+            .flat_map(|round| &round.samples)
+            .filter(|sample| sample.is_cold() == cold)
+            .copied()
+            .collect()
+    };
+    let mut reference = Vec::new();
+    for arm in arms {
+        if let Some(why) = &arm.failed {
+            report.arms.push(unavailable(arm.strategy.name, title, why));
+            continue;
+        }
+        for (word, cold) in [("cold", true), ("warm", false)] {
+            let samples = all(arm, cold);
+            if samples.is_empty() {
+                continue;
+            }
+            let name = format!("{} {word}", arm.strategy.name);
+            report.arms.push(row(&name, title, &samples, arm, seed));
+            if arm.strategy.name == CONTAINER.name {
+                reference.push((name, samples));
+                continue;
+            }
+            for (other, theirs) in &reference {
+                report.comparisons.extend(compared(title, other, theirs, &name, &samples));
+            }
+        }
+    }
+}
+
+fn row(name: &str, title: &str, samples: &[Sample], arm: &Arm, seed: u64) -> ArmReport {
+    let of = |pick: fn(&TreeMemory) -> u64| {
+        let bytes: Vec<f64> = arm.rounds.iter().map(|round| pick(&round.memory) as f64).collect();
+        median(&bytes).filter(|bytes| *bytes > 0.0).map(|bytes| bytes as u64)
+    };
+    let chosen = arm.rounds.first().map(|round| round.chosen.clone());
+    ArmReport {
+        pss_bytes: of(|memory| memory.pss),
+        private_bytes: of(|memory| memory.private),
+        note: chosen.filter(|chosen| !chosen.is_empty()),
+        ..report(name, title, samples, seed)
+    }
+}
+
+fn compared(title: &str, a: &str, left: &[Sample], b: &str, right: &[Sample]) -> Option<Comparison> {
+    let (left, right) = (latencies(left), latencies(right));
+    Some(Comparison {
+        a: a.to_owned(),
+        b: b.to_owned(),
+        function: title.to_owned(),
+        times: median(&left)? / median(&right)?,
+        test: MannWhitney::test(&left, &right)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::suite::strategy::FLINT;
+
+    fn arm(strategy: Strategy, samples: &[(f64, Option<f64>)]) -> Arm {
+        let samples = samples
+            .iter()
+            .map(|&(latency, start)| Sample { latency, start, run: Some(10.0), ..Sample::default() })
+            .collect();
+        let memory = TreeMemory { rss: 3, pss: 2, private: 1 };
+        let rounds = vec![Round { samples, memory, chosen: "spawn/warm".into() }];
+        Arm { strategy, site: None, caller: None, last: None, rounds, failed: None }
+    }
+
+    #[test]
+    fn cold_and_warm_calls_are_rows_of_their_own_and_compared_with_the_container() {
+        let mut report = Report::default();
+        let arms = [
+            arm(CONTAINER, &[(1000.0, Some(900.0)), (100.0, None), (120.0, None)]),
+            arm(FLINT, &[(50.0, Some(20.0)), (40.0, Some(20.0)), (60.0, Some(20.0))]),
+        ];
+        add(&mut report, "fact node", &arms, 1);
+        let names: Vec<_> = report.arms.iter().map(|arm| arm.arm.as_str()).collect();
+        assert_eq!(names, ["container cold", "container warm", "flint cold"]);
+        assert_eq!((report.arms[0].first_us, report.arms[1].steady_us), (Some(10.0), Some(10.0)));
+        assert_eq!((report.arms[2].pss_bytes, report.arms[2].start_us), (Some(2), Some(20.0)));
+        let times: Vec<_> = report.comparisons.iter().map(|one| (one.a.as_str(), one.times)).collect();
+        assert_eq!(times, [("container cold", 20.0), ("container warm", 2.2)]);
+        let failed = Arm { failed: Some("no".into()), ..arm(FLINT, &[]) };
+        add(&mut report, "x", &[failed], 1);
+        assert_eq!(report.arms[3].note.as_deref(), Some("unavailable: no"));
+    }
+}

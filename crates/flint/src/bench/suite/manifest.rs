@@ -1,0 +1,308 @@
+//! What a workload is: the `bench.json` beside its functions; functions/README.md describes the format. Adding a workload needs no Rust.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context as _, bail, ensure};
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::expect::Rule;
+
+/// What back ends say of themselves: by name, their values.
+pub(super) type Values = BTreeMap<String, BTreeMap<String, String>>;
+
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Manifest {
+    pub(super) name: String,
+    pub(super) suite: String,
+    #[serde(default)]
+    pub(super) build: Vec<String>,
+    #[serde(default)]
+    pub(super) back_ends: Vec<String>,
+    #[serde(default)]
+    pub(super) seed: Vec<String>,
+    pub(super) variants: Vec<Variant>,
+    sizes: BTreeMap<String, Sized>,
+    #[serde(default)]
+    oracle: Option<Oracle>,
+    #[serde(default)]
+    warmup: Option<Warmup>,
+    /// Settings of the server that it needs, `key=value`.
+    #[serde(default)]
+    pub(super) server: Vec<String>,
+    #[serde(default)]
+    pub(super) notes: Vec<String>,
+    #[serde(skip)]
+    pub(super) folder: PathBuf,
+}
+
+/// The workload in one language.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Variant {
+    pub(super) name: String,
+    pub(super) entry: String,
+    pub(super) functions: Vec<Deployed>,
+    #[serde(default)]
+    pub(super) sequences: BTreeMap<String, Vec<String>>,
+}
+
+/// A function of it.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Deployed {
+    pub(super) name: String,
+    pub(super) code: String,
+    pub(super) kind: String,
+    #[serde(default)]
+    pub(super) main: Option<String>,
+    #[serde(default)]
+    pub(super) contract: Option<String>,
+    #[serde(default)]
+    pub(super) memory_mb: Option<u64>,
+    #[serde(default)]
+    pub(super) timeout_s: Option<u64>,
+    #[serde(default)]
+    pub(super) network: Option<String>,
+    #[serde(default)]
+    pub(super) env: BTreeMap<String, String>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Sized {
+    params: Value,
+    #[serde(default)]
+    expect: BTreeMap<String, Rule>,
+    #[serde(default)]
+    entry: Option<String>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Oracle {
+    program: Vec<String>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Warmup {
+    size: String,
+}
+
+/// Folders that hold packages, not workloads.
+const FOREIGN: [&str; 5] = ["node_modules", "virtualenv", "build", "target", ".git"];
+
+/// All workloads below `functions`; one that cannot be read is an error that names it.
+pub(super) fn all(functions: &Path) -> anyhow::Result<Vec<Manifest>> {
+    let (mut found, mut folders) = (Vec::new(), vec![(functions.to_owned(), 0)]);
+    while let Some((folder, depth)) = folders.pop() {
+        let path = folder.join("bench.json");
+        if path.is_file() {
+            found.push(Manifest::read(&path)?);
+        }
+        for entry in fs::read_dir(&folder).with_context(|| format!("reading {}", folder.display()))?.flatten()
+        {
+            let foreign = FOREIGN.iter().any(|name| entry.file_name() == *name);
+            if depth < 3 && !foreign && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                folders.push((entry.path(), depth + 1));
+            }
+        }
+    }
+    found.sort_by(|a, b| (&a.suite, &a.name).cmp(&(&b.suite, &b.name)));
+    Ok(found)
+}
+
+/// The folder of the workloads, when this runs somewhere in Flint's repository.
+pub(super) fn functions() -> anyhow::Result<PathBuf> {
+    let here = std::env::current_dir().context("finding the current directory")?;
+    here.ancestors()
+        .map(|folder| folder.join("functions"))
+        .find(|folder| folder.is_dir())
+        .context("the workloads are in Flint's repository: run the benchmark there, or name their folder with --set functions=DIR")
+}
+
+impl Manifest {
+    fn read(path: &Path) -> anyhow::Result<Self> {
+        let bytes = fs::read(path).with_context(|| format!("reading {}", path.display()))?;
+        let mut manifest: Self = serde_json::from_slice(&bytes)
+            .with_context(|| format!("{} is not a workload", path.display()))?;
+        manifest.folder = path.parent().unwrap_or(Path::new(".")).to_owned();
+        for variant in &manifest.variants {
+            let known = variant.functions.iter().any(|function| function.name == variant.entry)
+                || variant.sequences.contains_key(&variant.entry);
+            ensure!(known, "{}: the entry {} is none of its functions", path.display(), variant.entry);
+        }
+        Ok(manifest)
+    }
+
+    /// How it is called in reports.
+    pub(super) fn title(&self, variant: &Variant) -> String {
+        format!("{} {}", self.name, variant.name)
+    }
+
+    fn size(&self, size: &str) -> anyhow::Result<&Sized> {
+        self.sizes.get(size).with_context(|| format!("{} has no size {size}", self.name))
+    }
+
+    /// What is called: the variant's entry, unless the size has one of its own.
+    pub(super) fn entry<'a>(&'a self, variant: &'a Variant, size: &str) -> anyhow::Result<&'a str> {
+        Ok(self.size(size)?.entry.as_deref().unwrap_or(&variant.entry))
+    }
+
+    /// The arguments of a call.
+    pub(super) fn params(&self, size: &str, values: &Values) -> anyhow::Result<Value> {
+        self.filled(&self.size(size)?.params, values)
+    }
+
+    /// The arguments of a warm-up call; those of the measured one where nothing is said.
+    pub(super) fn warmup(&self, size: &str, values: &Values) -> anyhow::Result<Value> {
+        let of = self.warmup.as_ref().map_or(size, |warmup| &warmup.size);
+        self.params(of, values)
+    }
+
+    /// `{"$file": …}` becomes the file's bytes in base64, and `${back-end.key}` what the back end said.
+    fn filled(&self, value: &Value, values: &Values) -> anyhow::Result<Value> {
+        Ok(match value {
+            Value::Object(fields) => match fields.get("$file").and_then(Value::as_str) {
+                Some(file) if fields.len() == 1 => {
+                    let path = self.folder.join(file);
+                    let bytes = fs::read(&path).with_context(|| {
+                        format!("reading {}: the workload's build makes its inputs", path.display())
+                    })?;
+                    Value::String(BASE64.encode(bytes))
+                }
+                _ => Value::Object(
+                    fields
+                        .iter()
+                        .map(|(key, field)| Ok((key.clone(), self.filled(field, values)?)))
+                        .collect::<anyhow::Result<Map<_, _>>>()?,
+                ),
+            },
+            Value::Array(items) => Value::Array(
+                items.iter().map(|item| self.filled(item, values)).collect::<anyhow::Result<_>>()?,
+            ),
+            Value::String(text) => Value::String(substitute(text, values)?),
+            other => other.clone(),
+        })
+    }
+
+    /// Whether a response's body is what it has to be at this size.
+    pub(super) fn verify(&self, size: &str, body: &[u8]) -> Result<(), String> {
+        let size = self.sizes.get(size).ok_or("there is no such size")?;
+        let answer = match size.expect.get("").is_some_and(|rule| rule.encoding.is_some()) {
+            true => Value::String(BASE64.encode(body)),
+            false => serde_json::from_slice(body).map_err(|error| format!("it is not JSON: {error}"))?,
+        };
+        for (pointer, rule) in &size.expect {
+            rule.broken_by(answer.pointer(pointer)).map_or(Ok(()), |why| {
+                Err(format!("{}: {why}", if pointer.is_empty() { "it" } else { pointer }))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Asks the workload's own program, where it has one. It is asked once, not for each call: it is a process.
+    pub(super) fn ask_oracle(
+        &self,
+        size: &str,
+        params: &Value,
+        body: &[u8],
+        values: &Values,
+    ) -> anyhow::Result<()> {
+        let Some(oracle) = &self.oracle else { return Ok(()) };
+        let answer: Value =
+            serde_json::from_slice(body).unwrap_or_else(|_| Value::String(BASE64.encode(body)));
+        let asked = serde_json::json!({ "size": size, "params": params, "answer": answer });
+        super::back_ends::run(
+            &self.folder,
+            &oracle.program,
+            values,
+            &[("SIZE", size)],
+            Some(asked.to_string().as_bytes()),
+        )
+        .with_context(|| format!("the oracle of {}", self.name))
+    }
+}
+
+/// Puts in what back ends said.
+pub(super) fn substitute(text: &str, values: &Values) -> anyhow::Result<String> {
+    let (mut rest, mut out) = (text, String::new());
+    while let Some((before, after)) = rest.split_once("${") {
+        let Some((name, behind)) = after.split_once('}') else {
+            bail!("'{text}' has a ${{ that does not end")
+        };
+        let value = name.split_once('.').and_then(|(back_end, key)| values.get(back_end)?.get(key));
+        out.push_str(before);
+        out.push_str(value.with_context(|| format!("no back end says {name}"))?);
+        rest = behind;
+    }
+    out.push_str(rest);
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn manifest(folder: &Path, text: &Value) -> anyhow::Result<Manifest> {
+        fs::create_dir_all(folder).unwrap();
+        fs::write(folder.join("bench.json"), text.to_string()).unwrap();
+        Manifest::read(&folder.join("bench.json"))
+    }
+
+    fn example() -> Value {
+        json!({
+            "name": "resize", "suite": "s", "about": "", "source": "", "back_ends": ["s3"],
+            "variants": [{ "name": "node", "entry": "resize-node",
+                "functions": [{ "name": "resize-node", "code": "index.js", "kind": "nodejs" }] }],
+            "sizes": {
+                "test": { "params": { "img": { "$file": "in.bin" }, "url": "${s3.url}/x", "n": [1] },
+                          "expect": { "/n": { "equals": 1.0 }, "/late": { "absent": true } } },
+                "raw": { "params": {}, "entry": "other", "expect": { "": { "length": 4, "encoding": "base64" } } }
+            },
+            "warmup": { "size": "raw", "calls": 3 }
+        })
+    }
+
+    #[test]
+    fn params_are_filled_and_answers_judged() {
+        let scratch = tempfile::tempdir().unwrap();
+        let folder = scratch.path().join("s/resize");
+        let manifest = manifest(&folder, &example()).unwrap();
+        fs::write(folder.join("in.bin"), b"abc").unwrap();
+        let values = Values::from([("s3".into(), BTreeMap::from([("url".into(), "http://x".into())]))]);
+        let params = manifest.params("test", &values).unwrap();
+        assert_eq!(params, json!({ "img": "YWJj", "url": "http://x/x", "n": [1] }));
+        assert!(
+            manifest
+                .params("test", &Values::new())
+                .unwrap_err()
+                .to_string()
+                .contains("no back end says s3.url")
+        );
+        assert_eq!(manifest.warmup("test", &values).unwrap(), json!({}));
+        assert_eq!(manifest.verify("test", br#"{"n":1}"#), Ok(()));
+        assert_eq!(manifest.verify("test", br#"{"n":2}"#).unwrap_err(), "/n: 2 is not 1.0");
+        assert!(manifest.verify("test", b"<html>").unwrap_err().contains("not JSON"));
+        assert_eq!(manifest.verify("raw", b"\xff\xfe"), Ok(()));
+        let variant = &manifest.variants[0];
+        assert_eq!(
+            (manifest.entry(variant, "test").unwrap(), manifest.entry(variant, "raw").unwrap()),
+            ("resize-node", "other")
+        );
+        assert_eq!(all(scratch.path()).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_manifest_that_is_none_is_named() {
+        let scratch = tempfile::tempdir().unwrap();
+        let mut wrong = example();
+        wrong["variants"][0]["entry"] = "nobody".into();
+        let error = manifest(scratch.path(), &wrong).unwrap_err().to_string();
+        assert!(error.contains("bench.json: the entry nobody is none of its functions"), "{error}");
+        assert!(manifest(scratch.path(), &json!({ "name": "x" })).is_err());
+    }
+}

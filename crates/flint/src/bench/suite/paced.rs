@@ -1,0 +1,172 @@
+//! One client that calls every second, as in the evaluation of OpenWhisk: what single calls take over time, and how much memory and
+//! another way of starting change that.
+
+use std::{sync::Arc, time::Duration};
+
+use flint_lab::{
+    ArmReport, Arrivals, Comparison, Failures, MannWhitney, OpenLoad, Point, Report, TreeMemory, drive_open,
+    median,
+};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Suite,
+    manifest::{Manifest, Variant},
+    recorder::{Recorded, Recorder},
+    samples::{Sample, latencies, report as row, unavailable},
+    site::{Options, Site, build},
+    strategy::{CONTAINER, FLINT, Strategy},
+};
+use crate::bench::run::Run;
+
+/// The evaluation's two settings of OpenWhisk, and Flint as it is.
+const ARMS: [(&str, Strategy, u64); 3] =
+    [("default", CONTAINER, 256), ("best", CONTAINER, 512), ("flint", FLINT, 512)];
+/// OpenWhisk keeps idle containers for ten minutes.
+const KEEP_ALIVE: Duration = Duration::from_secs(600);
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Round {
+    calls: Vec<Recorded>,
+    failures: Failures,
+    memory: TreeMemory,
+}
+
+pub(super) async fn run(
+    suite: &Suite,
+    run: &mut Run,
+    workloads: &[(Manifest, Variant)],
+) -> anyhow::Result<Report> {
+    if let Some(unknown) = run.effort.arms.iter().find(|asked| !ARMS.iter().any(|arm| arm.0 == **asked)) {
+        anyhow::bail!("there is no arm '{unknown}': choose from default, best, flint");
+    }
+    // A cold start comes once a round, with the server.
+    let rounds = run.effort.rounds(if run.effort.quick { 1 } else { 10 });
+    let seconds = if run.effort.quick { 4 } else { 60 };
+    let mut report = run.report(suite.name);
+    for (manifest, variant) in workloads {
+        let title = manifest.title(variant);
+        let built = build(manifest).map_err(|error| format!("{error:#}"));
+        let mut measured: Vec<(&str, anyhow::Result<Vec<Round>>)> = Vec::new();
+        for (name, ..) in ARMS
+            .iter()
+            .filter(|arm| run.effort.arms.is_empty() || run.effort.arms.iter().any(|name| name == arm.0))
+        {
+            measured.push((name, Ok(Vec::new())));
+        }
+        for round in 1..=rounds {
+            run.noise.look().await;
+            for (name, all) in &mut measured {
+                run.show(&format!("{title} {name}"), round - 1, rounds);
+                let (Ok(rounds), Some((_, strategy, memory))) =
+                    (&mut *all, ARMS.iter().find(|arm| arm.0 == *name))
+                else {
+                    continue;
+                };
+                let key = format!("{title} {name} round {round}");
+                let one = run.kept(&key, async || {
+                    built.clone().map_err(anyhow::Error::msg)?;
+                    once(run, manifest, variant, strategy, *memory, seconds).await
+                });
+                match one.await {
+                    Ok(one) => rounds.push(one),
+                    Err(error) => *all = Err(error),
+                }
+            }
+        }
+        add(&mut report, &title, &measured, run.effort.seed);
+    }
+    suite.judge(&mut report);
+    Ok(report)
+}
+
+async fn once(
+    run: &Run,
+    manifest: &Manifest,
+    variant: &Variant,
+    strategy: &Strategy,
+    memory_mb: u64,
+    seconds: u64,
+) -> anyhow::Result<Round> {
+    let options = Options {
+        keep_alive: KEEP_ALIVE,
+        memory_mb: Some(memory_mb),
+        standbys: true,
+        unchecked: true,
+        ..Options::new(run.effort.size.as_str())
+    };
+    let site = Site::open(manifest, variant, strategy, options).await?;
+    let recorder = Arc::new(Recorder::of(&site));
+    let load = OpenLoad {
+        arrivals: Arrivals::Constant { rate: 1.0 },
+        duration: Duration::from_secs(seconds),
+        warm_up: Duration::ZERO,
+        connections: 64,
+        timeout: Duration::from_secs(60),
+    };
+    let driven = drive_open(recorder.clone(), &load).await?;
+    let calls = recorder.records(site.caller()).await?;
+    Ok(Round { calls, failures: driven.failures, memory: site.memory().0 })
+}
+
+fn add(report: &mut Report, title: &str, measured: &[(&str, anyhow::Result<Vec<Round>>)], seed: u64) {
+    let samples = |rounds: &[Round], cold: bool| -> Vec<Sample> {
+        rounds
+            .iter()
+            .flat_map(|round| &round.calls)
+            .map(|call| call.sample)
+            .filter(|sample| sample.is_cold() == cold)
+            .collect()
+    };
+    for (name, rounds) in measured {
+        let rounds = match rounds {
+            Ok(rounds) => rounds,
+            Err(error) => {
+                report.arms.push(unavailable(name, title, &format!("{error:#}")));
+                continue;
+            }
+        };
+        let mut failures = Failures::default();
+        rounds.iter().for_each(|round| failures.merge(&round.failures));
+        for (word, cold) in [("cold", true), ("warm", false)] {
+            let samples = samples(rounds, cold);
+            if samples.is_empty() {
+                continue;
+            }
+            let memory: Vec<f64> = rounds.iter().map(|round| round.memory.pss as f64).collect();
+            report.arms.push(ArmReport {
+                pss_bytes: median(&memory).map(|bytes| bytes as u64),
+                series: if cold { Vec::new() } else { over_time(&rounds[0].calls) },
+                failures: (failures.calls() > 0).then(|| failures.clone()),
+                ..row(&format!("{name} {word}"), title, &samples, seed)
+            });
+        }
+    }
+    for cold in [true, false] {
+        let of = |wanted: &str| {
+            let found = measured.iter().find(|(name, _)| *name == wanted);
+            let rounds = found.and_then(|(_, rounds)| rounds.as_ref().ok())?;
+            Some(latencies(&samples(rounds, cold)))
+        };
+        let Some(default) = of("default") else { continue };
+        for other in ["best", "flint"] {
+            let Some(theirs) = of(other) else { continue };
+            let word = if cold { "cold" } else { "warm" };
+            let both = median(&default).zip(median(&theirs)).zip(MannWhitney::test(&default, &theirs));
+            report.comparisons.extend(both.map(|((mine, their), test)| Comparison {
+                a: format!("default {word}"),
+                b: format!("{other} {word}"),
+                function: title.to_owned(),
+                times: mine / their,
+                test,
+            }));
+        }
+    }
+}
+
+fn over_time(calls: &[Recorded]) -> Vec<Point> {
+    calls
+        .iter()
+        .map(|call| Point { at_s: call.at_s, p90_us: Some(call.sample.latency), ..Point::default() })
+        .collect()
+}

@@ -1,0 +1,270 @@
+//! One workload brought up in one way: a server of its own, its back ends, its functions.
+
+use std::{collections::HashSet, fs, net::SocketAddr, time::Duration};
+
+use anyhow::{Context as _, ensure};
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
+use flint_lab::{HttpClient, HttpRequest, ProcessTree, TreeMemory, memory_of};
+use serde_json::{Value, json};
+
+use super::{
+    back_ends::{self, BackEnds},
+    manifest::{Deployed, Manifest, Variant, substitute},
+    strategy::Strategy,
+};
+use crate::{
+    bench::{
+        caller::{Caller, post},
+        overhead::python_kind,
+        server::Server,
+    },
+    client::GUEST_KEY,
+};
+
+/// Beyond what the strategy says.
+#[derive(Clone, Debug)]
+pub(super) struct Options {
+    pub(super) size: &'static str,
+    /// Idle instances go after this long.
+    pub(super) keep_alive: Duration,
+    /// Memory of each function instead of the workload's own, in MB.
+    pub(super) memory_mb: Option<u64>,
+    /// Calls at once, where instances are shared.
+    pub(super) callers: usize,
+    /// How often the functions are deployed, under names of their own.
+    pub(super) copies: usize,
+    /// Clones are forked ahead, as users have it; otherwise every call that needs one waits for it.
+    pub(super) standbys: bool,
+    /// Without a first call of which the answer is shown to the workload's own program: it would take the cold start away.
+    pub(super) unchecked: bool,
+}
+
+impl Options {
+    pub(super) fn new(size: &'static str) -> Self {
+        let keep_alive = Duration::from_secs(1);
+        Self { size, keep_alive, memory_mb: None, callers: 1, copies: 1, standbys: false, unchecked: false }
+    }
+}
+
+/// A workload that can be called.
+pub(super) struct Site {
+    server: Server,
+    pub(super) back_ends: BackEnds,
+    /// Processes that were there before the functions were.
+    before: HashSet<u32>,
+    pub(super) manifest: Manifest,
+    pub(super) options: Options,
+    /// A request for each copy.
+    pub(super) requests: Vec<HttpRequest>,
+    /// How Flint runs the entry, in its own words.
+    pub(super) chosen: String,
+    _scratch: tempfile::TempDir,
+}
+
+/// Makes what a workload's functions are made of; once, before any site of it.
+pub(super) fn build(manifest: &Manifest) -> anyhow::Result<()> {
+    back_ends::run(&manifest.folder, &manifest.build, &Default::default(), &[], None)
+        .with_context(|| format!("building {}", manifest.name))
+}
+
+impl Site {
+    pub(super) async fn open(
+        manifest: &Manifest,
+        variant: &Variant,
+        strategy: &Strategy,
+        options: Options,
+    ) -> anyhow::Result<Self> {
+        let scratch = tempfile::tempdir().context("making a scratch directory")?;
+        let keep_alive = format!("{}ms", options.keep_alive.as_millis());
+        let mut settings = vec![
+            ("FLINT_POOL__KEEP_ALIVE".to_owned(), keep_alive.clone()),
+            ("FLINT_POOL__KEEP_ALIVE_FORKED".to_owned(), keep_alive),
+            // A cold start brings up its own runtime, as a container platform does.
+            ("FLINT_POOL__PREWARM".to_owned(), "0".to_owned()),
+            ("FLINT_POOL__MEMORY".to_owned(), "1024GB".to_owned()),
+            ("FLINT_LIMITS__MAX_CODE".to_owned(), "512MB".to_owned()),
+            ("FLINT_PREPARE__MAX_UNPACKED".to_owned(), "2GB".to_owned()),
+        ];
+        if !options.standbys {
+            settings.push(("FLINT_SNAPSHOT__STANDBYS".to_owned(), "0".to_owned()));
+        }
+        if !manifest.back_ends.is_empty() {
+            settings.push(("FLINT_NETWORK__ALLOW_PRIVATE".to_owned(), "true".to_owned()));
+        }
+        for setting in &manifest.server {
+            let (key, value) = setting.split_once('=').context("a server setting without '='")?;
+            settings.push((format!("FLINT_{}", key.to_uppercase().replace('.', "__")), value.to_owned()));
+        }
+        let settings: Vec<_> = settings.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        let folder = scratch.path().join("server");
+        fs::create_dir(&folder).context("making the server's folder")?;
+        let mut back_ends = BackEnds::network(manifest, scratch.path())?;
+        let server = Server::start_with(&folder, &settings).await?;
+        back_ends.start(manifest, scratch.path(), &format!("http://{}", server.address))?;
+        back_ends::run(&manifest.folder, &manifest.seed, &back_ends.values, &[("SIZE", options.size)], None)
+            .context("filling the back ends")?;
+        let before = ProcessTree::new(server.pid()).pids().into_iter().collect();
+        let mut site = Self {
+            server,
+            back_ends,
+            before,
+            manifest: manifest.clone(),
+            options,
+            requests: Vec::new(),
+            chosen: String::new(),
+            _scratch: scratch,
+        };
+        for copy in 0..site.options.copies {
+            site.deploy(variant, strategy, copy).await?;
+        }
+        if !site.options.unchecked {
+            site.check().await?;
+        }
+        Ok(site)
+    }
+
+    pub(super) const fn address(&self) -> SocketAddr {
+        self.server.address
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.server.pid()
+    }
+
+    async fn deploy(&mut self, variant: &Variant, strategy: &Strategy, copy: usize) -> anyhow::Result<()> {
+        let entry = self.manifest.entry(variant, self.options.size)?.to_owned();
+        // Functions call each other by name, so only what stands alone can be copied.
+        let named = |name: &str| if copy == 0 { name.to_owned() } else { format!("{name}-{copy}") };
+        for function in &variant.functions {
+            let options = self.deploy_options(function, strategy, function.name == entry)?;
+            let options: Vec<&str> = options.iter().map(String::as_str).collect();
+            let code = self.manifest.folder.join(&function.code);
+            let said = self.server.deployed(&code, &named(&function.name), &options)?;
+            if function.name == entry {
+                self.chosen = chosen(&said);
+            }
+        }
+        for (name, parts) in &variant.sequences {
+            self.sequence(name, parts).await?;
+        }
+        let params = self.manifest.params(self.options.size, &self.back_ends.values)?;
+        let body = params.to_string();
+        self.requests.push(post(self.address(), &named(&entry), "application/json", body.as_bytes()));
+        Ok(())
+    }
+
+    fn deploy_options(
+        &self,
+        function: &Deployed,
+        strategy: &Strategy,
+        is_entry: bool,
+    ) -> anyhow::Result<Vec<String>> {
+        let mut options: Vec<String> = Vec::new();
+        let mut add = |option: &str, value: String| options.extend([option.to_owned(), value]);
+        let is_wasm = function.kind == "wasm";
+        if let Some((start, reuse)) = strategy.asked {
+            ensure!(!is_wasm, "a WebAssembly module is instantiated for each call: the arm flint does that");
+            add("--start", start.to_owned());
+            add("--reuse", reuse.to_owned());
+        }
+        if strategy.shared {
+            add("--concurrency", self.options.callers.to_string());
+        }
+        let has_environment = self.manifest.folder.join(&function.code).join("virtualenv").is_dir();
+        match function.kind.as_str() {
+            // The interpreter that is there, where the code does not bring one.
+            "python" if !has_environment => add("--kind", python_kind()?),
+            "java" | "nodejs" => add("--kind", function.kind.clone()),
+            _ => {}
+        }
+        let memory = self.options.memory_mb.or(function.memory_mb).unwrap_or(256);
+        add("--memory", memory.to_string());
+        add("--timeout", format!("{}s", function.timeout_s.unwrap_or(60)));
+        for (option, value) in
+            [("--main", &function.main), ("--contract", &function.contract), ("--network", &function.network)]
+        {
+            if let Some(value) = value {
+                add(option, value.clone());
+            }
+        }
+        for (name, value) in &function.env {
+            let value = Value::String(substitute(value, &self.back_ends.values)?);
+            add("--init-param", format!("{name}={value}"));
+        }
+        let can_fork = matches!(function.kind.as_str(), "nodejs" | "python")
+            && strategy.asked.is_none_or(|(start, _)| start == "fork");
+        if can_fork {
+            match strategy.warmed_up && is_entry {
+                true => {
+                    let event = self.manifest.warmup(self.options.size, &self.back_ends.values)?;
+                    let path = self._scratch.path().join("event.json");
+                    fs::write(&path, event.to_string()).context("writing the warm-up event")?;
+                    add("--warmup", path.display().to_string());
+                    if function.network.as_deref() == Some("egress") {
+                        options.push("--warmup-network".to_owned());
+                    }
+                }
+                false => add("--warmup", "none".to_owned()),
+            }
+        }
+        Ok(options)
+    }
+
+    async fn sequence(&self, name: &str, parts: &[String]) -> anyhow::Result<()> {
+        let components: Vec<_> = parts.iter().map(|part| format!("/_/{part}")).collect();
+        let body = json!({ "exec": { "kind": "sequence", "components": components } }).to_string();
+        let headers = [
+            format!("authorization: Basic {}", BASE64.encode(GUEST_KEY)),
+            "content-type: application/json".to_owned(),
+        ];
+        let path = format!("/api/v1/namespaces/_/actions/{name}?overwrite=true");
+        let request = HttpRequest::new("PUT", &path, self.address(), &headers, body.as_bytes(), 200);
+        let answer = HttpClient::connect(self.address()).await?.exchange(&request).await?;
+        ensure!(answer.status == 200, "the sequence {name}: {}", String::from_utf8_lossy(&answer.body));
+        Ok(())
+    }
+
+    /// One call whose answer the workload's own program is shown, too; of a single copy, since all have the same code.
+    async fn check(&mut self) -> anyhow::Result<()> {
+        let (size, request) =
+            (self.options.size, self.requests.first().context("nothing was deployed")?.clone());
+        let answer = tokio::time::timeout(
+            Duration::from_secs(300),
+            HttpClient::connect(self.address()).await?.exchange(&request),
+        )
+        .await
+        .context("no answer to the first call")??;
+        let shown = || String::from_utf8_lossy(&answer.body[..answer.body.len().min(300)]).into_owned();
+        ensure!(answer.status == 200, "status {}: {}", answer.status, shown());
+        if let Err(why) = self.manifest.verify(size, &answer.body) {
+            anyhow::bail!("a wrong answer, {why}: {}", shown());
+        }
+        let params = self.manifest.params(size, &self.back_ends.values)?;
+        self.manifest.ask_oracle(size, &params, &answer.body, &self.back_ends.values)
+    }
+
+    pub(super) const fn caller(&self) -> Caller {
+        Caller::new(self.server.address)
+    }
+
+    /// Memory of everything that belongs to the functions: instances, the processes that they are forked from, and pools. The server and
+    /// its launcher were there before.
+    pub(super) fn memory(&self) -> (TreeMemory, usize) {
+        let pids = ProcessTree::new(self.pid()).pids();
+        let come: Vec<u32> = pids.into_iter().filter(|pid| !self.before.contains(pid)).collect();
+        (come.iter().copied().map(memory_of).sum(), come.len())
+    }
+}
+
+/// How the server says that it runs a function.
+fn chosen(said: &Value) -> String {
+    let prepared =
+        said.pointer("/function/prepared").or_else(|| said.get("prepared")).unwrap_or(&Value::Null);
+    let word = |key: &str| {
+        let strategy = prepared.get("strategy").or_else(|| said.pointer("/function/strategy"));
+        strategy.and_then(|strategy| strategy.get(key)).and_then(Value::as_str).unwrap_or("?").to_owned()
+    };
+    let fallback = prepared.get("fallback").and_then(Value::as_str);
+    let words = format!("{}/{}", word("start"), word("reuse"));
+    fallback.map_or(words.clone(), |why| format!("{words}, because {why}"))
+}

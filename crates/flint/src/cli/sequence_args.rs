@@ -1,0 +1,37 @@
+//! The options of `flint sequence`.
+
+use clap::{Args, Subcommand};
+
+#[derive(Debug, Args)]
+pub(crate) struct SequenceArgs {
+    #[command(subcommand)]
+    pub(crate) command: SequenceCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SequenceCommand {
+    /// Create a sequence; `flint invoke` calls it
+    Create {
+        /// Its name
+        name: String,
+        /// What it calls, in order: names of functions and sequences, with commas between them
+        #[arg(value_delimiter = ',', required = true)]
+        components: Vec<String>,
+        /// Replace what has that name
+        #[arg(long)]
+        update: bool,
+    },
+    /// List the sequences
+    #[command(visible_alias = "ls")]
+    List,
+    /// Show a sequence
+    Get {
+        /// Its name
+        name: String,
+    },
+    /// Delete a sequence; what it calls stays
+    Rm {
+        /// Its name
+        name: String,
+    },
+}

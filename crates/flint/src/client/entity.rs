@@ -1,0 +1,91 @@
+//! Packages, triggers and rules, which the OpenWhisk API has and the native one does not.
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use bytes::Bytes;
+use flint_api_native::resource::ErrorDetail;
+use http::{Method, Request, StatusCode, header};
+use http_body_util::Full;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{Client, collect, refusal_from};
+use crate::failure::Failure;
+
+/// How it says no.
+#[derive(Deserialize)]
+struct Refused {
+    error: String,
+}
+
+impl Client {
+    /// Asks at `/api/v1/namespaces/{path}`; an answer without a body is `null`.
+    pub(crate) async fn entity(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Value, Failure> {
+        let mut request = Request::builder().method(method).uri(format!("/api/v1/namespaces/{path}"));
+        if let Some(key) = self.authorization.as_ref().and_then(|bearer| bearer.strip_prefix("Bearer ")) {
+            request = request.header(header::AUTHORIZATION, format!("Basic {}", STANDARD.encode(key)));
+        }
+        if body.is_some() {
+            request = request.header(header::CONTENT_TYPE, "application/json");
+        }
+        let body = body.map(|body| Bytes::from(body.to_string())).unwrap_or_default();
+        let request = request
+            .body(Full::new(body))
+            .map_err(|error| Failure::usage(format!("cannot ask for {path}: {error}")))?;
+        let answer = self.send(request).await?;
+        let (status, headers) = (answer.status(), answer.headers().clone());
+        let body = collect(answer).await?;
+        if status.is_success() && body.is_empty() {
+            return Ok(Value::Null);
+        }
+        if status.is_success()
+            && let Ok(value) = serde_json::from_slice(&body)
+        {
+            return Ok(value);
+        }
+        Err(match serde_json::from_slice(&body) {
+            Ok(Refused { error }) => refused(status, error),
+            Err(_) => refusal_from(status, &headers, &body),
+        })
+    }
+}
+
+fn refused(status: StatusCode, message: String) -> Failure {
+    let (code, hint) = match status {
+        StatusCode::BAD_REQUEST => ("invalid", None),
+        StatusCode::UNAUTHORIZED => {
+            ("unauthenticated", Some("give a key with --auth, FLINT_AUTH or ~/.config/flint/auth"))
+        }
+        StatusCode::FORBIDDEN => ("forbidden", None),
+        StatusCode::NOT_FOUND => ("not_found", Some("`list` names those that are there")),
+        StatusCode::CONFLICT if message.contains("already exists") => {
+            ("conflict", Some("say --update to change it"))
+        }
+        StatusCode::CONFLICT => ("conflict", None),
+        StatusCode::PAYLOAD_TOO_LARGE => ("too_large", None),
+        StatusCode::TOO_MANY_REQUESTS => ("throttled", Some("wait for the next minute")),
+        StatusCode::SERVICE_UNAVAILABLE => ("unavailable", None),
+        _ => ("refused", None),
+    };
+    Failure::refused(ErrorDetail { code: code.to_owned(), message, hint: hint.map(str::to_owned) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_says_what_to_do() {
+        let failure = refused(StatusCode::CONFLICT, "resource already exists".to_owned());
+        assert_eq!(
+            (failure.code.as_str(), failure.hint.as_deref()),
+            ("conflict", Some("say --update to change it"))
+        );
+        let full = "Package not empty (contains 1 entity). Set force param or delete package contents.";
+        assert_eq!(refused(StatusCode::CONFLICT, full.to_owned()).hint, None);
+    }
+}

@@ -1,0 +1,71 @@
+//! `flint sequence`.
+
+use flint_api_native::resource::{SequenceList, SequenceRequest, SequenceResource};
+use http::Method;
+
+use crate::{
+    cli::{Global, SequenceArgs, SequenceCommand},
+    client::{Client, segment},
+    failure::Exit,
+    output::{ago, print_json, print_line, table},
+};
+
+pub(crate) async fn run(global: &Global, args: &SequenceArgs) -> anyhow::Result<Exit> {
+    let client = Client::new(global)?;
+    let at = |name: &str| format!("/v1/sequences/{}", segment(name));
+    match &args.command {
+        SequenceCommand::Create { name, components, update } => {
+            let asked = SequenceRequest { components: components.clone(), create_only: !update };
+            let written: SequenceResource = client.send_json(Method::PUT, &at(name), &asked).await?;
+            show(global, &written, "is there")
+        }
+        SequenceCommand::Get { name } => {
+            let sequence: SequenceResource = client.get(&at(name)).await?;
+            show(global, &sequence, "calls")
+        }
+        SequenceCommand::Rm { name } => {
+            client.delete(&at(name)).await?;
+            match global.json {
+                true => print_json(&serde_json::json!({ "deleted": [name] })),
+                false => print_line(&format!("deleted {name}")),
+            }
+        }
+        SequenceCommand::List => {
+            let list: SequenceList = client.get("/v1/sequences").await?;
+            if global.json {
+                print_json(&list)?;
+            } else if list.sequences.is_empty() {
+                print_line(
+                    "no sequences yet; create one with `flint sequence create NAME FUNCTION,FUNCTION`",
+                )?;
+            } else {
+                let rows = list.sequences.iter().map(|sequence| {
+                    let version = sequence.version.clone();
+                    vec![
+                        sequence.name.clone(),
+                        version,
+                        sequence.components.join(" → "),
+                        ago(sequence.updated),
+                    ]
+                });
+                print_line(&table(&["name", "version", "calls", "updated"], &[], rows))?;
+            }
+            Ok(())
+        }
+    }?;
+    Ok(Exit::Ok)
+}
+
+fn show(global: &Global, sequence: &SequenceResource, verb: &str) -> anyhow::Result<()> {
+    if global.json {
+        return print_json(sequence);
+    }
+    let steps: Vec<_> = (1..).zip(&sequence.components).map(|(at, step)| format!("  {at}. {step}")).collect();
+    print_line(&format!(
+        "sequence {}/{} {} {verb}\n{}",
+        sequence.namespace,
+        sequence.name,
+        sequence.version,
+        steps.join("\n")
+    ))
+}

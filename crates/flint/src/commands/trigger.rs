@@ -1,0 +1,60 @@
+//! `flint trigger`.
+
+use std::fs;
+
+use http::Method;
+use serde_json::{Map, Value};
+
+use super::entity::{body, delete, get, list, named, place, put, said, shown};
+use crate::{
+    cli::{Global, TriggerArgs, TriggerCommand},
+    client::Client,
+    failure::{Exit, Failure},
+};
+
+const COLLECTION: &str = "triggers";
+
+pub(crate) async fn run(global: &Global, args: TriggerArgs) -> anyhow::Result<Exit> {
+    match args.command {
+        TriggerCommand::Create { name, options } => {
+            put(global, COLLECTION, &name, body(&options).into(), options.update).await
+        }
+        TriggerCommand::Get { name } => get(global, COLLECTION, &name, lines).await,
+        TriggerCommand::List(page) => {
+            let row = |trigger: &Value| vec![shown(&trigger["name"]), shown(&trigger["version"])];
+            list(global, &format!("_/{COLLECTION}"), &page, &["trigger", "version"], row).await
+        }
+        TriggerCommand::Delete { name } => delete(global, COLLECTION, &name, "").await,
+        TriggerCommand::Fire { name, params, param_file } => {
+            let mut payload = match param_file {
+                Some(path) => object(&path)?,
+                None => Map::new(),
+            };
+            payload.extend(params);
+            let client = Client::new(global)?;
+            let path = place(COLLECTION, &name)?;
+            let fired = client.entity(Method::POST, &path, Some(&payload.into())).await?;
+            let text = match fired["activationId"].as_str() {
+                Some(id) => format!("fired {name}: activation {id}"),
+                None => format!("{name} has no active rule: nothing was called"),
+            };
+            said(global, &fired, &text)
+        }
+    }
+}
+
+fn object(path: &std::path::Path) -> Result<Map<String, Value>, Failure> {
+    let text =
+        fs::read(path).map_err(|error| Failure::usage(format!("cannot read {}: {error}", path.display())))?;
+    serde_json::from_slice(&text)
+        .map_err(|error| Failure::usage(format!("{} is not a JSON object: {error}", path.display())))
+}
+
+fn lines(trigger: &Value) -> Vec<(String, String)> {
+    let rules = trigger["rules"].as_object().into_iter().flatten();
+    rules
+        .map(|(name, rule)| {
+            ("rule".to_owned(), format!("/{name} {} {}", named(&rule["action"]), shown(&rule["status"])))
+        })
+        .collect()
+}

@@ -1,0 +1,198 @@
+//! Whether the host was quiet enough for what was measured on it to be compared.
+//!
+//! Three things spoil a comparison: a hypervisor that takes processors away (steal time), others on the same machine, and a
+//! processor whose speed changes. Each is looked at between the measurements, while the laboratory itself does nothing.
+
+use std::{
+    fs, hint,
+    time::{Duration, Instant},
+};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{median, quantile};
+
+/// More than this share of the time taken by a hypervisor is too much.
+const MOST_STOLEN: f64 = 0.05;
+/// More than this share of all processors used by others while the laboratory rests is too much.
+const MOST_OTHERS: f64 = 0.10;
+/// A slow calibration (90th percentile) takes at most so many times as long as a fast one (10th).
+const MOST_SPREAD: f64 = 1.25;
+/// Steps of the calibration loop, some milliseconds.
+const CALIBRATION_STEPS: u64 = 4_000_000;
+
+/// What was seen between measurements.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Noise {
+    /// Share of processor time that the hypervisor took, over the whole run.
+    pub stolen: f64,
+    /// Share of all processors that others used while the laboratory rested, median.
+    pub others: f64,
+    /// How much the time of a fixed computation varied: its 90th percentile over its 10th.
+    pub spread: f64,
+    /// How often was looked.
+    pub looks: usize,
+}
+
+impl Noise {
+    /// What is too much, in words; nothing on a quiet host. A host that was not looked at is not known to be quiet.
+    pub fn reasons(&self) -> Vec<String> {
+        let percent = |share: f64| 100.0 * share;
+        let mut reasons = Vec::new();
+        if self.looks == 0 {
+            reasons.push("nobody looked".to_owned());
+        }
+        if self.stolen > MOST_STOLEN {
+            reasons.push(format!(
+                "the hypervisor took {:.0} % of the processors' time (at most {:.0} %)",
+                percent(self.stolen),
+                percent(MOST_STOLEN)
+            ));
+        }
+        if self.others > MOST_OTHERS {
+            reasons.push(format!(
+                "others used {:.0} % of the processors while nothing was measured (at most {:.0} %)",
+                percent(self.others),
+                percent(MOST_OTHERS)
+            ));
+        }
+        if self.spread > MOST_SPREAD {
+            reasons.push(format!(
+                "a fixed computation varied by {:.2} × (at most {MOST_SPREAD} ×)",
+                self.spread
+            ));
+        }
+        reasons
+    }
+
+    /// Whether figures of this run may be compared.
+    pub fn is_quiet(&self) -> bool {
+        self.reasons().is_empty()
+    }
+}
+
+/// Looks at the host between measurements.
+#[derive(Debug, Default)]
+pub struct NoiseWatch {
+    begin: Option<Ticks>,
+    others: Vec<f64>,
+    calibrations: Vec<f64>,
+}
+
+/// Of /proc/stat: what all processors have done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Ticks {
+    busy: u64,
+    stolen: u64,
+    all: u64,
+}
+
+impl Ticks {
+    fn now() -> Self {
+        Self::read(&fs::read_to_string("/proc/stat").unwrap_or_default())
+    }
+
+    /// user nice system idle iowait irq softirq steal; guest time is part of user time.
+    fn read(stat: &str) -> Self {
+        let fields: Vec<u64> = stat
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .split_whitespace()
+            .skip(1)
+            .take(8)
+            .map_while(|field| field.parse().ok())
+            .collect();
+        let at = |index: usize| fields.get(index).copied().unwrap_or(0);
+        Self { busy: at(0) + at(1) + at(2) + at(5) + at(6), stolen: at(7), all: fields.iter().sum() }
+    }
+
+    /// Shares of the time since `earlier`: busy, stolen.
+    fn shares_since(self, earlier: Self) -> (f64, f64) {
+        let all = self.all.saturating_sub(earlier.all).max(1) as f64;
+        let share = |now: u64, then: u64| now.saturating_sub(then) as f64 / all;
+        (share(self.busy, earlier.busy), share(self.stolen, earlier.stolen))
+    }
+}
+
+impl NoiseWatch {
+    /// Begins to watch.
+    pub fn start() -> Self {
+        Self { begin: Some(Ticks::now()), ..Self::default() }
+    }
+
+    /// Looks for about a quarter of a second. What was measured before must have come to rest.
+    pub async fn look(&mut self) {
+        let before = Ticks::now();
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        self.others.push(Ticks::now().shares_since(before).0);
+        self.calibrations.extend((0..5).map(|_| calibration().as_secs_f64()));
+    }
+
+    /// What was seen so far.
+    pub fn noise(&self) -> Noise {
+        let begin = self.begin.unwrap_or_default();
+        let spread = match (quantile(&self.calibrations, 0.9), quantile(&self.calibrations, 0.1)) {
+            (Some(slow), Some(fast)) if fast > 0.0 => slow / fast,
+            _ => 1.0,
+        };
+        Noise {
+            stolen: Ticks::now().shares_since(begin).1,
+            others: median(&self.others).unwrap_or(0.0),
+            spread,
+            looks: self.others.len(),
+        }
+    }
+}
+
+/// The same work every time: a chain of multiplications that nothing can take apart or foresee.
+fn calibration() -> Duration {
+    let begin = Instant::now();
+    let mut x = hint::black_box(1_u64);
+    for step in 0..CALIBRATION_STEPS {
+        x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(step);
+    }
+    hint::black_box(x);
+    begin.elapsed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const QUIET: Noise = Noise { stolen: 0.01, others: 0.02, spread: 1.05, looks: 3 };
+
+    #[test]
+    fn shares_are_of_all_processors() {
+        let before = Ticks::read("cpu  100 0 100 800 0 0 0 0 0 0\ncpu0 1 1 1");
+        let after = Ticks::read("cpu  150 10 120 900 5 5 0 10 7 0\n");
+        assert_eq!(before, Ticks { busy: 200, stolen: 0, all: 1000 });
+        let (busy, stolen) = after.shares_since(before);
+        assert!((busy - 85.0 / 200.0).abs() < 1e-12 && (stolen - 10.0 / 200.0).abs() < 1e-12);
+        assert_eq!(Ticks::read("nonsense"), Ticks::default());
+        assert_eq!(Ticks::default().shares_since(Ticks::default()), (0.0, 0.0));
+    }
+
+    #[test]
+    fn each_kind_of_noise_is_a_reason_of_its_own() {
+        assert!(QUIET.is_quiet());
+        for (noise, word) in [
+            (Noise { stolen: 0.06, ..QUIET }, "hypervisor"),
+            (Noise { others: 0.5, ..QUIET }, "others used 50 %"),
+            (Noise { spread: 1.3, ..QUIET }, "1.30 ×"),
+            (Noise { looks: 0, ..QUIET }, "nobody"),
+        ] {
+            let reasons = noise.reasons();
+            assert!(reasons.len() == 1 && reasons[0].contains(word), "{reasons:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn looking_sees_something() {
+        let mut watch = NoiseWatch::start();
+        assert!(!watch.noise().is_quiet());
+        watch.look().await;
+        let noise = watch.noise();
+        assert!(noise.looks == 1 && noise.spread >= 1.0 && (0.0..=1.0).contains(&noise.others));
+    }
+}

@@ -1,0 +1,156 @@
+//! Axes, their ticks, and the way from a value to a point.
+
+use std::fmt::Write as _;
+
+use super::escape;
+
+pub(super) const WIDTH: f64 = 720.0;
+pub(super) const HEIGHT: f64 = 300.0;
+const LEFT: f64 = 64.0;
+const RIGHT: f64 = 12.0;
+const TOP: f64 = 10.0;
+const BOTTOM: f64 = 42.0;
+
+/// One direction of a plot.
+#[derive(Clone, Debug)]
+pub(super) struct Scale {
+    pub(super) low: f64,
+    pub(super) high: f64,
+    pub(super) logarithmic: bool,
+}
+
+impl Scale {
+    /// From zero to the largest value.
+    pub(super) fn from_zero(values: impl Iterator<Item = f64>) -> Self {
+        let high = values.filter(|value| value.is_finite()).fold(0.0, f64::max);
+        Self { low: 0.0, high: if high > 0.0 { high * 1.05 } else { 1.0 }, logarithmic: false }
+    }
+
+    /// Over decades, for what spans them; of positive values only.
+    pub(super) fn decades(values: impl Iterator<Item = f64> + Clone) -> Self {
+        let positive = || values.clone().filter(|value| value.is_finite() && *value > 0.0);
+        let low = positive().fold(f64::INFINITY, f64::min);
+        let high = positive().fold(0.0, f64::max);
+        if !low.is_finite() {
+            return Self { low: 1.0, high: 10.0, logarithmic: true };
+        }
+        let (low, high) = (10_f64.powf(low.log10().floor()), 10_f64.powf(high.log10().ceil()));
+        Self { low, high: if high > low { high } else { low * 10.0 }, logarithmic: true }
+    }
+
+    /// Where a value lies, from 0 to 1.
+    fn share(&self, value: f64) -> f64 {
+        let share = match self.logarithmic {
+            true => (value.max(self.low).log10() - self.low.log10()) / (self.high.log10() - self.low.log10()),
+            false => (value - self.low) / (self.high - self.low),
+        };
+        share.clamp(0.0, 1.0)
+    }
+
+    fn ticks(&self) -> Vec<f64> {
+        if self.logarithmic {
+            let (first, last) = (self.low.log10().round() as i32, self.high.log10().round() as i32);
+            return (first..=last).map(|power| 10_f64.powi(power)).collect();
+        }
+        let rough = (self.high - self.low) / 5.0;
+        let power = 10_f64.powf(rough.log10().floor());
+        let step = [1.0, 2.0, 5.0, 10.0]
+            .map(|factor| factor * power)
+            .into_iter()
+            .find(|step| *step >= rough)
+            .unwrap_or(rough);
+        let first = (self.low / step).ceil() as i64;
+        let last = (self.high / step + 1e-9).floor() as i64;
+        (first..=last).map(|tick| tick as f64 * step).collect()
+    }
+}
+
+pub(super) fn x_of(scale: &Scale, value: f64) -> f64 {
+    LEFT + scale.share(value) * (WIDTH - LEFT - RIGHT)
+}
+
+pub(super) fn y_of(scale: &Scale, value: f64) -> f64 {
+    HEIGHT - BOTTOM - scale.share(value) * (HEIGHT - TOP - BOTTOM)
+}
+
+/// A number as it is read: few digits, no trailing zeros.
+pub(super) fn number(value: f64) -> String {
+    let text = match value.abs() {
+        large if large >= 1e6 => return format!("{}M", number(value / 1e6)),
+        large if large >= 1e4 => return format!("{}k", number(value / 1e3)),
+        large if large >= 100.0 => format!("{value:.0}"),
+        medium if medium >= 1.0 => format!("{value:.2}"),
+        _ => format!("{value:.4}"),
+    };
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
+}
+
+/// The frame of a plot with what is drawn in it. Without a scale a direction has no ticks.
+pub(super) fn frame(x: Option<(&Scale, &str)>, y: Option<(&Scale, &str)>, inside: &str) -> String {
+    let mut svg = format!(r#"<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img">"#);
+    let (bottom, right) = (HEIGHT - BOTTOM, WIDTH - RIGHT);
+    if let Some((scale, title)) = y {
+        for tick in scale.ticks() {
+            let at = y_of(scale, tick);
+            let _ = write!(
+                svg,
+                r#"<path class="grid" d="M{LEFT} {at:.1}H{right}"/><text class="end" x="{:.1}" y="{:.1}">{}</text>"#,
+                LEFT - 6.0,
+                at + 4.0,
+                number(tick)
+            );
+        }
+        let _ = write!(
+            svg,
+            r#"<text class="mid" transform="translate(14 {:.1}) rotate(-90)">{}</text>"#,
+            (TOP + bottom) / 2.0,
+            escape(title)
+        );
+    }
+    if let Some((scale, title)) = x {
+        for tick in scale.ticks() {
+            let at = x_of(scale, tick);
+            let _ = write!(
+                svg,
+                r#"<path class="grid" d="M{at:.1} {TOP}V{bottom}"/><text class="mid" x="{at:.1}" y="{:.1}">{}</text>"#,
+                bottom + 16.0,
+                number(tick)
+            );
+        }
+        let _ = write!(
+            svg,
+            r#"<text class="mid" x="{:.1}" y="{:.1}">{}</text>"#,
+            (LEFT + right) / 2.0,
+            HEIGHT - 6.0,
+            escape(title)
+        );
+    }
+    let _ = write!(svg, r#"<path class="axis" d="M{LEFT} {TOP}V{bottom}H{right}"/>{inside}</svg>"#);
+    svg
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_round_and_values_lie_in_the_frame() {
+        let scale = Scale::from_zero([3.0, 47.0].into_iter());
+        assert_eq!(scale.ticks(), [0.0, 10.0, 20.0, 30.0, 40.0]);
+        let decades = Scale::decades([0.0, 30.0, 4000.0].into_iter());
+        assert_eq!(decades.ticks(), [10.0, 100.0, 1000.0, 10_000.0]);
+        for value in [f64::NAN, -5.0, 0.0, 1e9] {
+            for scale in [&scale, &decades] {
+                let x = x_of(scale, value);
+                assert!(x.is_nan() || (LEFT..=WIDTH - RIGHT).contains(&x), "{value}: {x}");
+            }
+        }
+        for empty in [Scale::from_zero([].into_iter()), Scale::decades([].into_iter())] {
+            assert!(empty.high > empty.low && !empty.ticks().is_empty());
+        }
+        assert_eq!([1234.0, 12_340.0, 2.5e6, 0.05, 3.0].map(number), ["1234", "12.34k", "2.5M", "0.05", "3"]);
+    }
+}

@@ -1,0 +1,28 @@
+//! Pictures of results as inline SVG: nothing to load, and colours that follow the page's theme.
+
+mod axes;
+mod bars;
+mod boxes;
+mod cdf;
+mod lines;
+
+pub(crate) use bars::{Bar, bars};
+pub(crate) use boxes::boxes;
+pub(crate) use cdf::cdf;
+pub(crate) use lines::lines;
+
+/// Colours that the page defines.
+pub(crate) const COLOURS: usize = 8;
+
+/// Text that is safe between tags and in attributes.
+pub(crate) fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+/// The names of what is drawn, with their colours.
+pub(crate) fn legend(names: &[&str]) -> String {
+    let entries = names.iter().enumerate().map(|(at, name)| {
+        format!(r#"<span class="key"><i class="b{}"></i>{}</span>"#, at % COLOURS, escape(name))
+    });
+    format!(r#"<p class="legend">{}</p>"#, entries.collect::<String>())
+}

@@ -1,0 +1,275 @@
+//! A report as one page: nothing is loaded, and it follows the reader's light or dark theme.
+
+use std::fmt::Write as _;
+
+use super::{ArmReport, Point, Report};
+use crate::plot::{Bar, COLOURS, bars, boxes, cdf, escape, lines};
+
+const STYLE: &str = "
+:root { color-scheme: light dark; --back: #fff; --text: #1c2026; --faint: #667; --line: #d5d8de; --panel: #f6f7f9;
+ --c0: #1f6feb; --c1: #c4501b; --c2: #1a7f37; --c3: #8250df; --c4: #bf3989; --c5: #0b7d8a; --c6: #9a6700; --c7: #57606a; }
+@media (prefers-color-scheme: dark) { :root { --back: #101418; --text: #e6e9ee; --faint: #9aa4b2; --line: #2d343d; --panel: #181d23;
+ --c0: #6cb0ff; --c1: #ff9d6b; --c2: #5fd17a; --c3: #c297ff; --c4: #ff8fc7; --c5: #5cd0dc; --c6: #e3b341; --c7: #a9b3bf; } }
+body { margin: 0 auto; padding: 24px; max-width: 1100px; background: var(--back); color: var(--text); font: 15px/1.5 system-ui, sans-serif; }
+h1 { margin: 0 0 4px; } h2 { margin: 36px 0 8px; font-size: 19px; } h3 { margin: 20px 0 4px; font-size: 15px; }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: 2px 16px; color: var(--faint); } dt { font-weight: 600; } dd { margin: 0; overflow-wrap: anywhere; }
+.wide { overflow-x: auto; } table { border-collapse: collapse; font-variant-numeric: tabular-nums; white-space: nowrap; }
+th, td { padding: 4px 10px; border-bottom: 1px solid var(--line); text-align: right; } th { color: var(--faint); font-weight: 600; }
+th:nth-child(-n+2), td:nth-child(-n+2), .notes td:last-child, .notes th:last-child { text-align: left; }
+.notes td:last-child { white-space: normal; min-width: 220px; }
+.warn { padding: 10px 14px; border-left: 4px solid var(--c1); background: var(--panel); }
+figure { margin: 0 0 20px; padding: 12px; background: var(--panel); border-radius: 8px; } figcaption { font-weight: 600; }
+svg { width: 100%; height: auto; overflow: visible; } svg text { fill: var(--faint); font: 12px system-ui, sans-serif; }
+.end, .name { text-anchor: end; } .mid { text-anchor: middle; } .grid { stroke: var(--line); fill: none; } .axis { stroke: var(--faint); fill: none; }
+.bars { padding-bottom: 70px; } .bars .legend { margin-top: 70px; }
+.legend { margin: 6px 0 0; color: var(--faint); } .key { margin-right: 14px; white-space: nowrap; } .key i { display: inline-block; width: 10px; height: 10px; margin-right: 5px; border-radius: 2px; }
+path[class^=l], g[class^=l] { fill: none; stroke-width: 1.8; } .thick { stroke-width: 3; } .pale { fill-opacity: .25; }
+";
+
+impl Report {
+    /// The report as a page of its own.
+    pub fn html(&self) -> String {
+        let title = escape(&self.experiment);
+        let mut page = format!(
+            "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\"><title>{title}</title><style>{STYLE}"
+        );
+        for colour in 0..COLOURS {
+            let _ = write!(
+                page,
+                ".l{colour}{{stroke:var(--c{colour})}}.b{colour}{{background:var(--c{colour});fill:var(--c{colour})}}"
+            );
+        }
+        let _ = write!(page, "</style></head><body><h1>{title}</h1><dl>");
+        for (name, value) in self.circumstances() {
+            let _ = write!(page, "<dt>{}</dt><dd>{}</dd>", escape(&name), escape(&value));
+        }
+        page.push_str("</dl>");
+        self.findings_section(&mut page);
+        self.figures(&mut page);
+        self.table_section(&mut page);
+        page.push_str("</body></html>\n");
+        page
+    }
+
+    fn findings_section(&self, page: &mut String) {
+        let findings = self.findings();
+        if let (Some(first), true) = (findings.first(), self.withheld.is_some()) {
+            let _ = write!(page, r#"<p class="warn">{}</p>"#, escape(first));
+        }
+        let rest = &findings[usize::from(self.withheld.is_some())..];
+        if !rest.is_empty() {
+            page.push_str("<h2>Findings</h2><ul>");
+            for finding in rest {
+                let _ = write!(page, "<li>{}</li>", escape(finding));
+            }
+            page.push_str("</ul>");
+        }
+    }
+
+    fn table_section(&self, page: &mut String) {
+        let rows = self.cells();
+        let notes = rows[0].last().is_some_and(|title| title == "note");
+        let _ = write!(
+            page,
+            r#"<h2>Figures</h2><div class="wide"><table{}>"#,
+            if notes { r#" class="notes""# } else { "" }
+        );
+        for (at, row) in rows.iter().enumerate() {
+            let tag = if at == 0 { "th" } else { "td" };
+            page.push_str("<tr>");
+            for cell in row {
+                let _ = write!(page, "<{tag}>{}</{tag}>", escape(cell));
+            }
+            page.push_str("</tr>");
+        }
+        page.push_str("</table></div>");
+    }
+
+    /// A block of pictures for each function.
+    fn figures(&self, page: &mut String) {
+        let mut functions: Vec<&str> = Vec::new();
+        for arm in &self.arms {
+            let function = arm.function.as_deref().unwrap_or_default();
+            if !functions.contains(&function) {
+                functions.push(function);
+            }
+        }
+        for function in functions {
+            let arms: Vec<&ArmReport> = self
+                .arms
+                .iter()
+                .filter(|arm| arm.function.as_deref().unwrap_or_default() == function)
+                .collect();
+            let block = [split(&arms), distributions(&arms), over_time(&arms)].concat();
+            if !block.is_empty() {
+                let name = if function.is_empty() { &self.experiment } else { function };
+                let _ = write!(page, "<h2>{}</h2>{block}", escape(name));
+            }
+        }
+    }
+}
+
+fn figure(title: &str, class: &str, content: &str) -> String {
+    format!(r#"<figure class="{class}"><figcaption>{}</figcaption>{content}</figure>"#, escape(title))
+}
+
+fn label(arm: &ArmReport, alone: bool) -> String {
+    match arm.concurrency {
+        Some(n) if !alone => format!("{} × {n}", arm.arm),
+        _ => arm.arm.clone(),
+    }
+}
+
+/// Names of the arms: with the number of callers where that tells arms apart.
+fn labels(arms: &[&ArmReport]) -> Vec<String> {
+    arms.iter().map(|arm| label(arm, arms.iter().filter(|other| other.arm == arm.arm).count() == 1)).collect()
+}
+
+/// Of what the median call is made.
+fn split(arms: &[&ArmReport]) -> String {
+    let shown: Vec<Bar> = arms
+        .iter()
+        .zip(labels(arms))
+        .filter_map(|(arm, name)| {
+            let run = arm.first_us.filter(|_| arm.start_us.is_some()).or(arm.steady_us)?;
+            let (start, init) = (arm.start_us.unwrap_or(0.0), arm.init_us.unwrap_or(0.0));
+            let rest = arm.latency_us.as_ref().map_or(0.0, |latency| (latency.p50 - start - run).max(0.0));
+            let parts = [(start - init).max(0.0), init, run, rest].map(|us| us / 1e3).into();
+            Some(Bar { name, parts })
+        })
+        .collect();
+    match shown.is_empty() {
+        true => String::new(),
+        false => figure(
+            "Start, loading and execution of the median call",
+            "bars",
+            &bars(&shown, &["start", "loading code", "execution", "rest"], "ms"),
+        ),
+    }
+}
+
+fn distributions(arms: &[&ArmReport]) -> String {
+    let names = labels(arms);
+    let millis: Vec<(&str, Vec<f64>)> = arms
+        .iter()
+        .zip(&names)
+        .filter(|(arm, _)| !arm.samples_us.is_empty())
+        .map(|(arm, name)| (name.as_str(), arm.samples_us.iter().map(|us| us / 1e3).collect()))
+        .collect();
+    if millis.is_empty() {
+        return String::new();
+    }
+    let series: Vec<(&str, &[f64])> =
+        millis.iter().map(|(name, values)| (*name, values.as_slice())).collect();
+    figure("Latency: how many calls took at most so long", "", &cdf(&series, "ms"))
+        + &figure("Latency: quartiles, and 1st to 99th percentile", "", &boxes(&series, "ms"))
+}
+
+/// What a picture shows of an interval: its title, its unit and the figure.
+type Shown = (&'static str, &'static str, fn(&Point) -> Option<f64>);
+
+const OVER_TIME: [Shown; 5] = [
+    ("Latency over time, 90th percentile", "ms", |point| point.p90_us.map(|us| us / 1e3)),
+    ("Cold starts so far", "calls", |point| point.cold_starts.map(|n| n as f64)),
+    ("Memory over time", "MiB", |point| point.memory_bytes.map(|bytes| bytes as f64 / f64::from(1 << 20))),
+    ("Throughput over time", "calls/s", |point| point.calls_per_s),
+    ("Processes of the function", "processes", |point| point.instances.map(|n| n as f64)),
+];
+
+fn over_time(arms: &[&ArmReport]) -> String {
+    let names = labels(arms);
+    let mut figures = String::new();
+    for (title, unit, pick) in OVER_TIME {
+        let series: Vec<(&str, Vec<(f64, f64)>)> = arms
+            .iter()
+            .zip(&names)
+            .map(|(arm, name)| {
+                let points = arm.series.iter().filter_map(|point| Some((point.at_s, pick(point)?)));
+                (name.as_str(), points.collect::<Vec<_>>())
+            })
+            .filter(|(_, points)| !points.is_empty())
+            .collect();
+        if !series.is_empty() {
+            figures.push_str(&figure(title, "", &lines(&series, "s", unit)));
+        }
+    }
+    figures
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::{Comparison, Host, Latency, MannWhitney};
+
+    fn report() -> Report {
+        let arm = |name: &str, factor: f64| ArmReport {
+            arm: name.into(),
+            function: Some("<fact>".into()),
+            concurrency: Some(1),
+            latency_us: Some(Latency { p50: 100.0 * factor, p90: 200.0 * factor, p99: 300.0 * factor }),
+            start_us: Some(50.0 * factor),
+            init_us: Some(20.0 * factor),
+            first_us: Some(30.0 * factor),
+            samples_us: (1..=50).map(|n| f64::from(n) * factor).collect(),
+            series: (1..5)
+                .map(|n| Point {
+                    at_s: f64::from(n),
+                    p90_us: Some(factor),
+                    cold_starts: Some(1),
+                    ..Point::default()
+                })
+                .collect(),
+            note: Some("a | note & more".into()),
+            ..ArmReport::default()
+        };
+        let test = MannWhitney::test(&[1.0, 2.0, 3.0], &[4.0, 5.0]).unwrap();
+        Report {
+            experiment: "x".into(),
+            host: Host::describe(),
+            commit: "abc".into(),
+            arms: vec![arm("spawn", 20.0), arm("fork", 1.0)],
+            ratios: BTreeMap::from([("spawn / fork".to_owned(), 20.0)]),
+            comparisons: vec![Comparison {
+                a: "spawn".into(),
+                b: "fork".into(),
+                function: "fact".into(),
+                times: 20.0,
+                test,
+            }],
+            ..Report::default()
+        }
+    }
+
+    #[test]
+    fn the_page_stands_alone_and_has_every_picture() {
+        let page = report().html();
+        for forbidden in ["http:", "https:", "<script", "<link", "src=", "url(", "NaN", "inf"] {
+            assert!(!page.contains(forbidden), "{forbidden}");
+        }
+        for title in [
+            "Start, loading",
+            "how many calls",
+            "quartiles",
+            "90th percentile",
+            "Cold starts",
+            "prefers-color-scheme: dark",
+        ] {
+            assert!(page.contains(title), "{title}");
+        }
+        assert!(!page.contains("<fact>") && page.contains("&lt;fact&gt;"));
+        assert_eq!(page.matches("<svg").count(), page.matches("</svg>").count());
+        assert_eq!(page.matches("<svg").count(), 5);
+        // A report without anything to draw is a page all the same.
+        assert!(Report::default().html().contains("<table>"));
+    }
+
+    #[test]
+    fn markdown_has_a_row_for_each_arm_and_says_what_was_compared() {
+        let text = report().markdown();
+        assert!(text.contains("| spawn | <fact> |") && text.contains("a \\| note & more"), "{text}");
+        assert!(text.contains("spawn takes 20.00 × as long as fork (Mann–Whitney U = 0, p = 2.00e-1, n = 3 and 2, rank-biserial -1.00)"), "{text}");
+        assert!(text.contains("- spawn / fork: 20.00"));
+    }
+}

@@ -1,0 +1,136 @@
+//! A report as Markdown, for documents and pull requests.
+
+use std::fmt::Write as _;
+
+use super::{ArmReport, Report};
+use crate::Failures;
+
+type Column = (&'static str, fn(&ArmReport) -> Option<String>);
+
+fn whole(value: f64) -> String {
+    format!("{value:.0}")
+}
+
+fn mib(bytes: u64) -> String {
+    format!("{:.2}", bytes as f64 / f64::from(1 << 20))
+}
+
+/// Everything there is a figure for.
+pub(super) const COLUMNS: [Column; 17] = [
+    ("at once", |arm| arm.concurrency.map(|n| n.to_string())),
+    ("n", |arm| arm.n.map(|n| n.to_string())),
+    ("p50 µs", |arm| arm.latency_us.as_ref().map(|latency| whole(latency.p50))),
+    ("95 % interval of p50", |arm| {
+        arm.interval_us.map(|median| format!("{:.0} – {:.0}", median.low, median.high))
+    }),
+    ("p90 µs", |arm| arm.latency_us.as_ref().map(|latency| whole(latency.p90))),
+    ("p99 µs", |arm| arm.latency_us.as_ref().map(|latency| whole(latency.p99))),
+    ("start µs", |arm| arm.start_us.map(whole)),
+    ("init µs", |arm| arm.init_us.map(whole)),
+    ("first µs", |arm| arm.first_us.map(whole)),
+    ("steady µs", |arm| arm.steady_us.map(whole)),
+    ("calls/s", |arm| arm.calls_per_s.map(|rate| format!("{rate:.1}"))),
+    ("cold", |arm| arm.cold_starts.map(|n| n.to_string())),
+    ("alive", |arm| arm.instances.map(|n| n.to_string())),
+    ("CPU µs", |arm| arm.cpu_us_per_call.map(whole)),
+    ("PSS MiB", |arm| arm.pss_bytes.map(mib)),
+    ("USS MiB", |arm| arm.private_bytes.map(mib)),
+    ("failed", |arm| arm.failures.as_ref().map(Failures::calls).filter(|n| *n > 0).map(|n| n.to_string())),
+];
+
+impl Report {
+    /// Rows of cells, the head first; columns in which nothing stands are left out.
+    pub(super) fn cells(&self) -> Vec<Vec<String>> {
+        let used: Vec<_> =
+            COLUMNS.iter().filter(|(_, pick)| self.arms.iter().any(|arm| pick(arm).is_some())).collect();
+        let notes = self.arms.iter().any(|arm| arm.note.is_some());
+        let head = ["arm", "function"].into_iter().chain(used.iter().map(|(title, _)| *title));
+        let mut rows = vec![head.chain(notes.then_some("note")).map(str::to_owned).collect::<Vec<_>>()];
+        for arm in &self.arms {
+            let mut row = vec![arm.arm.clone(), arm.function.clone().unwrap_or_default()];
+            row.extend(used.iter().map(|(_, pick)| pick(arm).unwrap_or_default()));
+            row.extend(notes.then(|| arm.note.clone().unwrap_or_default()));
+            rows.push(row);
+        }
+        rows
+    }
+
+    /// What it was measured on and with, a line each.
+    pub(super) fn circumstances(&self) -> Vec<(String, String)> {
+        let host = &self.host;
+        let gib = host.memory_bytes as f64 / f64::from(1 << 30);
+        let mut lines = vec![
+            ("commit".to_owned(), self.commit.clone()),
+            (
+                "host".to_owned(),
+                format!("{} × {}, {gib:.0} GiB, {}, Linux {}", host.cores, host.cpu, host.os, host.kernel),
+            ),
+        ];
+        if let Some(noise) = &self.noise {
+            let text = format!(
+                "{:.1} % of the processors' time stolen, {:.1} % used by others, a fixed computation varied by {:.2} ×, load {} at the beginning",
+                100.0 * noise.stolen,
+                100.0 * noise.others,
+                noise.spread,
+                host.load_1m
+            );
+            lines.push(("noise".to_owned(), text));
+        }
+        if !self.settings.is_null() {
+            lines.push(("settings".to_owned(), self.settings.to_string()));
+        }
+        lines.extend(self.versions.iter().map(|(what, version)| (what.clone(), version.clone())));
+        lines
+    }
+
+    /// What was compared, each in a sentence.
+    pub(super) fn findings(&self) -> Vec<String> {
+        let mut findings = Vec::new();
+        if let Some(why) = &self.withheld {
+            findings.push(format!("Nothing is compared, because the host was too noisy: {why}."));
+        }
+        findings.extend(self.notes.iter().cloned());
+        findings.extend(self.comparisons.iter().map(|one| {
+            format!(
+                "{}: {} takes {:.2} × as long as {} (Mann–Whitney U = {:.0}, p = {:.2e}, n = {} and {}, rank-biserial {:.2})",
+                one.function, one.a, one.times, one.b, one.test.u, one.test.p, one.test.n1, one.test.n2, one.test.rank_biserial
+            )
+        }));
+        findings.extend(self.ratios.iter().map(|(name, ratio)| format!("{name}: {ratio:.2}")));
+        findings.extend(self.targets.iter().map(|target| match (target.value, target.met) {
+            (Some(value), Some(true)) => {
+                format!("met: {} {value:.2} (target {})", target.name, target.target)
+            }
+            (Some(value), _) => format!("MISSED: {} {value:.2} (target {})", target.name, target.target),
+            (None, _) => {
+                let why = if self.withheld.is_some() { "not judged" } else { "not measured" };
+                format!("{why}: {} (target {})", target.name, target.target)
+            }
+        }));
+        findings
+    }
+
+    /// The report as Markdown.
+    pub fn markdown(&self) -> String {
+        let mut text = format!("# {}\n\n", self.experiment);
+        for (name, value) in self.circumstances() {
+            let _ = writeln!(text, "- **{name}**: {value}");
+        }
+        text.push('\n');
+        for (at, row) in self.cells().iter().enumerate() {
+            let cells: Vec<_> = row.iter().map(|cell| cell.replace('|', "\\|").replace('\n', " ")).collect();
+            let _ = writeln!(text, "| {} |", cells.join(" | "));
+            if at == 0 {
+                let _ = writeln!(text, "|{}", "---|".repeat(row.len()));
+            }
+        }
+        let findings = self.findings();
+        if !findings.is_empty() {
+            text.push('\n');
+        }
+        for finding in findings {
+            let _ = writeln!(text, "- {finding}");
+        }
+        text
+    }
+}

@@ -1,0 +1,273 @@
+//! What an experiment says: one JSON document, a table, Markdown, or a page with pictures.
+
+mod html;
+mod markdown;
+mod samples;
+mod table;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+pub use samples::{Point, thinned};
+
+use crate::{ArmRounds, Failures, Host, MannWhitney, Median, Noise, median};
+
+/// The result of an experiment. Latencies are in µs; a field that does not apply is absent.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Report {
+    /// Its name.
+    pub experiment: String,
+    /// On what it ran.
+    pub host: Host,
+    /// Which commit was measured.
+    pub commit: String,
+    /// What was measured.
+    pub arms: Vec<ArmReport>,
+    /// Medians of ratios taken round by round.
+    pub ratios: BTreeMap<String, f64>,
+    /// What was promised, and whether it held.
+    pub targets: Vec<Target>,
+    /// How it was run: sizes, rounds, the seed.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub settings: Value,
+    /// Releases of what was measured and of what it ran on.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub versions: BTreeMap<String, String>,
+    /// When it ended, in seconds since 1970.
+    #[serde(default)]
+    pub ended: u64,
+    /// How quiet the host was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub noise: Option<Noise>,
+    /// Why nothing is compared, where nothing is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub withheld: Option<String>,
+    /// Arms compared with each other, call by call.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub comparisons: Vec<Comparison>,
+    /// What a reader has to know.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+/// Two arms, compared by the latencies of their calls.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Comparison {
+    /// The first arm.
+    pub a: String,
+    /// The second one.
+    pub b: String,
+    /// Of which function.
+    pub function: String,
+    /// How many times as long the first one's median call takes.
+    pub times: f64,
+    /// Whether that could be chance.
+    pub test: MannWhitney,
+}
+
+impl Report {
+    /// Takes back everything that compares when the host was too noisy for it, and says so. Figures of single arms stay, as
+    /// what they are: figures of a noisy host.
+    pub fn judge(&mut self, noise: Noise, despite_noise: bool) {
+        let reasons = noise.reasons();
+        self.noise = Some(noise);
+        if reasons.is_empty() {
+            return;
+        }
+        let reasons = reasons.join("; ");
+        if despite_noise {
+            self.notes.push(format!(
+                "The host was too noisy to compare arms, and they were compared all the same: {reasons}."
+            ));
+            return;
+        }
+        self.withheld = Some(reasons);
+        self.ratios.clear();
+        self.comparisons.clear();
+        for target in &mut self.targets {
+            (target.value, target.met) = (None, None);
+        }
+    }
+}
+
+/// One arm: the medians over its rounds.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct ArmReport {
+    /// Its name.
+    pub arm: String,
+    /// The function called.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub function: Option<String>,
+    /// Calls at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub concurrency: Option<usize>,
+    /// Calls in all rounds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub n: Option<u64>,
+    /// Latency.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_us: Option<Latency>,
+    /// Until an instance was there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_us: Option<f64>,
+    /// The first call of an instance.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_us: Option<f64>,
+    /// Its later calls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steady_us: Option<f64>,
+    /// Throughput.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calls_per_s: Option<f64>,
+    /// CPU time of the server and its instances.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_us_per_call: Option<f64>,
+    /// Resident memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rss_bytes: Option<u64>,
+    /// Proportional memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pss_bytes: Option<u64>,
+    /// Memory shared with nobody.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub private_bytes: Option<u64>,
+    /// The median latency in µs, and how sure it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval_us: Option<Median>,
+    /// Loading code in a new instance, a part of `start_us`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub init_us: Option<f64>,
+    /// Calls that waited for a new instance.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cold_starts: Option<u64>,
+    /// Instances alive at once, or processes that belong to the function where those are counted; at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instances: Option<u64>,
+    /// Calls that failed, by kind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failures: Option<Failures>,
+    /// Latencies in µs, ascending, thinned: what the pictures show.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub samples_us: Vec<f64>,
+    /// What happened over time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub series: Vec<Point>,
+    /// What a reader has to know about it; where there are no figures, why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+/// Latency quantiles in µs.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Latency {
+    /// Half of the calls took at most this.
+    pub p50: f64,
+    /// 90 % did.
+    pub p90: f64,
+    /// 99 % did.
+    pub p99: f64,
+}
+
+/// A promise and what was measured.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Target {
+    /// What was promised, with its unit.
+    pub name: String,
+    /// What was measured; absent when it was not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<f64>,
+    /// What was promised: `<= 100`, `>= 7000`.
+    pub target: String,
+    /// Whether it held; absent when it was not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub met: Option<bool>,
+}
+
+impl Target {
+    /// A promise that the value is at most `most`.
+    pub fn at_most(name: &str, value: Option<f64>, most: f64) -> Self {
+        Self { name: name.into(), value, target: format!("<= {most}"), met: value.map(|value| value <= most) }
+    }
+
+    /// A promise that the value is at least `least`.
+    pub fn at_least(name: &str, value: Option<f64>, least: f64) -> Self {
+        Self {
+            name: name.into(),
+            value,
+            target: format!(">= {least}"),
+            met: value.map(|value| value >= least),
+        }
+    }
+}
+
+impl From<&ArmRounds> for ArmReport {
+    fn from(arm: &ArmRounds) -> Self {
+        let quantile = |q| arm.quantile_us(q).unwrap_or(0.0);
+        Self {
+            arm: arm.plan.name.clone(),
+            function: arm.plan.function.clone(),
+            concurrency: Some(arm.plan.load.concurrency),
+            n: Some(arm.rounds.iter().map(|round| round.calls).sum()),
+            latency_us: Some(Latency { p50: quantile(0.5), p90: quantile(0.9), p99: quantile(0.99) }),
+            calls_per_s: median(&arm.rates()),
+            cpu_us_per_call: median(&arm.cpu_us_per_call),
+            interval_us: Median::of(&arm.quantiles_us(0.5), 1),
+            samples_us: samples::of_rounds(&arm.rounds),
+            ..Self::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_measured_is_neither_met_nor_missed() {
+        let report = Report {
+            experiment: "x".into(),
+            host: Host::describe(),
+            commit: "c".into(),
+            targets: vec![
+                Target::at_most("a", Some(1.0), 2.0),
+                Target::at_least("b", Some(1.0), 2.0),
+                Target::at_least("c", None, 2.0),
+            ],
+            ..Report::default()
+        };
+        let text = report.to_string();
+        for line in
+            ["met     a: 1.00 (target <= 2)", "MISSED  b: 1.00 (target >= 2)", "–       c: not measured"]
+        {
+            assert!(text.contains(line), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_noisy_host_compares_nothing_and_says_why() {
+        let report = || Report {
+            arms: vec![ArmReport { arm: "a".into(), calls_per_s: Some(7.0), ..ArmReport::default() }],
+            ratios: BTreeMap::from([("a / b".into(), 2.0)]),
+            targets: vec![Target::at_most("t", Some(1.0), 2.0)],
+            ..Report::default()
+        };
+        let noisy = Noise { stolen: 0.2, others: 0.0, spread: 1.0, looks: 1 };
+        let mut judged = report();
+        judged.judge(noisy.clone(), false);
+        let text = judged.to_string();
+        assert!(text.contains("nothing is compared: the hypervisor took 20 %"), "{text}");
+        assert!(!text.contains("a / b") && text.contains("t: not judged"), "{text}");
+        assert!(judged.arms[0].calls_per_s.is_some());
+        let mut forced = report();
+        forced.judge(noisy.clone(), true);
+        assert!(forced.to_string().contains("compared all the same") && forced.ratios.len() == 1);
+        let mut quiet = report();
+        quiet.judge(Noise { stolen: 0.0, ..noisy }, false);
+        assert!(quiet.withheld.is_none() && quiet.notes.is_empty() && quiet.ratios.len() == 1);
+        // What was written is read back.
+        let read: Report = serde_json::from_str(&serde_json::to_string(&judged).unwrap()).unwrap();
+        assert_eq!(read.to_string(), text);
+    }
+}

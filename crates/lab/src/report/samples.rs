@@ -1,0 +1,67 @@
+//! What the pictures are made of: as many points as can be seen, however many calls there were.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Measured, closed_loop::histogram};
+
+/// More points than this are not told apart in a picture.
+const MOST: usize = 400;
+
+/// One interval of time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// Its end, in seconds since the beginning.
+    pub at_s: f64,
+    /// Calls answered in it, per second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calls_per_s: Option<f64>,
+    /// 90th percentile of their latencies in µs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p90_us: Option<f64>,
+    /// Cold starts since the beginning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cold_starts: Option<u64>,
+    /// Memory of everything that belongs to the functions, in bytes (PSS).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<u64>,
+    /// Instances alive.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instances: Option<u64>,
+}
+
+/// `values` ascending, and of more than a picture can show an even selection that keeps both ends.
+pub fn thinned(values: &[f64]) -> Vec<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    if sorted.len() <= MOST {
+        return sorted;
+    }
+    (0..MOST).map(|at| sorted[at * (sorted.len() - 1) / (MOST - 1)]).collect()
+}
+
+pub(super) fn of_rounds(rounds: &[Measured]) -> Vec<f64> {
+    let mut all = histogram();
+    for round in rounds {
+        // Both have the bounds of every histogram here.
+        let _ = all.add(&round.latency_ns);
+    }
+    if all.is_empty() {
+        return Vec::new();
+    }
+    let count = (all.len() as usize).min(MOST);
+    (1..=count).map(|at| all.value_at_quantile(at as f64 / count as f64) as f64 / 1e3).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_ends_stay() {
+        let values: Vec<f64> = (0..10_000).rev().map(f64::from).collect();
+        let thin = thinned(&values);
+        assert_eq!((thin.len(), thin[0], thin[MOST - 1]), (MOST, 0.0, 9999.0));
+        assert!(thin.is_sorted());
+        assert_eq!(thinned(&[2.0, 1.0]), [1.0, 2.0]);
+    }
+}

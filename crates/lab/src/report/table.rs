@@ -1,0 +1,100 @@
+//! A report as a table, for people at a terminal.
+
+use std::fmt;
+
+use super::{ArmReport, Comparison, Report, Target};
+use crate::{Failures, Host};
+
+/// A column: its title, and what stands in it.
+type Column = (&'static str, fn(&ArmReport) -> Option<f64>);
+
+/// The arms; columns in which nothing stands are left out.
+fn table(f: &mut fmt::Formatter<'_>, arms: &[ArmReport]) -> fmt::Result {
+    fn mib(bytes: Option<u64>) -> Option<f64> {
+        bytes.map(|bytes| bytes as f64 / f64::from(1 << 20))
+    }
+    let columns: [Column; 14] = [
+        ("conc", |arm| arm.concurrency.map(|n| n as f64)),
+        ("p50 µs", |arm| arm.latency_us.as_ref().map(|latency| latency.p50)),
+        ("p90 µs", |arm| arm.latency_us.as_ref().map(|latency| latency.p90)),
+        ("p99 µs", |arm| arm.latency_us.as_ref().map(|latency| latency.p99)),
+        ("start µs", |arm| arm.start_us),
+        ("init µs", |arm| arm.init_us),
+        ("first µs", |arm| arm.first_us),
+        ("steady µs", |arm| arm.steady_us),
+        ("calls/s", |arm| arm.calls_per_s),
+        ("cold", |arm| arm.cold_starts.map(|n| n as f64)),
+        ("alive", |arm| arm.instances.map(|n| n as f64)),
+        ("cpu µs", |arm| arm.cpu_us_per_call),
+        ("PSS MiB", |arm| mib(arm.pss_bytes)),
+        ("own MiB", |arm| mib(arm.private_bytes)),
+    ];
+    let used: Vec<_> =
+        columns.iter().filter(|(_, pick)| arms.iter().any(|arm| pick(arm).is_some())).collect();
+    write!(f, "{:<30}{:<20}", "arm", "function")?;
+    for (title, _) in &used {
+        write!(f, "{title:>11}")?;
+    }
+    writeln!(f)?;
+    for arm in arms {
+        write!(f, "{:<30}{:<20}", arm.arm, arm.function.as_deref().unwrap_or("–"))?;
+        for (title, pick) in &used {
+            match pick(arm) {
+                None => write!(f, "{:>11}", "–")?,
+                Some(value) if title.ends_with("MiB") => write!(f, "{value:>11.2}")?,
+                Some(value) => write!(f, "{value:>11.0}")?,
+            }
+        }
+        let failed = arm.failures.iter().flat_map(Failures::kinds);
+        let failed = failed.map(|(kind, failed)| format!("  {} × {kind}", failed.calls));
+        let note = arm.note.iter().map(|note| format!("  {note}"));
+        writeln!(f, "{}", note.chain(failed).collect::<String>())?;
+    }
+    Ok(())
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Host { cpu, cores, kernel, load_1m, .. } = &self.host;
+        writeln!(
+            f,
+            "{} on {cores} × {cpu}, Linux {kernel}, load {load_1m}, commit {}\n",
+            self.experiment, self.commit
+        )?;
+        table(f, &self.arms)?;
+        if !self.ratios.is_empty() {
+            writeln!(f)?;
+        }
+        if let Some(why) = &self.withheld {
+            writeln!(f, "\nnothing is compared: {why}")?;
+        }
+        for note in &self.notes {
+            writeln!(f, "\nnote  {note}")?;
+        }
+        for Comparison { a, b, function, times, test } in &self.comparisons {
+            writeln!(
+                f,
+                "{function}: {a} takes {times:.2} × as long as {b} (U {:.0}, p {:.2e}, n {} and {}, rank-biserial {:.2})",
+                test.u, test.p, test.n1, test.n2, test.rank_biserial
+            )?;
+        }
+        for (name, ratio) in &self.ratios {
+            writeln!(f, "ratio  {name} = {ratio:.2}")?;
+        }
+        if !self.targets.is_empty() {
+            writeln!(f)?;
+        }
+        for Target { name, value, target, met } in &self.targets {
+            // What was not asked for (`--arms`) has not been missed.
+            match (value, met.unwrap_or(false)) {
+                (None, _) if self.withheld.is_some() => {
+                    writeln!(f, "–       {name}: not judged (target {target})")?
+                }
+                (None, _) => writeln!(f, "–       {name}: not measured (target {target})")?,
+                (Some(value), true) => writeln!(f, "met     {name}: {value:.2} (target {target})")?,
+                (Some(value), false) => writeln!(f, "MISSED  {name}: {value:.2} (target {target})")?,
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,206 @@
+//! Where a run keeps what it has measured, so that an interrupted one goes on where it was.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::Value;
+
+/// What has to be the same for two measurements to belong to one run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Identity {
+    /// The experiment.
+    pub experiment: String,
+    /// Which commit is measured.
+    pub commit: String,
+    /// On what, without what changes from minute to minute.
+    pub host: Value,
+    /// How: sizes, seeds, numbers of rounds.
+    pub settings: Value,
+}
+
+/// Why a folder cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum RunFolderError {
+    /// It holds another run.
+    #[error("{} has a run of another {what}: choose another folder, or remove it", folder.display())]
+    Other {
+        /// Which.
+        folder: PathBuf,
+        /// What differs: `commit`, `host`, `settings`, `experiment`.
+        what: &'static str,
+    },
+    /// It has files that are not of a run.
+    #[error("{} is not empty and not of a benchmark: choose another folder", .0.display())]
+    Foreign(PathBuf),
+    /// It cannot be read or written.
+    #[error("{}: {error}", path.display())]
+    Io {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+}
+
+/// A folder with the results of one run; without a folder nothing is kept.
+#[derive(Debug)]
+pub struct RunFolder {
+    folder: Option<PathBuf>,
+}
+
+const IDENTITY: &str = "run.json";
+const RESULTS: &str = "results";
+
+impl RunFolder {
+    /// Keeps nothing.
+    pub const fn none() -> Self {
+        Self { folder: None }
+    }
+
+    /// The folder of a run that has ended.
+    pub fn at(folder: &Path) -> Self {
+        Self { folder: Some(folder.to_owned()) }
+    }
+
+    /// Opens `folder`, which may be missing, empty, or hold a run of this identity.
+    pub fn open(folder: &Path, identity: &Identity) -> Result<Self, RunFolderError> {
+        let results = folder.join(RESULTS);
+        fs::create_dir_all(folder).map_err(at(folder))?;
+        let path = folder.join(IDENTITY);
+        match fs::read(&path) {
+            Ok(bytes) => {
+                let found: Identity =
+                    serde_json::from_slice(&bytes).map_err(|_| RunFolderError::Foreign(folder.to_owned()))?;
+                if let Some(what) = difference(&found, identity) {
+                    return Err(RunFolderError::Other { folder: folder.to_owned(), what });
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                if fs::read_dir(folder).map_err(at(folder))?.next().is_some() {
+                    return Err(RunFolderError::Foreign(folder.to_owned()));
+                }
+                write(&path, &serde_json::to_vec_pretty(identity).map_err(invalid(&path))?)?;
+            }
+            Err(error) => return Err(at(&path)(error)),
+        }
+        fs::create_dir_all(&results).map_err(at(&results))?;
+        Ok(Self { folder: Some(folder.to_owned()) })
+    }
+
+    /// The folder.
+    pub fn path(&self) -> Option<&Path> {
+        self.folder.as_deref()
+    }
+
+    /// What an earlier start of this run has measured as `key`; what cannot be read has not been measured.
+    pub fn get<T: DeserializeOwned>(&self, key: &str) -> Option<T> {
+        serde_json::from_slice(&fs::read(self.result(key)?).ok()?).ok()
+    }
+
+    /// Keeps what was measured as `key`; it is there whole or not at all.
+    pub fn put<T: Serialize>(&self, key: &str, result: &T) -> Result<(), RunFolderError> {
+        let Some(path) = self.result(key) else { return Ok(()) };
+        write(&path, &serde_json::to_vec(result).map_err(invalid(&path))?)
+    }
+
+    /// Writes a file beside the results.
+    pub fn write(&self, name: &str, content: &[u8]) -> Result<(), RunFolderError> {
+        match &self.folder {
+            Some(folder) => write(&folder.join(name), content),
+            None => Ok(()),
+        }
+    }
+
+    /// A name that is safe as a file's and still different for each key.
+    fn result(&self, key: &str) -> Option<PathBuf> {
+        let mut name = String::new();
+        for byte in key.bytes() {
+            match byte {
+                b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' => name.push(byte.into()),
+                _ => name.push_str(&format!("_{byte:02x}")),
+            }
+        }
+        Some(self.folder.as_ref()?.join(RESULTS).join(format!("{name}.json")))
+    }
+}
+
+fn difference(found: &Identity, wanted: &Identity) -> Option<&'static str> {
+    [
+        ("experiment", found.experiment == wanted.experiment),
+        ("commit", found.commit == wanted.commit),
+        ("host", found.host == wanted.host),
+        ("settings", found.settings == wanted.settings),
+    ]
+    .into_iter()
+    .find_map(|(what, same)| (!same).then_some(what))
+}
+
+fn at(path: &Path) -> impl Fn(io::Error) -> RunFolderError + use<> {
+    let path = path.to_owned();
+    move |error| RunFolderError::Io { path: path.clone(), error }
+}
+
+fn invalid(path: &Path) -> impl Fn(serde_json::Error) -> RunFolderError + use<> {
+    let io = at(path);
+    move |error| io(io::Error::other(error))
+}
+
+fn write(path: &Path, content: &[u8]) -> Result<(), RunFolderError> {
+    let beside = path.with_extension("part");
+    fs::write(&beside, content).map_err(at(&beside))?;
+    fs::rename(&beside, path).map_err(at(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn identity() -> Identity {
+        Identity {
+            experiment: "x".into(),
+            commit: "c".into(),
+            host: json!({ "cores": 2 }),
+            settings: json!({ "quick": true }),
+        }
+    }
+
+    #[test]
+    fn a_run_goes_on_where_it_was_and_only_that_run() {
+        let scratch = tempfile::tempdir().unwrap();
+        let folder = scratch.path().join("run");
+        let run = RunFolder::open(&folder, &identity()).unwrap();
+        assert_eq!(run.get::<u32>("a/b 1"), None);
+        run.put("a/b 1", &7).unwrap();
+        run.put("a_b 1", &8).unwrap();
+        let again = RunFolder::open(&folder, &identity()).unwrap();
+        assert_eq!((again.get("a/b 1"), again.get("a_b 1")), (Some(7), Some(8)));
+        for (other, what) in [
+            (Identity { commit: "d".into(), ..identity() }, "commit"),
+            (Identity { host: json!({ "cores": 4 }), ..identity() }, "host"),
+            (Identity { settings: json!({}), ..identity() }, "settings"),
+            (Identity { experiment: "y".into(), ..identity() }, "experiment"),
+        ] {
+            let error = RunFolder::open(&folder, &other).unwrap_err().to_string();
+            assert!(error.contains(&format!("a run of another {what}")), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_torn_result_is_measured_again_and_foreign_folders_are_left_alone() {
+        let scratch = tempfile::tempdir().unwrap();
+        let run = RunFolder::open(&scratch.path().join("run"), &identity()).unwrap();
+        run.put("k", &vec![1, 2]).unwrap();
+        fs::write(run.result("k").unwrap(), b"[1,").unwrap();
+        assert_eq!(run.get::<Vec<u32>>("k"), None);
+        fs::write(scratch.path().join("letter.txt"), "dear").unwrap();
+        let error = RunFolder::open(scratch.path(), &identity()).unwrap_err();
+        assert!(matches!(error, RunFolderError::Foreign(_)), "{error}");
+        RunFolder::none().put("k", &1).unwrap();
+        assert_eq!(RunFolder::none().get::<u32>("k"), None);
+    }
+}

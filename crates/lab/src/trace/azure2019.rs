@@ -1,0 +1,226 @@
+//! The trace of 2019: calls a minute for each function, with a day's durations for each function and a day's memory for each app.
+
+use std::{collections::HashMap, io::Read};
+
+use super::{
+    TraceError,
+    table::{Row, Table},
+};
+
+/// Functions with their calls; durations and memory where the tables have them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Azure2019 {
+    /// In the order of the trace.
+    pub functions: Vec<FunctionRow>,
+    /// By function.
+    durations: HashMap<String, DurationRow>,
+    /// By function or, as Microsoft published it, by app.
+    memory: HashMap<String, MemoryRow>,
+}
+
+/// A function's calls.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FunctionRow {
+    /// The app it belongs to.
+    pub app: String,
+    /// Its own name.
+    pub function: String,
+    /// What calls it: `http`, `timer`, `queue`, …
+    pub trigger: String,
+    /// Calls in each minute.
+    pub minutes: Vec<u32>,
+}
+
+/// How long a function's calls took, in ms.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DurationRow {
+    /// On average.
+    pub average_ms: f64,
+    /// Calls of that day.
+    pub count: f64,
+    /// Percentiles 0, 1, 25, 50, 75, 99, 100.
+    pub percentiles_ms: [f64; 7],
+}
+
+/// What memory was allocated, in MB.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MemoryRow {
+    /// On average.
+    pub average_mb: f64,
+    /// The 99th percentile.
+    pub p99_mb: f64,
+}
+
+const DURATIONS: [&str; 7] = [
+    "percentile_Average_0",
+    "percentile_Average_1",
+    "percentile_Average_25",
+    "percentile_Average_50",
+    "percentile_Average_75",
+    "percentile_Average_99",
+    "percentile_Average_100",
+];
+
+impl Azure2019 {
+    /// Reads the three tables of one day.
+    pub fn read<R: Read>(
+        invocations: R,
+        durations: Option<R>,
+        memory: Option<R>,
+    ) -> Result<Self, TraceError> {
+        let mut trace = Self::default();
+        let table = Table::open(invocations, &["HashApp", "HashFunction", "Trigger"])?;
+        // The columns whose names are numbers are minutes, whichever the first one is.
+        let minutes: Vec<usize> =
+            (0..table.columns().len()).filter(|&at| table.columns()[at].parse::<u32>().is_ok()).collect();
+        table.rows(|row| {
+            let calls = |&at: &usize| {
+                let text = row.field(at);
+                text.parse().map_err(|_| row.wrong(format!("'{text}' is not a number of calls")))
+            };
+            trace.functions.push(FunctionRow {
+                app: row.text("HashApp").to_owned(),
+                function: row.text("HashFunction").to_owned(),
+                trigger: row.text("Trigger").to_owned(),
+                minutes: minutes.iter().map(calls).collect::<Result<_, _>>()?,
+            });
+            Ok(())
+        })?;
+        if let Some(durations) = durations {
+            trace.read_durations(durations)?;
+        }
+        if let Some(memory) = memory {
+            trace.read_memory(memory)?;
+        }
+        Ok(trace)
+    }
+
+    fn read_durations(&mut self, source: impl Read) -> Result<(), TraceError> {
+        let needed = [&["HashFunction", "Average", "Count"][..], &DURATIONS].concat();
+        Table::open(source, &needed)?.rows(|row| {
+            let mut percentiles_ms = [0.0; 7];
+            for (into, column) in percentiles_ms.iter_mut().zip(DURATIONS) {
+                // The published table has a few negative durations, of clocks that were set back.
+                *into =
+                    row.text(column).parse::<f64>().ok().filter(|ms| ms.is_finite()).unwrap_or(0.0).max(0.0);
+            }
+            let average_ms = row.number("Average")?;
+            let read = DurationRow { average_ms, count: row.number("Count")?, percentiles_ms };
+            self.durations.insert(row.text("HashFunction").to_owned(), read);
+            Ok(())
+        })
+    }
+
+    fn read_memory(&mut self, source: impl Read) -> Result<(), TraceError> {
+        let needed = ["HashApp", "AverageAllocatedMb", "AverageAllocatedMb_pct99"];
+        Table::open(source, &needed)?.rows(|row: &Row<'_>| {
+            let read = MemoryRow {
+                average_mb: row.number("AverageAllocatedMb")?,
+                p99_mb: row.number("AverageAllocatedMb_pct99")?,
+            };
+            let function = row.text("HashFunction");
+            let key = if function.is_empty() { row.text("HashApp") } else { function };
+            self.memory.insert(key.to_owned(), read);
+            Ok(())
+        })
+    }
+
+    /// What its calls took, where the trace says it.
+    pub fn duration(&self, of: &FunctionRow) -> Option<&DurationRow> {
+        self.durations.get(&of.function)
+    }
+
+    /// What it allocated: its own share where the trace has that, and its app's memory otherwise.
+    pub fn memory(&self, of: &FunctionRow) -> Option<&MemoryRow> {
+        self.memory.get(&of.function).or_else(|| self.memory.get(&of.app))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::trace::excerpt;
+
+    const CALLS: &str =
+        "HashOwner,HashApp,HashFunction,Trigger,1,2,3\no,a,f,http,1,0,22\r\no,a,g,timer,0,1,0\n";
+
+    fn read(calls: &str, durations: &str, memory: &str) -> Result<Azure2019, TraceError> {
+        let some = |text: &'static str| (!text.is_empty()).then_some(text.as_bytes());
+        // Leaked: a test's few bytes.
+        let leak = |text: &str| -> &'static str { Box::leak(text.to_owned().into_boxed_str()) };
+        Azure2019::read(leak(calls).as_bytes(), some(leak(durations)), some(leak(memory)))
+    }
+
+    #[test]
+    fn the_published_format_is_read() {
+        let memory = "HashOwner,HashApp,SampleCount,AverageAllocatedMb,AverageAllocatedMb_pct1,AverageAllocatedMb_pct99\no,a,9,120,100,150\n";
+        let durations = "HashOwner,HashApp,HashFunction,Average,Count,Minimum,Maximum,percentile_Average_0,percentile_Average_1,percentile_Average_25,percentile_Average_50,percentile_Average_75,percentile_Average_99,percentile_Average_100\no,a,f,30,23,-1,99,-1,2,10,20,30,90,99\n";
+        let trace = read(CALLS, durations, memory).unwrap();
+        let f = &trace.functions[0];
+        assert_eq!((&*f.trigger, &*f.minutes), ("http", &[1, 0, 22][..]));
+        assert_eq!(trace.duration(f).unwrap().percentiles_ms, [0.0, 2.0, 10.0, 20.0, 30.0, 90.0, 99.0]);
+        assert_eq!(trace.duration(&trace.functions[1]), None);
+        // Memory belongs to the app, so both functions have it.
+        assert_eq!(trace.memory(&trace.functions[1]).unwrap().p99_mb, 150.0);
+    }
+
+    #[test]
+    fn what_is_no_trace_is_refused_with_its_line() {
+        for (text, words) in [
+            ("", "there is no column HashApp"),
+            ("HashApp,HashFunction,Trigger,1\na,f,http\n", "line 2 of the trace: 3 fields instead of 4"),
+            ("HashApp,HashFunction,Trigger,1\na,f,http,-3\n", "'-3' is not a number of calls"),
+            ("HashApp,HashFunction,Trigger,1\na,f,http,4294967296\n", "is not a number of calls"),
+        ] {
+            let error = read(text, "", "").unwrap_err().to_string();
+            assert!(error.contains(words), "{error}");
+        }
+        let endless = format!("HashApp,{}", "x".repeat(1 << 20));
+        assert!(read(&endless, "", "").unwrap_err().to_string().contains("longer than any line"));
+        let memory = "HashApp,AverageAllocatedMb,AverageAllocatedMb_pct99\na,nan,1\n";
+        assert!(read(CALLS, "", memory).unwrap_err().to_string().contains("'nan' instead of a number"));
+        assert!(Azure2019::read(&b"\xff\xfe\n"[..], None, None).is_err());
+    }
+
+    #[test]
+    fn the_excerpt_is_whole() {
+        let trace = excerpt::of_2019().unwrap();
+        assert_eq!(trace.functions.len(), 81);
+        for function in &trace.functions {
+            assert_eq!(function.minutes.len(), 60);
+            assert!((11..100).contains(&function.minutes[..59].iter().sum::<u32>()));
+            assert!(trace.duration(function).is_some() && trace.memory(function).is_some());
+        }
+    }
+
+    proptest! {
+        /// Whatever a file holds: an error or a trace, never a panic.
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+            let _ = Azure2019::read(&bytes[..], None, None);
+            let head = b"HashApp,HashFunction,Trigger,1,2\n";
+            let _ = Azure2019::read(&[&head[..], &bytes].concat()[..], None, None);
+            let memory = b"HashApp,AverageAllocatedMb,AverageAllocatedMb_pct99\n";
+            let _ = Azure2019::read(&head[..], None, Some(&[&memory[..], &bytes].concat()[..]));
+        }
+
+        /// What is written in the format is read back.
+        #[test]
+        fn a_written_trace_is_read_back(
+            rows in prop::collection::vec(("[a-z]{1,8}", "[a-f0-9]{1,8}", prop::collection::vec(any::<u32>(), 5)), 0..20)
+        ) {
+            let mut text = "HashOwner,HashApp,HashFunction,Trigger,1,2,3,4,5\n".to_owned();
+            for (app, function, minutes) in &rows {
+                let minutes: Vec<_> = minutes.iter().map(u32::to_string).collect();
+                text.push_str(&format!("o,{app},{function},queue,{}\n", minutes.join(",")));
+            }
+            let trace = Azure2019::read(text.as_bytes(), None, None).unwrap();
+            prop_assert_eq!(trace.functions.len(), rows.len());
+            for (read, (app, function, minutes)) in trace.functions.iter().zip(&rows) {
+                prop_assert_eq!((&read.app, &read.function, &read.minutes), (app, function, minutes));
+            }
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Recorded loads: Microsoft's Azure Functions traces of 2019 and 2021, what Photons@Graal does with them, and loads that are drawn
+//! from their distributions.
+
+mod azure2019;
+mod azure2021;
+mod photons;
+mod quantiles;
+mod synthetic;
+mod table;
+
+pub use azure2019::{Azure2019, DurationRow, FunctionRow, MemoryRow};
+pub use azure2021::{Azure2021, CallRow};
+pub use photons::{Replay, Wanted, select};
+pub use quantiles::Quantiles;
+pub use synthetic::{SyntheticApp, SyntheticFunction, Trigger, apps};
+
+/// Why a trace cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum TraceError {
+    /// The file cannot be read.
+    #[error("cannot read the trace: {0}")]
+    Read(#[from] std::io::Error),
+    /// It is not the table it should be.
+    #[error("line {line} of the trace: {why}")]
+    Line {
+        /// Counted from 1.
+        line: usize,
+        /// What is wrong with it.
+        why: String,
+    },
+}
+
+/// The excerpts that come with Flint: `crates/lab/data/azure/README.md` says what they are and whose.
+pub mod excerpt {
+    use super::{Azure2019, Azure2021, TraceError};
+
+    /// An hour of 81 functions of 2019.
+    pub fn of_2019() -> Result<Azure2019, TraceError> {
+        Azure2019::read(
+            &include_bytes!("../../data/azure/invocations.csv")[..],
+            Some(&include_bytes!("../../data/azure/durations.csv")[..]),
+            Some(&include_bytes!("../../data/azure/memory.csv")[..]),
+        )
+    }
+
+    /// The first 150 calls of 2021.
+    pub fn of_2021() -> Result<Azure2021, TraceError> {
+        Azure2021::read(&include_bytes!("../../data/azure/invocations2021.csv")[..])
+    }
+}

@@ -1,0 +1,286 @@
+//! Apps that are drawn from the distributions of the trace of 2019, for loads of any size and length.
+//!
+//! What is drawn: functions of an app, its memory, its calls a day, how much the gaps between them vary, from the measured quantiles; the
+//! trigger of each function, from Microsoft's table; a function's mean duration, from the log-normal distribution of the paper, and the
+//! duration of each call about it. They are drawn independently of each other: the paper reports no strong correlation. The load of a day
+//! has a wave over a constant base of half its peak.
+
+use std::time::Duration;
+
+use super::Quantiles;
+use crate::Random;
+
+/// An app: what memory and calls belong to.
+#[derive(Clone, Debug)]
+pub struct SyntheticApp {
+    /// Its functions, one at least.
+    pub functions: Vec<SyntheticFunction>,
+    /// Memory allocated on average, in MB.
+    pub memory_mb: f64,
+    /// Calls a day on average, of all its functions together.
+    pub calls_a_day: f64,
+    /// Coefficient of variation of the gaps between its calls: 0 is a clock, 1 are independent callers, more are bursts.
+    pub variation: f64,
+}
+
+/// A function of an app.
+#[derive(Clone, Copy, Debug)]
+pub struct SyntheticFunction {
+    /// What calls it.
+    pub trigger: Trigger,
+    /// Mean duration of its calls.
+    pub mean: Duration,
+}
+
+/// What calls a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trigger {
+    /// A request.
+    Http,
+    /// A message.
+    Queue,
+    /// An event.
+    Event,
+    /// Another function, in an orchestration.
+    Orchestration,
+    /// A clock.
+    Timer,
+    /// A change in a store.
+    Storage,
+    /// Anything else.
+    Other,
+}
+
+/// Share of the functions with each trigger, in percent (Serverless in the Wild, figure 2).
+const TRIGGERS: [(Trigger, f64); 7] = [
+    (Trigger::Http, 55.0),
+    (Trigger::Queue, 15.2),
+    (Trigger::Event, 2.2),
+    (Trigger::Orchestration, 6.9),
+    (Trigger::Timer, 15.6),
+    (Trigger::Storage, 2.8),
+    (Trigger::Other, 2.3),
+];
+/// Log-normal mean durations, in seconds: a median of 0.68 s.
+const DURATION_MU: f64 = -0.38;
+const DURATION_SIGMA: f64 = 2.36;
+/// Calls about their function's mean: the median of ln(p99 / p50) / 2.326 over the functions of the 2019 sample with 50 calls or more.
+const CALL_SIGMA: f64 = 0.84;
+/// No call of the trace took longer than this.
+const LONGEST_S: f64 = 605.0;
+/// Burstier gaps are made as these: beyond it a day would be one burst.
+const MOST_VARIATION: f64 = 30.0;
+const DAY_S: f64 = 86_400.0;
+/// The wave's height over its mean: the base is half of the peak.
+const WAVE: f64 = 1.0 / 3.0;
+
+/// As many apps as wanted; the same seed draws the same ones, and the first ones do not depend on how many there are.
+pub fn apps(seed: u64, count: usize) -> Vec<SyntheticApp> {
+    let sizes = Quantiles::azure2019("functions_per_app", false);
+    let memory = Quantiles::azure2019("app_mem_mb", true);
+    let daily = Quantiles::azure2019("app_daily_invocations", true);
+    let variation = Quantiles::azure2019("app_iat_cv", false);
+    (0..count)
+        .map(|at| {
+            let mut random = Random::new(seed).part(at as u64);
+            let size = sizes.at(random.unit()).round().max(1.0) as usize;
+            SyntheticApp {
+                memory_mb: memory.at(random.unit()),
+                calls_a_day: daily.at(random.unit()),
+                variation: variation.at(random.unit()),
+                functions: (0..size).map(|_| function(&mut random)).collect(),
+            }
+        })
+        .collect()
+}
+
+fn function(random: &mut Random) -> SyntheticFunction {
+    let total: f64 = TRIGGERS.iter().map(|trigger| trigger.1).sum();
+    let mut left = random.unit() * total;
+    let trigger = TRIGGERS
+        .iter()
+        .find(|(_, share)| {
+            left -= share;
+            left <= 0.0
+        })
+        .map_or(Trigger::Other, |(trigger, _)| *trigger);
+    let mean = (DURATION_MU + DURATION_SIGMA * random.normal()).exp().min(LONGEST_S);
+    SyntheticFunction { trigger, mean: Duration::from_secs_f64(mean) }
+}
+
+impl SyntheticFunction {
+    /// How long one call takes: log-normal with the function's mean.
+    pub fn duration(&self, random: &mut Random) -> Duration {
+        let about = (CALL_SIGMA * random.normal() - CALL_SIGMA * CALL_SIGMA / 2.0).exp();
+        Duration::from_secs_f64((self.mean.as_secs_f64() * about).min(LONGEST_S))
+    }
+}
+
+impl SyntheticApp {
+    /// Whether a clock calls all of it.
+    pub fn is_clocked(&self) -> bool {
+        self.functions.iter().all(|function| function.trigger == Trigger::Timer)
+    }
+
+    /// Calls within `length` from a time of day on: when, from the beginning, and which of the functions. A renewal process whose time
+    /// runs faster at the peak of the day. Endless apps are endless: take as many as are wanted.
+    pub fn calls(
+        &self,
+        from: Duration,
+        length: Duration,
+        mut random: Random,
+    ) -> impl Iterator<Item = (Duration, usize)> + use<> {
+        let mean_gap = DAY_S / self.calls_a_day.max(f64::MIN_POSITIVE);
+        let clocked = self.is_clocked();
+        let variation = if clocked { 0.0 } else { self.variation.min(MOST_VARIATION) };
+        let (functions, from) = (self.functions.len(), from.as_secs_f64() % DAY_S);
+        // In the time that passes evenly; a clock takes no notice of the time of day.
+        let begin = if clocked { 0.0 } else { elapsed(from) };
+        // The first gap has begun at any time before.
+        let mut now = begin - mean_gap * random.unit();
+        let end = length.as_secs_f64();
+        std::iter::from_fn(move || {
+            loop {
+                now += mean_gap
+                    * if variation < 0.01 { 1.0 } else { random.gamma(1.0 / (variation * variation)) };
+                let at = if clocked { now } else { time_of(now) - from };
+                if at >= end || !at.is_finite() {
+                    return None;
+                }
+                if at >= 0.0 {
+                    return Some((Duration::from_secs_f64(at), random.below(functions)));
+                }
+            }
+        })
+    }
+}
+
+/// How much of the average load has passed at `t` seconds: the integral of 1 + wave · sin.
+fn elapsed(t: f64) -> f64 {
+    let turn = std::f64::consts::TAU / DAY_S;
+    t + WAVE / turn * (1.0 - (turn * t).cos())
+}
+
+/// Its inverse. The integrand is between 2/3 and 4/3, so that the fixed point is approached by a third each time.
+fn time_of(load: f64) -> f64 {
+    let mut t = load;
+    for _ in 0..60 {
+        t += load - elapsed(t);
+    }
+    t
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::quantile;
+
+    /// The largest distance between the shares of `values` at the table's points and the table.
+    fn distance(mut values: Vec<f64>, column: &str) -> f64 {
+        values.sort_by(f64::total_cmp);
+        let points = Quantiles::azure2019(column, false);
+        points
+            .points()
+            .iter()
+            .map(|&(p, value)| {
+                // Several points may have the same value: any share between theirs is right.
+                let same = |other: &&(f64, f64)| other.1 == value;
+                let (least, most) = (
+                    points.points().iter().find(same).map_or(p, |point| point.0),
+                    points.points().iter().rev().find(same).map_or(p, |point| point.0),
+                );
+                let share = values.partition_point(|drawn| *drawn <= value) as f64 / values.len() as f64;
+                (least - share).max(share - most).max(0.0)
+            })
+            .fold(0.0, f64::max)
+    }
+
+    #[test]
+    fn the_marginals_are_those_of_2019() {
+        let apps = apps(1, 20_000);
+        let of = |pick: fn(&SyntheticApp) -> f64| apps.iter().map(pick).collect::<Vec<_>>();
+        // Counts are rounded, and so may lie a step beside the table's.
+        for (values, column, most) in [
+            (of(|app| app.memory_mb), "app_mem_mb", 0.02),
+            (of(|app| app.calls_a_day), "app_daily_invocations", 0.02),
+            (of(|app| app.variation), "app_iat_cv", 0.02),
+            (of(|app| app.functions.len() as f64), "functions_per_app", 0.03),
+        ] {
+            let distance = distance(values, column);
+            assert!(distance < most, "{column}: {distance}");
+        }
+        let functions: Vec<_> = apps.iter().flat_map(|app| &app.functions).collect();
+        for (trigger, percent) in TRIGGERS {
+            let n = functions.iter().filter(|function| function.trigger == trigger).count();
+            let share = 100.0 * n as f64 / functions.len() as f64;
+            assert!((share - percent).abs() < 1.0, "{trigger:?}: {share} {percent}");
+        }
+        // The log-normal fit is the paper's; the quantiles of the whole trace are near it, not on it.
+        let means: Vec<_> = functions.iter().map(|function| function.mean.as_secs_f64() * 1e3).collect();
+        let at = |p| quantile(&means, p).unwrap();
+        assert!((600.0..760.0).contains(&at(0.5)), "{}", at(0.5));
+        assert!((11_000.0..18_000.0).contains(&at(0.9)), "{}", at(0.9));
+        assert!(
+            (0.5..0.63)
+                .contains(&(means.iter().filter(|ms| **ms <= 1000.0).count() as f64 / means.len() as f64))
+        );
+    }
+
+    fn app(calls_a_day: f64, variation: f64, trigger: Trigger) -> SyntheticApp {
+        let function = SyntheticFunction { trigger, mean: Duration::from_secs(1) };
+        SyntheticApp { functions: vec![function; 2], memory_mb: 100.0, calls_a_day, variation }
+    }
+
+    const DAY: Duration = Duration::from_secs(86_400);
+
+    #[test]
+    fn a_days_calls_have_their_number_their_variation_and_their_wave() {
+        for wanted in [0.5, 1.0, 2.0] {
+            let calls: Vec<f64> = app(20_000.0, wanted, Trigger::Http)
+                .calls(Duration::ZERO, DAY, Random::new(5))
+                .map(|call| call.0.as_secs_f64())
+                .collect();
+            assert!((19_000..21_000).contains(&calls.len()), "{}", calls.len());
+            // Gaps in the time in which the load is even.
+            let gaps: Vec<f64> = calls.windows(2).map(|two| elapsed(two[1]) - elapsed(two[0])).collect();
+            let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+            let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
+            let variation = variance.sqrt() / mean;
+            assert!((variation / wanted - 1.0).abs() < 0.1, "{variation} instead of {wanted}");
+            // The quarter of the day about the peak, and that about the trough.
+            let within =
+                |from: f64, to: f64| calls.iter().filter(|at| (from..to).contains(*at)).count() as f64;
+            let ratio = within(10_800.0, 32_400.0) / within(54_000.0, 75_600.0);
+            assert!((1.6..2.1).contains(&ratio), "{ratio}");
+        }
+    }
+
+    #[test]
+    fn a_clock_is_even_and_the_same_seed_is_the_same_day() {
+        let clock = app(1440.0, 5.0, Trigger::Timer);
+        let calls: Vec<_> = clock.calls(DAY / 2, DAY, Random::new(1)).collect();
+        assert!((1439..=1441).contains(&calls.len()));
+        for two in calls.windows(2) {
+            assert!(((two[1].0 - two[0].0).as_secs_f64() - 60.0).abs() < 1e-6);
+        }
+        let day =
+            |seed| app(500.0, 1.0, Trigger::Queue).calls(DAY / 4, DAY, Random::new(seed)).collect::<Vec<_>>();
+        assert_eq!(day(1), day(1));
+        assert_ne!(day(1), day(2));
+        assert!(day(1).iter().any(|call| call.1 == 1) && day(1).is_sorted_by_key(|call| call.0));
+        let first = |n| format!("{:?}", apps(9, n)[0]);
+        assert_eq!(first(1), first(10));
+    }
+
+    #[test]
+    fn the_busiest_and_burstiest_apps_are_walked_through_lazily() {
+        for variation in [0.0, 1.0, 500.0] {
+            let app = app(1e8, variation, Trigger::Http);
+            assert_eq!(app.calls(Duration::ZERO, DAY, Random::new(2)).take(1000).count(), 1000);
+        }
+        // Calls of a function are about its mean.
+        let (function, mut random) = (app(1.0, 1.0, Trigger::Http).functions[0], Random::new(3));
+        let mean = (0..20_000).map(|_| function.duration(&mut random).as_secs_f64()).sum::<f64>() / 20_000.0;
+        assert!((0.95..1.05).contains(&mean), "{mean}");
+    }
+}

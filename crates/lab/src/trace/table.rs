@@ -1,0 +1,104 @@
+//! Tables as the traces have them: comma-separated, without quotes, a head with the columns' names. What is read comes from outside, so
+//! lines and rows are bounded.
+
+use std::io::{BufRead as _, BufReader, Read};
+
+use super::TraceError;
+
+/// No line of the traces is nearly as long: 1440 minutes of seven digits.
+const LONGEST_LINE: u64 = 64 << 10;
+/// The largest table of the traces has 2 million rows.
+const MOST_ROWS: usize = 10_000_000;
+
+pub(super) struct Table<R> {
+    lines: BufReader<R>,
+    at: usize,
+    columns: Vec<String>,
+}
+
+/// A row of a table.
+pub(super) struct Row<'a> {
+    line: usize,
+    columns: &'a [String],
+    fields: Vec<&'a str>,
+}
+
+impl<R: Read> Table<R> {
+    /// Reads the head; all of `needed` must be in it.
+    pub(super) fn open(source: R, needed: &[&str]) -> Result<Self, TraceError> {
+        let mut table = Self { lines: BufReader::new(source), at: 0, columns: Vec::new() };
+        let head = table.line()?.unwrap_or_default();
+        table.columns = head.split(',').map(|name| name.trim().to_owned()).collect();
+        match needed.iter().find(|name| !table.columns.iter().any(|column| column == *name)) {
+            None => Ok(table),
+            Some(missing) => Err(TraceError::Line { line: 1, why: format!("there is no column {missing}") }),
+        }
+    }
+
+    pub(super) fn columns(&self) -> &[String] {
+        &self.columns
+    }
+
+    /// Hands every row to `take`.
+    pub(super) fn rows(
+        mut self,
+        mut take: impl FnMut(&Row<'_>) -> Result<(), TraceError>,
+    ) -> Result<(), TraceError> {
+        while let Some(line) = self.line()? {
+            if line.is_empty() {
+                continue;
+            }
+            let row = Row { line: self.at, columns: &self.columns, fields: line.split(',').collect() };
+            if row.fields.len() != self.columns.len() {
+                let why = format!("{} fields instead of {}", row.fields.len(), self.columns.len());
+                return Err(row.wrong(why));
+            }
+            take(&row)?;
+        }
+        Ok(())
+    }
+
+    fn line(&mut self) -> Result<Option<String>, TraceError> {
+        let mut bytes = Vec::new();
+        let read = (&mut self.lines).take(LONGEST_LINE).read_until(b'\n', &mut bytes)?;
+        self.at += 1;
+        let wrong = |why: &str| TraceError::Line { line: self.at, why: why.into() };
+        if read == 0 {
+            return Ok(None);
+        }
+        if read as u64 == LONGEST_LINE {
+            return Err(wrong("it is longer than any line of a trace"));
+        }
+        if self.at > MOST_ROWS {
+            return Err(wrong("there are more rows than in any trace"));
+        }
+        let text = String::from_utf8(bytes).map_err(|_| wrong("it is not text"))?;
+        Ok(Some(text.trim_end_matches(['\n', '\r']).to_owned()))
+    }
+}
+
+impl<'a> Row<'a> {
+    pub(super) fn wrong(&self, why: impl Into<String>) -> TraceError {
+        TraceError::Line { line: self.line, why: why.into() }
+    }
+
+    /// What stands in a column; empty when there is none of that name.
+    pub(super) fn text(&self, column: &str) -> &'a str {
+        let at = self.columns.iter().position(|name| name == column);
+        at.map_or("", |at| self.fields[at].trim())
+    }
+
+    /// The field at `at`, counted from 0.
+    pub(super) fn field(&self, at: usize) -> &'a str {
+        self.fields[at].trim()
+    }
+
+    /// A number that is not negative and not infinite.
+    pub(super) fn number(&self, column: &str) -> Result<f64, TraceError> {
+        let text = self.text(column);
+        match text.parse::<f64>() {
+            Ok(number) if number.is_finite() && number >= 0.0 => Ok(number),
+            _ => Err(self.wrong(format!("{column} is '{text}' instead of a number"))),
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! Where the calls of one instance meet its link: frames go out together, and come back to whom they concern.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll, Waker},
+    time::{Duration, Instant},
+};
+
+use bytes::BytesMut;
+use flint_executor::{
+    BodyError, Call, Fault,
+    link::{Frame, FrameKind, LinkError, WINDOW},
+};
+use flint_model::{ByteSize, LogStream};
+use flint_sandbox::Sandbox;
+
+use super::{
+    call::put_invoke,
+    channel::{Channel, Event},
+    launch::{Phase, fault_of_error},
+    upload::Upload,
+};
+use crate::process::{ending, logs::Logs};
+
+/// What a call's unread frames may hold: a whole window, and room for what each frame costs.
+const UNREAD_MAX: usize = WINDOW + (256 << 10);
+const FRAME_COSTS: usize = 64;
+/// Calls have deadlines, an idle link has none.
+const NEVER: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// The calls of one instance.
+pub(super) struct Hub(Mutex<State>);
+
+struct State {
+    calls: BTreeMap<u32, Slot>,
+    out: BytesMut,
+    last_call: u32,
+    /// The instance serves no call any more.
+    ended: Option<Fault>,
+    /// Output while no call runs.
+    nobody: Logs,
+    /// Whoever drives the link.
+    driver: Option<Waker>,
+}
+
+/// One call.
+struct Slot {
+    logs: Logs,
+    frames: VecDeque<Frame>,
+    unread: usize,
+    upload: Upload,
+    abandoned: Option<BodyError>,
+    waker: Option<Waker>,
+}
+
+/// What happens to a call.
+#[derive(Debug)]
+pub(super) enum Step {
+    Frame(Frame),
+    /// The instance has ended, or does not speak the protocol.
+    Ended(Fault),
+    /// The request's body ended before its end.
+    Abandoned(BodyError),
+}
+
+impl Slot {
+    fn wake(&mut self) {
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+}
+
+impl Hub {
+    pub(super) fn new() -> Arc<Self> {
+        Arc::new(Self(Mutex::new(State {
+            calls: BTreeMap::new(),
+            out: BytesMut::new(),
+            last_call: 0,
+            ended: None,
+            nobody: Logs::new(ByteSize::bytes(0)),
+            driver: None,
+        })))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends a call; its number.
+    pub(super) fn begin(self: &Arc<Self>, call: Call) -> Result<Seat, LinkError> {
+        let mut state = self.state();
+        state.last_call = state.last_call.checked_add(1).unwrap_or(1);
+        let (id, logs) = (state.last_call, Logs::new(call.max_logs));
+        let upload = put_invoke(&mut state.out, id, call, false)?;
+        let slot = Slot { logs, frames: VecDeque::new(), unread: 0, upload, abandoned: None, waker: None };
+        state.calls.insert(id, slot);
+        state.wake_driver();
+        Ok(Seat { hub: Arc::clone(self), id })
+    }
+
+    /// Moves bytes; something that came.
+    fn poll(&self, cx: &mut Context<'_>, channel: &mut Channel) -> Poll<Event> {
+        let mut state = self.state();
+        if state.driver.as_ref().is_none_or(|driver| !driver.will_wake(cx.waker())) {
+            state.driver = Some(cx.waker().clone());
+        }
+        let State { calls, out, nobody, .. } = &mut *state;
+        channel.out().extend_from_slice(&out.split());
+        for slot in calls.values_mut() {
+            while slot.upload.poll_frame(cx, channel.out()) {}
+            if let Some(error) = slot.upload.take_error() {
+                slot.abandoned = Some(error);
+                slot.wake();
+            }
+        }
+        // What the shim cannot tell apart, of a child process for example, is the oldest call's.
+        let logs = calls.first_entry().map_or(nobody, |oldest| &mut oldest.into_mut().logs);
+        channel.poll(cx, logs, &mut Upload::none())
+    }
+
+    /// Gives a frame to its call; a fault when it ends the instance.
+    fn deliver(&self, frame: Frame, channel: &mut Channel) -> Result<(), Fault> {
+        let mut state = self.state();
+        let State { calls, nobody, .. } = &mut *state;
+        if matches!(frame.kind, FrameKind::Result | FrameKind::End | FrameKind::Error) {
+            let logs = calls.first_entry().map_or(nobody, |oldest| &mut oldest.into_mut().logs);
+            channel.output.drain(logs);
+        }
+        if frame.call == 0 {
+            return Err(match frame.kind {
+                FrameKind::Error => fault_of_error(&frame, Phase::Loaded),
+                kind => Phase::Loaded.breach(format!("{} came", kind.as_str())),
+            });
+        }
+        // What comes for an ended call crossed with its end.
+        let Some(slot) = calls.get_mut(&frame.call) else { return Ok(()) };
+        match (frame.kind, &frame.payload[..]) {
+            (FrameKind::Ack, [a, b, c, d]) => {
+                slot.upload.acknowledged(u32::from_be_bytes([*a, *b, *c, *d]) as usize);
+            }
+            (FrameKind::Log, [stream, line @ ..]) => {
+                let stream = if *stream == 1 { LogStream::Stdout } else { LogStream::Stderr };
+                slot.logs.push(stream, &[line, b"\n"].concat());
+            }
+            _ => {
+                slot.unread += frame.payload.len() + FRAME_COSTS;
+                if slot.unread > UNREAD_MAX {
+                    return Err(Phase::Loaded.breach("more of a body came than was asked for".to_owned()));
+                }
+                slot.frames.push_back(frame);
+                slot.wake();
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves bytes until the instance ends.
+    pub(super) async fn drive(self: Arc<Self>, sandbox: Arc<Sandbox>, mut channel: Channel) {
+        channel.timer.set(Instant::now() + NEVER);
+        let fault = loop {
+            match std::future::poll_fn(|cx| self.poll(cx, &mut channel)).await {
+                Event::Frame(frame) => {
+                    if let Err(fault) = self.deliver(frame, &mut channel) {
+                        break fault;
+                    }
+                }
+                Event::Deadline => channel.timer.set(Instant::now() + NEVER),
+                Event::Broken(error) => {
+                    break Phase::Loaded.breach(format!("what is on the link is no frame: {error}"));
+                }
+                Event::Closed | Event::Abandoned(_) => {
+                    let mut logs = Logs::new(ByteSize::kib(64));
+                    let fault = ending::of_itself(&sandbox, &mut channel.output, &mut logs).await;
+                    self.state().last_words(logs);
+                    break fault;
+                }
+            }
+        };
+        sandbox.kill();
+        let mut state = self.state();
+        state.ended = Some(fault);
+        state.calls.values_mut().for_each(Slot::wake);
+    }
+}
+
+impl State {
+    fn wake_driver(&self) {
+        if let Some(driver) = &self.driver {
+            driver.wake_by_ref();
+        }
+    }
+
+    /// What the process wrote when it ended: everybody whose call it has taken along may want to know.
+    fn last_words(&mut self, logs: Logs) {
+        let (lines, _) = logs.finish();
+        for slot in self.calls.values_mut() {
+            for line in &lines {
+                slot.logs.push(line.stream, format!("{}\n", line.text).as_bytes());
+            }
+        }
+    }
+}
+
+/// One call's place. Dropping it forgets the call.
+pub(super) struct Seat {
+    hub: Arc<Hub>,
+    id: u32,
+}
+
+impl Seat {
+    /// The next thing that happens to the call.
+    pub(super) async fn next(&self) -> Step {
+        std::future::poll_fn(|cx| {
+            let mut state = self.hub.state();
+            let State { calls, ended, .. } = &mut *state;
+            let Some(slot) = calls.get_mut(&self.id) else {
+                return Poll::Ready(Step::Ended(Fault::Exited { end: None }));
+            };
+            if let Some(frame) = slot.frames.pop_front() {
+                slot.unread -= frame.payload.len() + FRAME_COSTS;
+                return Poll::Ready(Step::Frame(frame));
+            }
+            if let Some(error) = slot.abandoned.take() {
+                return Poll::Ready(Step::Abandoned(error));
+            }
+            if let Some(fault) = ended {
+                return Poll::Ready(Step::Ended(fault.clone()));
+            }
+            slot.waker = Some(cx.waker().clone());
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Sends a frame of the call's.
+    pub(super) fn send(&self, kind: FrameKind, payload: &[u8]) {
+        let mut state = self.hub.state();
+        Frame::put_header(&mut state.out, kind, false, self.id, payload.len());
+        state.out.extend_from_slice(payload);
+        state.wake_driver();
+    }
+
+    /// Tells the shim that `bytes` of the answer have been taken.
+    pub(super) fn acknowledge(&self, bytes: usize) {
+        if bytes > 0 {
+            self.send(FrameKind::Ack, &(bytes as u32).to_be_bytes());
+        }
+    }
+
+    /// What the call has logged; it is over.
+    pub(super) fn leave(self) -> Logs {
+        let slot = self.hub.state().calls.remove(&self.id);
+        slot.map_or_else(|| Logs::new(ByteSize::bytes(0)), |slot| slot.logs)
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.hub.state().calls.remove(&self.id);
+    }
+}

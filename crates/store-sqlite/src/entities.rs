@@ -1,0 +1,247 @@
+//! The table of functions, sequences, packages, triggers and rules.
+
+use flint_model::{Collection, Entity, EntityName, EntityPath, NamespaceName};
+use flint_store::{Expected, Page, StoreError};
+use rusqlite::{Connection, OptionalExtension, Row, params, types::Value};
+
+use crate::{
+    catalog::{READING, from_json, offset_and_limit, to_json},
+    fault::{sql_fault, unreadable},
+};
+
+pub(crate) const WRITING: &str = "writing an entity";
+pub(crate) const DELETING: &str = "deleting an entity";
+
+/// What a row's body is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Type {
+    Function,
+    Sequence,
+    Package,
+    Trigger,
+    Rule,
+}
+
+impl Type {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Function => "function",
+            Self::Sequence => "sequence",
+            Self::Package => "package",
+            Self::Trigger => "trigger",
+            Self::Rule => "rule",
+        }
+    }
+}
+
+/// An entity's columns that say where it is.
+pub(crate) struct At {
+    namespace: NamespaceName,
+    package: Option<EntityName>,
+    name: EntityName,
+}
+
+impl At {
+    pub(crate) fn new(namespace: &NamespaceName, package: Option<&EntityName>, name: &EntityName) -> Self {
+        Self { namespace: namespace.clone(), package: package.cloned(), name: name.clone() }
+    }
+
+    fn package(&self) -> &str {
+        self.package.as_ref().map_or("", EntityName::as_str)
+    }
+}
+
+/// Which entities are listed.
+pub(crate) struct List {
+    namespace: NamespaceName,
+    collection: Collection,
+    package: Option<EntityName>,
+    only: Option<Type>,
+}
+
+impl List {
+    pub(crate) fn new(
+        namespace: &NamespaceName,
+        collection: Collection,
+        package: Option<&EntityName>,
+    ) -> Self {
+        Self { namespace: namespace.clone(), collection, package: package.cloned(), only: None }
+    }
+
+    pub(crate) fn of_functions(namespace: &NamespaceName, package: Option<&EntityName>) -> Self {
+        Self { only: Some(Type::Function), ..Self::new(namespace, Collection::Actions, package) }
+    }
+
+    /// The condition of this list, with its parameters from `?1` on.
+    fn condition(&self) -> (String, Vec<Value>) {
+        let mut sql = "namespace = ?1 AND collection = ?2".to_owned();
+        let mut values: Vec<Value> =
+            vec![self.namespace.to_string().into(), self.collection.as_str().to_owned().into()];
+        if let Some(package) = &self.package {
+            values.push(package.to_string().into());
+            sql += &format!(" AND package = ?{}", values.len());
+        }
+        if let Some(only) = self.only {
+            values.push(only.as_str().to_owned().into());
+            sql += &format!(" AND type = ?{}", values.len());
+        }
+        (sql, values)
+    }
+}
+
+/// Writes an entity if what is there is as expected.
+pub(crate) fn put(connection: &Connection, entity: &Entity, expected: Expected) -> Result<u64, StoreError> {
+    let fault = sql_fault(connection, WRITING);
+    let at = At::new(entity.namespace(), entity.package(), entity.name());
+    let collection = entity.collection().as_str();
+    let found: Option<(i64, String)> = connection
+        .prepare_cached(
+            "SELECT revision, collection FROM entities WHERE namespace = ?1 AND package = ?2 AND name = ?3",
+        )
+        .and_then(|mut statement| {
+            let row = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
+            statement
+                .query_row(params![at.namespace.as_str(), at.package(), at.name.as_str()], row)
+                .optional()
+        })
+        .map_err(&fault)?;
+    let holds = match (expected, found) {
+        (Expected::Absent, found) => found.is_none(),
+        (Expected::Revision(revision), Some((found, of))) => found as u64 == revision && of == collection,
+        (Expected::Revision(_), None) => false,
+    };
+    if !holds {
+        return Err(StoreError::Conflict);
+    }
+    let revision: i64 = connection
+        .prepare_cached("UPDATE revisions SET last = last + 1 RETURNING last")
+        .and_then(|mut statement| statement.query_row([], |row| row.get(0)))
+        .map_err(&fault)?;
+    let updated = entity.updated().as_millis() as i64;
+    let entity = entity.clone().with_revision(revision as u64);
+    let (of, trigger, body) = match &entity {
+        Entity::Function(one) => (Type::Function, None, to_json(one, WRITING)?),
+        Entity::Sequence(one) => (Type::Sequence, None, to_json(one, WRITING)?),
+        Entity::Package(one) => (Type::Package, None, to_json(one, WRITING)?),
+        Entity::Trigger(one) => (Type::Trigger, None, to_json(one, WRITING)?),
+        Entity::Rule(one) => (Type::Rule, Some(one.trigger.to_string()), to_json(one, WRITING)?),
+    };
+    connection
+        .prepare_cached(
+            "INSERT INTO entities (namespace, package, name, collection, type, trigger, revision, updated, body)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+             ON CONFLICT DO UPDATE SET type = excluded.type, trigger = excluded.trigger,
+                 revision = excluded.revision, updated = excluded.updated, body = excluded.body",
+        )
+        .and_then(|mut statement| {
+            let (namespace, name) = (at.namespace.as_str(), at.name.as_str());
+            statement.execute(params![
+                namespace, at.package(), name, collection, of.as_str(), trigger, revision, updated, body
+            ])
+        })
+        .map_err(&fault)?;
+    Ok(revision as u64)
+}
+
+/// The entity at a place.
+pub(crate) fn get(connection: &Connection, at: &At) -> Result<Option<Entity>, StoreError> {
+    let fault = sql_fault(connection, READING);
+    let mut statement = connection
+        .prepare_cached("SELECT type, body FROM entities WHERE namespace = ?1 AND package = ?2 AND name = ?3")
+        .map_err(&fault)?;
+    let mut rows =
+        statement.query(params![at.namespace.as_str(), at.package(), at.name.as_str()]).map_err(&fault)?;
+    rows.next().map_err(&fault)?.map(|row| read(connection, row)).transpose()
+}
+
+/// Deletes the entity at a place if it is at `revision`, and of the type asked for.
+pub(crate) fn delete(
+    connection: &Connection,
+    at: &At,
+    revision: u64,
+    only: Option<Type>,
+) -> Result<(), StoreError> {
+    let deleted = connection
+        .prepare_cached(
+            "DELETE FROM entities WHERE namespace = ?1 AND package = ?2 AND name = ?3 AND revision = ?4
+             AND (?5 IS NULL OR type = ?5)",
+        )
+        .and_then(|mut statement| {
+            let (namespace, name) = (at.namespace.as_str(), at.name.as_str());
+            let only = only.map(Type::as_str);
+            statement.execute(params![namespace, at.package(), name, revision as i64, only])
+        })
+        .map_err(sql_fault(connection, DELETING))?;
+    if deleted == 0 { Err(StoreError::Conflict) } else { Ok(()) }
+}
+
+/// Deletes a package, if it is empty or its contents may go too.
+pub(crate) fn delete_package(
+    connection: &Connection,
+    path: &EntityPath,
+    revision: u64,
+    with_contents: bool,
+) -> Result<(), StoreError> {
+    let fault = sql_fault(connection, DELETING);
+    delete(connection, &At::new(&path.namespace, None, &path.name), revision, Some(Type::Package))?;
+    let inside = params![path.namespace.as_str(), path.name.as_str()];
+    if with_contents {
+        let sql = "DELETE FROM entities WHERE namespace = ?1 AND package = ?2";
+        connection.prepare_cached(sql).and_then(|mut statement| statement.execute(inside)).map_err(fault)?;
+        return Ok(());
+    }
+    let sql = "SELECT EXISTS (SELECT 1 FROM entities WHERE namespace = ?1 AND package = ?2)";
+    let full: bool = connection
+        .prepare_cached(sql)
+        .and_then(|mut statement| statement.query_row(inside, |row| row.get(0)))
+        .map_err(fault)?;
+    // The refusal takes the deletion back.
+    if full { Err(StoreError::Conflict) } else { Ok(()) }
+}
+
+/// A page of a list.
+pub(crate) fn list(connection: &Connection, list: &List, page: Page) -> Result<Vec<Entity>, StoreError> {
+    let fault = sql_fault(connection, READING);
+    let (condition, mut values) = list.condition();
+    let (skip, limit) = offset_and_limit(page);
+    values.extend([limit.into(), skip.into()]);
+    let last = values.len();
+    let sql = format!(
+        "SELECT type, body FROM entities WHERE {condition} ORDER BY updated DESC, package, name LIMIT ?{} OFFSET ?{last}",
+        last - 1
+    );
+    let mut statement = connection.prepare_cached(&sql).map_err(&fault)?;
+    let mut rows = statement.query(rusqlite::params_from_iter(values)).map_err(&fault)?;
+    let mut entities = Vec::new();
+    while let Some(row) = rows.next().map_err(&fault)? {
+        entities.push(read(connection, row)?);
+    }
+    Ok(entities)
+}
+
+/// How long a list is.
+pub(crate) fn count(connection: &Connection, list: &List) -> Result<usize, StoreError> {
+    let (condition, values) = list.condition();
+    let count: i64 = connection
+        .prepare_cached(&format!("SELECT count(*) FROM entities WHERE {condition}"))
+        .and_then(|mut statement| statement.query_row(rusqlite::params_from_iter(values), |row| row.get(0)))
+        .map_err(sql_fault(connection, READING))?;
+    Ok(count as usize)
+}
+
+/// The entity of a row of `type, body`.
+fn read(connection: &Connection, row: &Row<'_>) -> Result<Entity, StoreError> {
+    let text = |column| {
+        let value = row.get_ref(column).map_err(sql_fault(connection, READING))?;
+        value.as_str().map_err(|error| unreadable(connection, "an entity", error))
+    };
+    let (of, body) = (text(0)?, text(1)?);
+    Ok(match of {
+        "function" => Entity::Function(from_json(connection, "a function", body)?),
+        "sequence" => Entity::Sequence(from_json(connection, "a sequence", body)?),
+        "package" => Entity::Package(from_json(connection, "a package", body)?),
+        "trigger" => Entity::Trigger(from_json(connection, "a trigger", body)?),
+        "rule" => Entity::Rule(from_json(connection, "a rule", body)?),
+        other => return Err(unreadable(connection, "an entity", format!("its type is '{other}'"))),
+    })
+}

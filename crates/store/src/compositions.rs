@@ -1,0 +1,39 @@
+//! How far compositions have come.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use flint_model::{ActivationId, Attempt};
+
+use crate::StoreError;
+
+/// The step that a composition has reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CompositionStep {
+    /// What its runner needs to go on from there.
+    pub state: Bytes,
+    /// Attempts at this step that did not end it. One whose server vanished appears as `server restarted`.
+    pub earlier: Vec<Attempt>,
+}
+
+/// The journal of sequences and compositions that run.
+///
+/// A composition is an accepted call of the [`Queue`](crate::Queue), blocking or not; beside it stands here which step it has
+/// reached, so that another life of the server goes on there. A step is attempted at least once, and each attempt is counted before it is
+/// made. [`Queue::complete`](crate::Queue::complete) forgets the journal with the call.
+#[async_trait]
+pub trait Compositions: Send + Sync {
+    /// The composition is at a new step, and no attempt at it has been made. Need not be durable on return, but is when any later
+    /// write to the store is acknowledged. [`StoreError::Conflict`] when the queue does not have the call.
+    async fn reach(&self, activation: ActivationId, state: Bytes) -> Result<(), StoreError>;
+
+    /// Counts an attempt at the step, to be called right before it is made. Acknowledged when it is committed and fsynced; many at the
+    /// same time share a commit. `false`, and nothing is counted, when the composition is unknown: then nothing must run.
+    async fn begin(&self, activation: ActivationId) -> Result<bool, StoreError>;
+
+    /// The attempt that was begun last failed, and why. Need not be durable on return.
+    async fn fail(&self, activation: ActivationId, failed: Attempt) -> Result<(), StoreError>;
+
+    /// The step that the composition has reached, for going on with it in another life: an attempt that was begun and did not end has
+    /// failed by that. `None` when it has not reached any.
+    async fn take_up(&self, activation: ActivationId) -> Result<Option<CompositionStep>, StoreError>;
+}

@@ -1,0 +1,94 @@
+//! Cases of the journal of compositions.
+
+use bytes::Bytes;
+use flint_model::{ActivationId, Attempt, Timestamp};
+
+use super::{
+    Driver, Opened,
+    sample::{LONG, call},
+};
+use crate::{CompositionStep, StoreError};
+
+/// A call that the queue has, held by `a`.
+async fn accepted(opened: &Opened) -> ActivationId {
+    let call = call("guest", 1, 3);
+    let id = call.activation;
+    opened.queue.enqueue(call, "a", LONG).await.unwrap();
+    id
+}
+
+fn ends(step: Option<CompositionStep>) -> (Bytes, Vec<String>) {
+    let CompositionStep { state, earlier } = step.unwrap();
+    (state, earlier.into_iter().map(|attempt| attempt.ended_by).collect())
+}
+
+/// The last step that was reached is the one to go on from, and attempts belong to their step.
+pub async fn the_last_step_counts(driver: &dyn Driver) {
+    let opened = &driver.open().await;
+    let id = accepted(opened).await;
+    let journal = &opened.compositions;
+    assert_eq!(journal.take_up(id).await.unwrap(), None);
+    let large = Bytes::from(vec![b'x'; 1 << 20]);
+    for state in [&b"one"[..], &large, b"three"] {
+        journal.reach(id, Bytes::copy_from_slice(state)).await.unwrap();
+        assert!(journal.begin(id).await.unwrap());
+    }
+    assert_eq!(ends(journal.take_up(id).await.unwrap()), ("three".into(), vec!["server restarted".into()]));
+    journal.reach(id, "four".into()).await.unwrap();
+    assert_eq!(ends(journal.take_up(id).await.unwrap()), ("four".into(), vec![]));
+}
+
+/// Every attempt that was begun is counted once, whatever ended it.
+pub async fn attempts_at_a_step_are_counted(driver: &dyn Driver) {
+    let opened = &driver.open().await;
+    let id = accepted(opened).await;
+    let journal = &opened.compositions;
+    journal.reach(id, "s".into()).await.unwrap();
+    let failed = || Attempt { start: Timestamp::from_millis(7), ended_by: "failed".to_owned() };
+    journal.fail(id, failed()).await.unwrap(); // none was begun
+    assert!(journal.begin(id).await.unwrap());
+    journal.fail(id, failed()).await.unwrap();
+    journal.fail(id, failed()).await.unwrap();
+    assert!(journal.begin(id).await.unwrap());
+    for _ in 0..2 {
+        let step = journal.take_up(id).await.unwrap();
+        assert_eq!(step.as_ref().map(|step| step.earlier[0].start), Some(Timestamp::from_millis(7)));
+        assert_eq!(ends(step).1, ["failed", "server restarted"]);
+    }
+}
+
+/// A composition is a call that the queue has, and nothing of it is left when that is complete.
+pub async fn a_journal_goes_with_its_call(driver: &dyn Driver) {
+    let opened = &driver.open().await;
+    let (gone, stays) = (accepted(opened).await, accepted(opened).await);
+    let journal = &opened.compositions;
+    for id in [gone, stays] {
+        journal.reach(id, "s".into()).await.unwrap();
+    }
+    opened.queue.complete(gone).await.unwrap();
+    assert!(!journal.begin(gone).await.unwrap());
+    assert_eq!(journal.take_up(gone).await.unwrap(), None);
+    assert!(matches!(journal.reach(gone, "s".into()).await, Err(StoreError::Conflict)));
+    assert_eq!(ends(journal.take_up(stays).await.unwrap()), ("s".into(), vec![]));
+    // A number that is used again brings nothing back.
+    let next = accepted(opened).await;
+    assert_eq!(journal.take_up(next).await.unwrap(), None);
+}
+
+/// What was reached before anything that was acknowledged is there after a restart, and the attempt that was under way counts.
+pub async fn a_composition_is_where_it_was(driver: &dyn Driver) {
+    let opened = driver.open().await;
+    let id = accepted(&opened).await;
+    opened.compositions.reach(id, "one".into()).await.unwrap();
+    opened.close.await;
+    let opened = driver.open().await;
+    assert_eq!(ends(opened.compositions.take_up(id).await.unwrap()), ("one".into(), vec![]));
+    assert!(opened.compositions.begin(id).await.unwrap());
+    opened.close.await;
+    for _ in 0..2 {
+        let opened = driver.open().await;
+        let step = opened.compositions.take_up(id).await.unwrap();
+        assert_eq!(ends(step), ("one".into(), vec!["server restarted".into()]));
+        opened.close.await;
+    }
+}

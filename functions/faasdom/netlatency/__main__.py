@@ -1,0 +1,2 @@
+def main(_params):
+    return {"success": True, "payload": {"test": "latency test"}}

@@ -1,0 +1,1 @@
+exports.main = () => ({ success: true, payload: { test: 'latency test' } });

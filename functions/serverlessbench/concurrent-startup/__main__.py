@@ -1,0 +1,2 @@
+def main(params):
+    return {"greeting": f"Hello, {params['name']}!"}

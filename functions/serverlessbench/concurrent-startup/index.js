@@ -1,0 +1,1 @@
+exports.main = ({ name }) => ({ greeting: `Hello, ${name}!` });

@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+"""Installs and starts each of scripts/baselines, and asks the oracles of single-file workloads about its answers.
+
+    functions/tools/baselines.py [NAME…]
+"""
+
+import http.client
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import manifest
+import oracle
+
+BASELINES = manifest.FUNCTIONS.parent / "scripts" / "baselines"
+WORKLOADS = ("faasdom/fact", "faasdom/netlatency", "sebs/graph-bfs")
+CALLS = 2
+
+
+def main(names):
+    # What was started is ended then, too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    counts = {"passed": 0, "failed": 0, "not checked": 0}
+    for baseline in sorted(path.parent for path in BASELINES.glob("*/start.sh")):
+        if names and baseline.name not in names:
+            continue
+        installed = subprocess.run([baseline / "install.sh"], capture_output=True, text=True)
+        if installed.returncode:
+            counts["not checked"] += 1
+            print(f"{baseline.name}: not checked: {installed.stderr.strip()[-500:]}", flush=True)
+            continue
+        for workload in manifest.found(WORKLOADS):
+            for variant in workload.said["variants"]:
+                outcome, what = check(baseline, workload, variant)
+                if outcome is None:
+                    continue
+                counts[outcome] += 1
+                print(f"{baseline.name} {workload} {variant['name']}: {what}", flush=True)
+    print(", ".join(f"{count} {what}" for what, count in counts.items()))
+    return 1 if counts["failed"] or not counts["passed"] else 0
+
+
+def check(baseline, workload, variant):
+    """(passed, failed or not checked; the words for it); (None, …) where the baseline is not for the variant's language."""
+    code = workload.folder / variant["functions"][0]["code"]
+    with tempfile.TemporaryDirectory(prefix="flint-baseline-") as folder:
+        data = Path(folder, "data")
+        started = subprocess.run([baseline / "start.sh", data, code], capture_output=True, text=True)
+        if started.returncode:
+            why = started.stderr.strip()[-500:]
+            if "this baseline runs no other" in why:
+                return None, why
+            return "not checked" if "cannot run here" in why else "failed", why
+        try:
+            url = dict(line.split("=", 1) for line in started.stdout.splitlines())["url"]
+            params = workload.params("test")
+            for _ in range(CALLS):
+                status, body = post(url, json.dumps(params).encode())
+                if status != 200:
+                    return "failed", f"status {status}: {body[:300]!r}"
+                wrong = oracle.complaints(workload, "test", params, oracle.read(workload, "test", body))
+                if wrong:
+                    return "failed", "; ".join(wrong)
+        finally:
+            subprocess.run([baseline / "stop.sh", data], check=True)
+    return "passed", "ok"
+
+
+def post(url, body):
+    place = urlsplit(url)
+    connection = http.client.HTTPConnection(place.hostname, place.port, timeout=120)
+    connection.request("POST", place.path, body=body, headers={"content-type": "application/json"})
+    answer = connection.getresponse()
+    return answer.status, answer.read()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,122 @@
+"""What ActionLoop promises, asked of the launchers of languages that are reached over it."""
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+RUNTIMES = Path(__file__).resolve().parent.parent
+
+FUNCTIONS = {
+    "php": ("index.php", """<?php
+        function main(array $args): array {
+            echo "out\\n";
+            fwrite(STDERR, "err\\n");
+            if ($args["fail"] ?? false) { throw new Exception("no such luck"); }
+            return ["got" => $args, "key" => getenv("__OW_API_KEY") ?: null, "id" => getenv("__OW_ACTIVATION_ID")];
+        }
+        function listed(array $args): array { return [...$args, count($args)]; }
+        function nothing(): void {}
+        function number(): int { return 5; }
+        class Other { static function run(array $args): array { return ["run" => true]; } }""", "Other::run"),
+    "ruby": ("main.rb", """
+        def main(args)
+          puts 'out'
+          warn 'err'
+          raise 'no such luck' if args['fail']
+          { got: args, key: ENV['__OW_API_KEY'], id: ENV['__OW_ACTIVATION_ID'] }
+        end
+        def listed(args) = args + [args.length]
+        def nothing(_) = nil
+        def number(_) = 5
+        module Other
+          def self.run(_) = { run: true }
+        end""", "Other.run"),
+}
+
+
+class Loop:
+    """A launcher with a function, started."""
+
+    def __init__(self, language, code, main="main", ack=True):
+        argv = {"php": ["php", "-n", "-d", "display_errors=stderr", str(RUNTIMES / "php/launcher.php")],
+                "ruby": ["ruby", str(RUNTIMES / "ruby/launcher.rb")]}[language]
+        read, write = os.pipe()
+        environment = dict(os.environ, LANG="C.UTF-8", **({"__OW_WAIT_FOR_ACK": "1"} if ack else {}))
+        # The pipe's end becomes descriptor 3, whatever its number is here.
+        shell = ["sh", "-c", f'exec "$@" 3>&{write} {write}>&-' if write != 3 else 'exec "$@"', "sh"]
+        self.process = subprocess.Popen([*shell, *argv, str(code), main], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, env=environment, pass_fds=[write])
+        os.close(write)
+        self.answers = os.fdopen(read, encoding="utf-8")
+
+    def call(self, value, **more):
+        line = json.dumps({"value": value, **more}, ensure_ascii=False) + "\n"
+        self.process.stdin.write(line.encode())
+        self.process.stdin.flush()
+        return self.answer()
+
+    def answer(self):
+        return json.loads(self.answers.readline())
+
+    def end(self):
+        """(exit status, stdout, stderr), after the last call."""
+        out, err = self.process.communicate(timeout=60)
+        self.answers.close()
+        return self.process.returncode, out.decode(), err.decode()
+
+
+class ActionLoop(unittest.TestCase):
+    def each(self):
+        """(language, its folder of code, its other entry point) of every language that is here."""
+        for language, (name, source, other) in FUNCTIONS.items():
+            if not shutil.which(language):
+                continue
+            with self.subTest(language), tempfile.TemporaryDirectory() as folder:
+                (Path(folder) / name).write_text(source)
+                yield language, Path(folder), name, other
+
+    def test_a_call_is_answered_logged_and_knows_its_activation(self):
+        for language, folder, _, _ in self.each():
+            loop = Loop(language, folder)
+            self.assertEqual(loop.answer(), {"ok": True})
+            value = {"text": "Zoë\n", "nested": {"list": [1, 2.5, None]}}
+            self.assertEqual(loop.call(value, activation_id="a1", api_key="k"), {"got": value, "key": "k", "id": "a1"})
+            # What the next call does not bring is gone.
+            self.assertEqual(loop.call({"n": 1}, activation_id="a2"), {"got": {"n": 1}, "key": None, "id": "a2"})
+            self.assertEqual(loop.call({"fail": True}), {"error": "no such luck"})
+            status, out, err = loop.end()
+            self.assertEqual((status, out), (0, "out\n" * 3))
+            self.assertEqual(err.count("err\n"), 3)
+            self.assertIn("no such luck", err)
+
+    def test_a_long_line_is_one_call(self):
+        for language, folder, name, _ in self.each():
+            loop = Loop(language, folder / name, ack=False)
+            text = "x" * 1_000_000
+            self.assertEqual(loop.call({"text": text})["got"], {"text": text})
+            loop.end()
+
+    def test_entry_points_and_what_they_return(self):
+        for language, folder, _, other in self.each():
+            for main, value, expected in [(other, {}, {"run": True}), ("listed", [7, 8], [7, 8, 2]), ("nothing", {}, {}), ("number", {}, 5)]:
+                loop = Loop(language, folder, main, ack=False)
+                self.assertEqual(loop.call(value), expected, main)
+                loop.end()
+
+    def test_code_that_does_not_load_is_said_in_place_of_the_acknowledgement(self):
+        for language, folder, name, _ in self.each():
+            loop = Loop(language, folder, "nowhere")
+            self.assertIn("nowhere", loop.answer()["error"])
+            self.assertEqual(loop.end()[0], 1)
+            (folder / name).write_text("<?php function main( {" if language == "php" else "def main(")
+            loop = Loop(language, folder)
+            self.assertIn("error", loop.answer())
+            self.assertEqual(loop.end()[0], 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

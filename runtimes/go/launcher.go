@@ -1,0 +1,105 @@
+// Flint compiles this beside a Go function that has no main of its own. It runs the function as OpenWhisk's ActionLoop: one JSON line on
+// stdin is a call, one JSON line on descriptor 3 its answer; what the function prints is its log.
+
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+// flintEntry is the function; its name is put in by the build.
+var flintEntry any = FLINT_MAIN
+
+// flintCall calls the function with what its signature asks for.
+func flintCall(arguments json.RawMessage) (any, error) {
+	var object map[string]any
+	var list []any
+	var err error
+	switch flintEntry.(type) {
+	case func([]any) []any, func([]any) ([]any, error):
+		err = json.Unmarshal(arguments, &list)
+	default:
+		err = json.Unmarshal(arguments, &object)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the arguments are not what the function takes: %w", err)
+	}
+	switch entry := flintEntry.(type) {
+	case func(map[string]any) map[string]any:
+		return entry(object), nil
+	case func(map[string]any) (map[string]any, error):
+		return entry(object)
+	case func(map[string]any) any:
+		return entry(object), nil
+	case func(map[string]any) []any:
+		return entry(object), nil
+	case func([]any) []any:
+		return entry(list), nil
+	case func([]any) ([]any, error):
+		return entry(list)
+	case func() map[string]any:
+		return entry(), nil
+	}
+	return nil, fmt.Errorf("the function's type is %T: it is to be func(map[string]any) map[string]any or func([]any) []any", flintEntry)
+}
+
+func flintRun(line []byte) []byte {
+	var call map[string]json.RawMessage
+	if err := json.Unmarshal(line, &call); err != nil {
+		return flintFailure(err)
+	}
+	for key, value := range call {
+		var text string
+		if key != "value" && json.Unmarshal(value, &text) == nil {
+			_ = os.Setenv("__OW_"+strings.ToUpper(key), text)
+		}
+	}
+	if _, given := call["api_key"]; !given {
+		_ = os.Unsetenv("__OW_API_KEY")
+	}
+	result, err := flintCall(call["value"])
+	if err != nil {
+		return flintFailure(err)
+	}
+	answer, err := json.Marshal(result)
+	if err != nil {
+		return flintFailure(err)
+	}
+	if string(answer) == "null" {
+		return []byte("{}")
+	}
+	return answer
+}
+
+func flintFailure(err error) []byte {
+	fmt.Fprintln(os.Stderr, err)
+	answer, _ := json.Marshal(map[string]string{"error": err.Error()})
+	return answer
+}
+
+func main() {
+	answers := os.NewFile(3, "answers")
+	calls := bufio.NewReaderSize(os.Stdin, 1<<16)
+	if _, asked := os.LookupEnv("__OW_WAIT_FOR_ACK"); asked {
+		fmt.Fprintln(answers, `{"ok":true}`)
+	}
+	for {
+		line, err := calls.ReadBytes('\n')
+		if len(line) == 0 && errors.Is(err, io.EOF) {
+			return
+		}
+		if err != nil && !errors.Is(err, io.EOF) {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		if _, err := answers.Write(append(flintRun(line), '\n')); err != nil {
+			return
+		}
+	}
+}

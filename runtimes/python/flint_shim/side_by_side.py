@@ -1,0 +1,220 @@
+"""Calls that run side by side: a thread each, coroutines on one event loop, and what each prints sent as its own lines (LOG).
+
+Which call some code belongs to is a context variable: coroutines and tasks inherit it, and so do threads that a call starts.
+"""
+
+import asyncio
+import contextvars
+import os
+import sys
+import threading
+
+from .entry import Entry, finished
+from .exits import EXIT_PROTOCOL
+from .frame import (ACK, BODY, END, ERROR, FIN, INIT, INVOKE, LOG, MAX_PAYLOAD, RESULT, U32, ProtocolError, encode, split_head)
+from .instance import Instance
+from .link import PIECE, WINDOW, PeerGone
+from . import stdio
+
+_ACK_EVERY = 256 * 1024
+_CURRENT = contextvars.ContextVar("flint_call", default=None)
+_LONGEST_LINE = MAX_PAYLOAD // 2
+
+
+class _Output:
+    """Stands for stdout or stderr: what a call writes goes to the call, anything else to the real one."""
+
+    def __init__(self, real, stream, buffer=None):
+        self._real, self._stream, self.buffer = real, stream, buffer
+
+    def write(self, data):
+        call = _CURRENT.get()
+        if call is None:
+            return self._real.write(data)
+        call.print(self._stream, data.encode("utf-8", "replace") if isinstance(data, str) else bytes(data))
+        return len(data)
+
+    def writelines(self, lines):
+        for line in lines:
+            self.write(line)
+
+    def flush(self):
+        self._real.flush()
+
+    def __getattr__(self, name):
+        return getattr(self._real, name)
+
+
+def tell_output_apart():
+    """Before user code is loaded: it may keep what it finds as `sys.stdout`."""
+    for name, stream in (("stdout", 1), ("stderr", 2)):
+        real = getattr(sys, name)
+        output = _Output(real, stream, _Output(real.buffer, stream))
+        setattr(sys, name, output)
+        setattr(sys, f"__{name}__", output)
+    start = threading.Thread.start
+
+    def start_in_context(thread):
+        if _CURRENT.get() is not None:
+            context, run = contextvars.copy_context(), thread.run
+            thread.run = lambda: context.run(run)
+        start(thread)
+
+    threading.Thread.start = start_in_context
+
+
+class SideEntry(Entry):
+    """A function whose coroutines all run on one event loop, in a thread of its own."""
+
+    def __init__(self, entry):
+        self.function, self._arguments = entry.function, entry._arguments
+        self.loop = entry._event_loop()
+        threading.Thread(target=self.loop.run_forever, daemon=True, name="flint-loop").start()
+
+    def finish(self, awaitable):
+        return asyncio.run_coroutine_threadsafe(finished(awaitable), self.loop).result()
+
+
+class _Call:
+    """One call: its request as it comes, its output, and the link as its code sees it."""
+
+    def __init__(self, number, link, lock):
+        self.number = number
+        self.pieces, self.unreported = [], 0
+        self._link, self._lock = link, lock
+        self._lines = threading.Lock()
+        self._unfinished = {1: b"", 2: b""}
+        self._window = threading.Condition()
+        self._unacknowledged = 0
+        self._cancelled = False
+
+    # --- what it prints
+
+    def print(self, stream, data):
+        with self._lines:
+            *complete, self._unfinished[stream] = (self._unfinished[stream] + data).split(b"\n")
+            self._send_lines(stream, complete)
+
+    def _send_lines(self, stream, lines):
+        frames = [encode(LOG, self.number, bytes((stream,)) + line[at:at + _LONGEST_LINE])
+                  for line in lines for at in range(0, max(len(line), 1), _LONGEST_LINE)]
+        if frames:
+            with self._lock:
+                self._link.write(b"".join(frames))
+
+    def _send_unfinished(self):
+        with self._lines:
+            for stream, line in self._unfinished.items():
+                if line:
+                    self._unfinished[stream] = b""
+                    self._send_lines(stream, [line])
+
+    # --- the link
+
+    def write(self, data):
+        """Frames of this call; what it has printed goes before its last one."""
+        kind, flags = data[4], data[5]
+        if kind in (END, ERROR) or (kind == RESULT and flags & FIN):
+            self._send_unfinished()
+        with self._lock:
+            self._link.write(data)
+
+    def send(self, kind, call, payload=b"", fin=False):
+        self.write(encode(kind, call, payload, fin))
+
+    def send_json(self, kind, call, value):
+        import json
+
+        self.send(kind, call, json.dumps(value).encode())
+
+    def send_stream(self, call, head, pieces):
+        self.send(RESULT, call, head)
+        for piece in pieces:
+            view = memoryview(piece)
+            for at in range(0, len(view), PIECE):
+                part = bytes(view[at:at + PIECE])
+                with self._window:
+                    self._window.wait_for(lambda: self._cancelled or self._unacknowledged + len(part) <= WINDOW)
+                    if self._cancelled:
+                        return
+                    self._unacknowledged += len(part)
+                self.send(BODY, call, part)
+
+    def acknowledged(self, count):
+        with self._window:
+            self._unacknowledged -= count
+            self._window.notify_all()
+
+    def cancel(self):
+        with self._window:
+            self._cancelled = True
+            self._window.notify_all()
+
+
+class _Running(Instance):
+    """The instance as one call sees it: with the call in the place of the link."""
+
+    def __init__(self, instance, call):
+        self.link = call
+        self.zygote, self._is_clone, self._once = None, False, False
+        self.init, self.entry, self.environment = instance.init, instance.entry, instance.environment
+
+
+def serve(instance):
+    """Receives calls and starts them; does not return."""
+    link, lock, calls = instance.link, threading.Lock(), {}
+
+    def run(call, head, body):
+        _CURRENT.set(call)
+        try:
+            _Running(instance, call).answer_call(call.number, head, body)
+        except PeerGone:
+            os._exit(0)
+        except ProtocolError as error:
+            stdio.print_line(f"flint: protocol error: {error}")
+            os._exit(EXIT_PROTOCOL)
+        finally:
+            calls.pop(call.number, None)
+
+    def start(call, head, body):
+        call.pieces = None
+        work = contextvars.Context().run
+        threading.Thread(target=work, args=(run, call, head, body), daemon=True).start()
+
+    while True:
+        kind, fin, number, payload = link.receive()
+        call = calls.get(number)
+        if kind == INVOKE:
+            if number == 0 or call is not None:
+                raise ProtocolError("order", f"INVOKE for call {number}, which is not a new call")
+            head, body = split_head(payload)
+            call = calls[number] = _Call(number, link, lock)
+            call.head = head or {}
+            if fin:
+                start(call, call.head, body)
+            else:
+                call.pieces.append(bytes(body))
+                call.unreported += len(body)
+        elif kind in (BODY, END):
+            if call is None or call.pieces is None:
+                raise ProtocolError("order", f"a frame of kind {kind} for call {number}, which has no open body")
+            call.pieces.append(bytes(payload))
+            call.unreported += len(payload)
+            if fin or kind == END:
+                start(call, call.head, b"".join(call.pieces))
+            elif call.unreported >= _ACK_EVERY:
+                with lock:
+                    link.send(ACK, number, U32.pack(call.unreported))
+                call.unreported = 0
+        elif kind == ACK:
+            if call is not None and len(payload) == 4:
+                call.acknowledged(U32.unpack(payload)[0])
+        elif kind == ERROR:
+            if call is not None and call.pieces is not None:
+                del calls[number]
+            elif call is not None:
+                call.cancel()
+        elif kind == INIT:
+            raise ProtocolError("order", "Cannot initialize the action more than once.")
+        else:
+            raise ProtocolError("order", f"a frame of kind {kind} does not belong to a call")

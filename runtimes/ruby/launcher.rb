@@ -1,0 +1,91 @@
+# frozen_string_literal: true
+
+# Runs a Ruby function as OpenWhisk's ActionLoop: one JSON line on stdin is a call, one JSON line on descriptor 3 its answer; what the
+# function prints is its log. Arguments: the file or the folder of its code, and its entry point (`main`, `Module.method`).
+
+require 'json'
+
+module Flint
+  # What a function raises and survives; a process that wants to exit does.
+  FAILURES = [StandardError, ScriptError, SystemStackError].freeze
+
+  class Launcher
+    def initialize(code, main)
+      @code = code
+      @main = main
+      @answers = IO.for_fd(3, 'w')
+      @answers.sync = true
+      @answers.close_on_exec = true
+      @calls = $stdin.dup
+      @calls.close_on_exec = true
+      $stdin.reopen(File::NULL)
+      @environment = []
+    end
+
+    def serve
+      $stdout.sync = true
+      $stderr.sync = true
+      function = load_function
+      answer('{"ok":true}') if ENV.key?('__OW_WAIT_FOR_ACK')
+      while (line = @calls.gets)
+        answer(run(function, line))
+      end
+      0
+    rescue *FAILURES => e
+      answer(failure(e))
+      1
+    end
+
+    private
+
+    def entry_file
+      return @code unless File.directory?(@code)
+
+      found = %w[main.rb index.rb].map { |name| File.join(@code, name) }.find { |path| File.file?(path) }
+      found || raise(LoadError, 'the archive has no main.rb at its top')
+    end
+
+    def load_function
+      file = entry_file
+      Dir.chdir(File.dirname(file))
+      $LOAD_PATH.unshift(File.dirname(file))
+      require file
+      owner, name = @main.match?(/[.#]/) ? @main.split(/[.#]/, 2) : [nil, @main]
+      receiver = owner ? Object.const_get(owner) : TOPLEVEL_BINDING.receiver
+      raise NameError, "the code has no method '#{@main}'" unless receiver.respond_to?(name, true)
+
+      receiver.method(name)
+    end
+
+    def run(function, line)
+      call = JSON.parse(line)
+      enter(call)
+      result = function.call(call.fetch('value', {}))
+      JSON.generate(result.nil? ? {} : result)
+    rescue *FAILURES => e
+      failure(e)
+    end
+
+    # Every text of the call but its arguments is in the environment while it runs.
+    def enter(call)
+      variables = call.select { |key, value| key != 'value' && value.is_a?(String) && !value.include?("\0") }
+      variables.transform_keys! { |key| "__OW_#{key.upcase}" }
+      (@environment - variables.keys).each { |gone| ENV.delete(gone) }
+      ENV.update(variables)
+      @environment = variables.keys
+    end
+
+    def failure(error)
+      warn error.full_message(highlight: false)
+      JSON.generate('error' => error.message.dup.force_encoding('UTF-8').scrub)
+    end
+
+    def answer(line)
+      @answers.write("#{line}\n")
+    rescue Errno::EPIPE
+      exit!(0) # Nobody reads any more.
+    end
+  end
+end
+
+exit Flint::Launcher.new(ARGV[0], ARGV[1] || 'main').serve

@@ -1,0 +1,51 @@
+"""Packages, triggers and rules."""
+
+from harness import claim
+
+ECHO = "exports.main = (params) => params;\n"
+
+
+def test_a_package_is_created_bound_shown_and_deleted(world):
+    done = world.ok("package", "create", "tools", "-p", "greeting=hello", "-p", "n=1", "--shared")
+    claim("created tools 0.0.1" in done.text, done)
+    world.refused(4, "resource already exists", "--update", arguments=["package", "create", "tools"])
+    claim("updated tools 0.0.2" in world.ok("package", "create", "tools", "-a", "description=mine", "--update").text)
+    world.ok("deploy", world.file("echo.js", ECHO), "--name", "tools/echo")
+    claim(world.ok("invoke", "tools/echo", "-p", "x=2").json() == {"greeting": "hello", "n": 1, "x": 2}, "inherited arguments")
+    world.ok("package", "bind", "tools", "mine", "-p", "n=9")
+    claim(world.ok("invoke", "mine/echo").json() == {"greeting": "hello", "n": 9}, "a binding's arguments come over its provider's")
+    text = world.ok("package", "get", "mine").text
+    claim("/guest/tools" in text and "echo 0.0.1" in text and 'greeting = "hello"' in text and "n = 9" in text, text)
+    listed = world.ok("package", "list", "--json").json()
+    claim({package["name"] for package in listed} >= {"tools", "mine"}, listed)
+    table = world.ok("package", "list").text
+    claim("/guest/tools" in table and "yes" in table, table)
+    claim(world.ok("package", "list", "nobody").text.strip() == "none")
+    world.refused(4, "Package not empty (contains 1 entity)", arguments=["package", "delete", "tools"])
+    claim(world.ok("package", "delete", "mine").text.strip() == "deleted mine")
+    claim(world.ok("package", "delete", "tools", "--force").text.strip() == "deleted tools")
+    world.refused(4, "there is no function", arguments=["invoke", "tools/echo"])
+    world.refused(4, "does not exist", arguments=["package", "get", "tools"])
+
+
+def test_a_fired_trigger_calls_the_functions_of_its_rules(world):
+    world.ok("deploy", world.file("listens.js", ECHO))
+    claim("created event 0.0.1" in world.ok("trigger", "create", "event", "-p", "a=1").text)
+    text = world.ok("trigger", "fire", "event").text
+    claim("no active rule" in text, text)
+    claim("created reacts 0.0.1" in world.ok("rule", "create", "reacts", "event", "listens").text)
+    claim("/guest/reacts /guest/listens active" in world.ok("trigger", "get", "event").text)
+    fired = world.ok("trigger", "fire", "event", "-p", "b=2", "--json").json()
+    claim(len(fired["activationId"]) == 32, fired)
+    claim("is inactive" in world.ok("rule", "disable", "reacts").text)
+    claim(world.ok("trigger", "fire", "event", "--json").text.strip() == "null", "nothing was called")
+    claim("is active" in world.ok("rule", "enable", "reacts").text)
+    rules = world.ok("rule", "list").text
+    claim("/guest/event" in rules and "/guest/listens" in rules, rules)
+    claim(world.ok("rule", "get", "reacts", "--json").json()["status"] == "active")
+    claim("event" in world.ok("trigger", "list").text)
+    world.refused(4, "trigger /guest/none does not exist", arguments=["rule", "create", "r", "none", "listens"])
+    world.refused(2, "is not a name", arguments=["trigger", "get", "a/b"])
+    for arguments in (["rule", "delete", "reacts"], ["trigger", "delete", "event"], ["rm", "listens"]):
+        claim("deleted" in world.ok(*arguments).text)
+    world.refused(4, "does not exist", arguments=["trigger", "fire", "event"])
