@@ -23,7 +23,9 @@ fuzz_target!(|input: (u8, &str, &str, &str, &[u8])| {
     };
     let media = MediaType::parse(media);
     if let Ok(arguments) = arguments(&envelope, media.as_ref(), body, choice & 0x80 != 0) {
-        let read: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&arguments).unwrap();
+        // Numbers pass as they came, also those too large for a float.
+        let read: std::collections::BTreeMap<String, &serde_json::value::RawValue> =
+            serde_json::from_str(&arguments).unwrap();
         assert!(read.contains_key("__ow_method"));
     }
     let _ = create_api(body, &"guest".parse().unwrap(), Some(query));

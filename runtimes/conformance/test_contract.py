@@ -355,8 +355,20 @@ class Contract:
         self.assert_refused()
 
     def test_malformed_body(self):
-        self.ready().send("INVOKE", 1, with_head({"activation": "a"}, b'{"a":'), fin=True)
-        self.assert_refused()
+        """It is the caller's mistake: the instance, which may be serving others, goes on."""
+        self.ready()
+        self.assert_body_refused()
+
+    def test_malformed_body_where_calls_run_side_by_side(self):
+        self.ready(concurrency=4)
+        self.assert_body_refused()
+
+    def assert_body_refused(self):
+        self.peer.send("INVOKE", 99, with_head({"activation": "a"}, b'{"a":'), fin=True)
+        error = self.peer.expect("ERROR")
+        self.assertEqual((error.call, error.json()["kind"]), (99, "developer"), error)
+        self.assertIn("the request body is not JSON", error.json()["message"])
+        self.assert_alive()
 
     def test_truncated_invoke(self):
         self.ready().send("INVOKE", 1, b"\0\0\0\x09{}", fin=True)

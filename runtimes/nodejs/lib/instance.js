@@ -7,7 +7,7 @@ const { Context } = require('./context');
 const flint = require('./flint');
 const { Link } = require('./link');
 const { load, userStack } = require('./load');
-const { parameters } = require('./request');
+const { BodyError, parameters } = require('./request');
 const { ResultError, isBinary, sendBinary, sendJson, toJson } = require('./response');
 const snapshot = require('./snapshot');
 const stdio = require('./stdio');
@@ -171,13 +171,20 @@ class Instance {
   run(call, buffer, start, end, owned) {
     call.running = true;
     if (call.head.warmup === true && this.zygote !== null) this.zygote.keep(call.head, buffer.subarray(start, end));
-    const params = parameters(call.head, buffer, start, end, owned);
-    this.environment.apply(call.head);
-    if (this.sideBySide === null) this.handle(call, params);
-    else this.sideBySide.run(call, () => this.handle(call, params));
+    if (this.sideBySide === null) this.handle(call, buffer, start, end, owned);
+    else this.sideBySide.run(call, () => this.handle(call, buffer, start, end, owned));
   }
 
-  handle(call, params) {
+  handle(call, buffer, start, end, owned) {
+    let params;
+    try {
+      params = parameters(call.head, buffer, start, end, owned);
+    } catch (error) {
+      if (!(error instanceof BodyError)) throw error;
+      this.fail(call, error.message);
+      return;
+    }
+    this.environment.apply(call.head);
     let result;
     try {
       result = this.entry(params, new Context(this.init, call.head));

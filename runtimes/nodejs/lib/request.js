@@ -1,7 +1,6 @@
 'use strict';
 // From an INVOKE head and its body to the handler's parameters.
 
-const { ProtocolError } = require('./frame');
 const { headersToObject } = require('./context');
 
 const { parse } = JSON;
@@ -17,6 +16,9 @@ function isJson(type) {
   return type === undefined || type === 'application/json' || /^\s*application\/json\s*(;|$)/i.test(type);
 }
 
+/** A request's body is not what it says it is: the call fails, and its instance does not. */
+class BodyError extends Error {}
+
 /** `owned`: the handler may keep the buffer, otherwise binary bodies are copied out of it. */
 function parameters(head, buffer, start, end, owned) {
   const type = contentType(head.headers);
@@ -25,7 +27,7 @@ function parameters(head, buffer, start, end, owned) {
     try {
       return parse(buffer.toString('utf8', start, end));
     } catch (error) {
-      throw new ProtocolError('json', `the request body is not JSON: ${error.message}`);
+      throw new BodyError(`the request body is not JSON: ${error.message}`);
     }
   }
   const body = buffer.subarray(start, end);
@@ -39,4 +41,4 @@ function parameters(head, buffer, start, end, owned) {
   };
 }
 
-module.exports = { parameters };
+module.exports = { BodyError, parameters };

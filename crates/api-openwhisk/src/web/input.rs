@@ -261,9 +261,11 @@ mod tests {
         let headers = HeaderMap::new();
         let envelope = Envelope { method: &Method::GET, headers: &headers, rest: "", query: "", user: None };
         let json = MediaType::parse("application/json");
-        let text =
-            arguments(&envelope, json.as_ref(), br#"{"n": 1.10, "m": 9007199254740993}"#, false).unwrap();
-        assert!(text.contains(r#""n":1.10"#) && text.contains("9007199254740993"), "{text}");
+        let body = br#"{"n": 1.10, "m": 9007199254740993, "too large for a float": 1E400}"#;
+        let text = arguments(&envelope, json.as_ref(), body, false).unwrap();
+        for number in [r#""n":1.10"#, "9007199254740993", "1E400"] {
+            assert!(text.contains(number), "{text}");
+        }
     }
 
     #[test]

@@ -32,7 +32,7 @@ final class Function {
 
     /** Calls the method; what it throws comes out as the cause of an {@code InvocationTargetException}. */
     Object call(Map<String, Object> head, byte[] payload, int start, int end, Context context)
-            throws ProtocolException, JsonException, ReflectiveOperationException, InvocationTargetException {
+            throws JsonException, ReflectiveOperationException, InvocationTargetException {
         String type = contentType(head);
         Object argument;
         if (!isJson(type)) {
@@ -48,11 +48,11 @@ final class Function {
         return wantsContext ? method.invoke(null, argument, context) : method.invoke(null, argument);
     }
 
-    private static Object parse(byte[] payload, int start, int end) throws ProtocolException {
+    private static Object parse(byte[] payload, int start, int end) throws JsonException {
         try {
             return JsonReader.parse(payload, start, end);
         } catch (JsonException error) {
-            throw new ProtocolException("json", "the request body is not JSON: " + error.getMessage());
+            throw new JsonException("the request body is not JSON: " + error.getMessage());
         }
     }
 

@@ -187,8 +187,6 @@ public final class Shim {
         try {
             environment.setPerCall(head);
             result = function.call(head, payload, start, end, new Context(init, head));
-        } catch (ProtocolException error) {
-            throw error;
         } catch (JsonException error) {
             fail(call, "An error has occurred: " + error.getMessage() + ".");
             return;
