@@ -151,18 +151,35 @@ class Crash(unittest.TestCase):
         self.server.start()
         self.server.put("work", "python:default", WORK)
         self.assertEqual(self.server.invoke("work", {"n": 1})[0], 200)
-        launcher = next(
-            int(path.parent.name)
-            for path in Path("/proc").glob("[0-9]*/cmdline")
-            if is_launcher_of(path, self.server.process.pid)
-        )
-        os.kill(launcher, 9)
+        os.kill(launcher_of(self.server), 9)
 
         def answers_again():
             status, _ = self.server.invoke("work", {"n": 2})
             return status == 200
 
         wait_for(answers_again, 30, "an answer after the launcher was killed")
+        self.server.stop()
+        assert_nothing_left(self.server)
+
+    def test_a_server_that_stops_right_after_its_launcher_was_killed_leaves_nothing(self):
+        self.server.start()
+        self.server.put("work", "python:default", WORK)
+        self.server.put("spin", "nodejs:default", "function main() { while (true) {} }")
+        for n in range(3):
+            self.server.invoke_later("work", {"n": n, "sleep": 30})
+        self.server.invoke_later("spin")
+        time.sleep(1)
+        os.kill(launcher_of(self.server), 9)
+        self.server.stop()
+        assert_nothing_left(self.server)
+
+
+def launcher_of(server):
+    return next(
+        int(path.parent.name)
+        for path in Path("/proc").glob("[0-9]*/cmdline")
+        if is_launcher_of(path, server.process.pid)
+    )
 
 
 def is_launcher_of(cmdline, server):

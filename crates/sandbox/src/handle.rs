@@ -10,6 +10,7 @@ use crate::connection::Connection;
 use crate::error::{Error, Fault, Result};
 use crate::sandbox::Sandbox;
 use crate::spec::{LauncherConfig, SandboxIo, SandboxSpec, check_limits};
+use crate::sweep::SweepReport;
 use crate::wire::Request;
 
 /// The launcher process, seen from the server. Clones share it. When the last one is dropped, every sandbox ends, as at shutdown, but
@@ -38,7 +39,7 @@ impl Launcher {
     /// [`Error::LauncherStart`].
     pub async fn spawn(config: LauncherConfig) -> Result<Self> {
         check_config(&config)?;
-        let connection = Connection::open(&config).await?;
+        let connection = open(&config).await?;
         Ok(Self { shared: Arc::new(Shared { config, state: Mutex::new(State::Up(connection)) }) })
     }
 
@@ -82,11 +83,12 @@ impl Launcher {
         }
     }
 
-    /// Ends every sandbox and the launcher, and waits until nothing of them is left.
+    /// Ends every sandbox and the launcher, and waits until nothing of them is left, also when the launcher was killed.
     pub async fn shutdown(self) {
         let state = std::mem::replace(&mut *self.shared.state.lock().await, State::ShutDown);
         if let State::Up(connection) = state {
             connection.close().await;
+            sweep(&self.shared.config).await;
         }
     }
 
@@ -99,14 +101,31 @@ impl Launcher {
             State::Up(old) => {
                 tracing::warn!(pid = old.pid(), "the sandbox launcher has ended; starting another");
                 old.close().await;
-                let state_dir = self.shared.config.state_dir.clone();
-                let report = tokio::task::spawn_blocking(move || crate::sweep(&state_dir)).await;
-                tracing::info!(?report, "swept after the launcher");
-                let connection = Connection::open(&self.shared.config).await?;
+                sweep(&self.shared.config).await;
+                let connection = open(&self.shared.config).await?;
                 *state = State::Up(connection.clone());
                 Ok(connection)
             }
         }
+    }
+}
+
+/// Starts a launcher; of one that does not come up, nothing stays.
+async fn open(config: &LauncherConfig) -> Result<Arc<Connection>> {
+    let opened = Connection::open(config).await;
+    if opened.is_err() {
+        sweep(config).await;
+    }
+    opened
+}
+
+/// Removes what a launcher has left that could not clean up itself; there is nothing after one that could.
+async fn sweep(config: &LauncherConfig) {
+    let state_dir = config.state_dir.clone();
+    match tokio::task::spawn_blocking(move || crate::sweep(&state_dir)).await {
+        Ok(report) if report == SweepReport::default() => {}
+        Ok(report) => tracing::info!(?report, "swept after the launcher"),
+        Err(error) => tracing::error!(%error, "the sweep after the launcher broke off"),
     }
 }
 

@@ -47,8 +47,12 @@ pub fn sweep(state_dir: &Path) -> SweepReport {
         match state {
             Some(state) if state.alive() => {}
             Some(state) => {
+                let known = report.problems.len();
                 sweep_launcher(&state, &mut report);
-                remove_files(&path, &mut report);
+                // What could not be removed is still known to the next sweep.
+                if report.problems.len() == known {
+                    remove_files(&path, &mut report);
+                }
             }
             // Cut short by a crash while it was written: nothing had been made yet.
             None => remove_files(&path, &mut report),

@@ -106,6 +106,43 @@ async fn a_killed_launcher_is_replaced() {
     assert!(groups("flint-killedlauncher-").is_empty());
 }
 
+#[tokio::test]
+async fn after_a_killed_launcher_the_shutdown_leaves_nothing() {
+    let host = Host::new("killedatend").await;
+    let (_sandbox, _reader) = host.start(&common::helper(&["daemonise"])).await.unwrap();
+    let pids = members(&groups("flint-killedatend-"));
+    kill(host.launcher.pid().await.unwrap());
+    host.launcher.shutdown().await;
+    assert!(groups("flint-killedatend-").is_empty());
+    assert!(pids.iter().all(|pid| !alive(*pid)));
+    assert_eq!(std::fs::read_dir(host.directory.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn what_could_not_be_removed_is_known_to_the_next_sweep() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut server = Server::new(directory.path(), "triedagain");
+    let state = directory.path().join(format!("launcher-{}.json", server.launcher));
+    kill(server.launcher);
+    server.kill();
+    eventually("the launcher ends", || !alive(server.launcher));
+    // A directory with a file in it stands for a group that cannot be removed.
+    let stubborn = tempfile::tempdir().unwrap();
+    let file = stubborn.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let mut text: serde_json::Value = serde_json::from_slice(&std::fs::read(&state).unwrap()).unwrap();
+    text["cgroups"].as_array_mut().unwrap().push(stubborn.path().to_str().unwrap().into());
+    std::fs::write(&state, text.to_string()).unwrap();
+    let report = sweep(directory.path());
+    assert_eq!(report.problems.len(), 1, "{report:?}");
+    assert!(groups(&server.prefix).is_empty() && state.exists());
+    std::fs::remove_file(file).unwrap();
+    let report = sweep(directory.path());
+    assert!(report.problems.is_empty() && report.launchers == 1, "{report:?}");
+    assert!(!stubborn.path().exists());
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+}
+
 /// Ctrl-C goes to the whole foreground group; the launcher's end is the server's business.
 #[tokio::test]
 async fn terminal_signals_do_not_reach_the_launcher() {

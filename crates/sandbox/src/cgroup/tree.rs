@@ -206,7 +206,11 @@ pub(crate) fn remove_tree(directory: &Path, patience: std::time::Duration) -> io
 fn remove_once(directory: &Path, killed: &mut usize, removed: &mut usize) -> io::Result<()> {
     for entry in fs::read_dir(directory)?.flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            remove_once(&entry.path(), killed, removed)?;
+            match remove_once(&entry.path(), killed, removed) {
+                // Somebody else has removed this one; there may be others.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                other => other?,
+            }
         }
     }
     for pid in processes(directory).unwrap_or_default() {
@@ -219,4 +223,29 @@ fn remove_once(directory: &Path, killed: &mut usize, removed: &mut usize) -> io:
     fs::remove_dir(directory)?;
     *removed += 1;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A sweep that was given up goes on in the background while the next one begins.
+    #[test]
+    fn who_removes_a_tree_together_with_another_returns_when_it_is_gone() {
+        let scratch = tempfile::tempdir().unwrap();
+        for round in 0..20 {
+            let tree = scratch.path().join(round.to_string());
+            for leaf in 0..100 {
+                fs::create_dir_all(tree.join(format!("group-{leaf}/inner"))).unwrap();
+            }
+            std::thread::scope(|scope| {
+                for _ in 0..2 {
+                    scope.spawn(|| {
+                        remove_tree(&tree, std::time::Duration::from_secs(5)).unwrap();
+                        assert!(!tree.exists());
+                    });
+                }
+            });
+        }
+    }
 }

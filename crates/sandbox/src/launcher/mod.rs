@@ -195,12 +195,14 @@ impl Launcher {
             let _ = rustix::process::waitid(id, rustix::process::WaitIdOptions::EXITED);
         }
         self.networks.end();
-        if let Some(tree) = &self.tree {
-            for directory in tree.directories() {
-                let _ = crate::cgroup::remove_tree(&directory, Duration::from_secs(5));
-            }
+        let mut removed = true;
+        for directory in self.tree.iter().flat_map(Tree::directories) {
+            removed &= crate::cgroup::remove_tree(&directory, Duration::from_secs(5)).is_ok();
         }
-        become_launcher::remove_state(&self.state);
+        // What is left is for a sweep, which finds it by the state file.
+        if removed {
+            become_launcher::remove_state(&self.state);
+        }
     }
 }
 
