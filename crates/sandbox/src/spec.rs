@@ -14,7 +14,7 @@ pub struct LauncherConfig {
     /// Directory for the launcher's own files (a few kilobytes), removed at shutdown; see also [`crate::sweep`].
     /// Created when missing. One server per directory.
     pub state_dir: PathBuf,
-    /// Names this server in cgroups, nftables and state files. `[A-Za-z0-9_-]`, at most 40 characters.
+    /// Names this server in cgroups. `[A-Za-z0-9_-]`, at most 40 characters.
     pub server_id: String,
     /// Name servers for sandboxes with [`Network::Egress`]; used where the host's `/etc/resolv.conf` names a loopback resolver
     /// (systemd-resolved), which a sandbox cannot reach.

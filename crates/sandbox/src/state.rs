@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::root::RootKind;
-use crate::spec::LauncherConfig;
 
 /// One launcher, written to `STATE_DIR/launcher-PID.json`.
 #[derive(Debug, Serialize, Deserialize)]
@@ -18,23 +17,13 @@ pub(crate) struct State {
     pub(crate) started: u64,
     /// Where its directories in the cgroup hierarchies are, or would be.
     pub(crate) cgroups: Vec<PathBuf>,
-    /// The nftables table it would make.
-    pub(crate) nft_table: String,
-    /// What the names of its network interfaces begin with.
-    pub(crate) interfaces: String,
 }
 
 impl State {
     /// The state of this very process.
-    pub(crate) fn new(config: &LauncherConfig, cgroups: Vec<PathBuf>) -> Self {
+    pub(crate) fn new(cgroups: Vec<PathBuf>) -> Self {
         let pid = std::process::id();
-        Self {
-            pid,
-            started: start_time(pid).unwrap_or(0),
-            cgroups,
-            nft_table: Self::group_name(&config.server_id).replace('-', "_"),
-            interfaces: format!("fl{pid:x}-"),
-        }
+        Self { pid, started: start_time(pid).unwrap_or(0), cgroups }
     }
 
     /// The name of this launcher's cgroups.
@@ -53,11 +42,6 @@ impl State {
     /// Where the launcher with the state file `state` mounts a root template (in its own mount namespace; elsewhere an empty directory).
     pub(crate) fn root_place(state: &Path, kind: RootKind) -> PathBuf {
         state.with_extension(kind.ending())
-    }
-
-    /// Where that launcher notes whose forwarding it has switched on.
-    pub(crate) fn forwarding_note(state: &Path) -> PathBuf {
-        state.with_extension("forwarding")
     }
 
     /// Whether the launcher is alive.

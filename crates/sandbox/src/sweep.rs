@@ -31,7 +31,7 @@ pub struct SweepReport {
 /// How long a cgroup may stay busy with dying processes.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Removes the leftovers of dead servers that used `state_dir`. Call it at server start, before [`crate::Launcher::spawn`]. Blocks.
+/// Removes the leftovers of dead servers that used `state_dir`, and what any dead server of this host has left in the network. Call it at server start, before [`crate::Launcher::spawn`]. Blocks.
 ///
 /// A launcher that still runs is let be: it belongs to a living server, or is about to notice that its server has died.
 pub fn sweep(state_dir: &Path) -> SweepReport {
@@ -58,6 +58,7 @@ pub fn sweep(state_dir: &Path) -> SweepReport {
             None => remove_files(&path, &mut report),
         }
     }
+    net::sweep(&mut report);
     report
 }
 
@@ -75,20 +76,9 @@ fn sweep_launcher(state: &State, report: &mut SweepReport) {
             Err(error) => report.problems.push(format!("cgroup {}: {error}", directory.display())),
         }
     }
-    match net::remove_table(&state.nft_table) {
-        Ok(removed) => report.nft_tables += usize::from(removed),
-        Err(error) => report.problems.push(format!("nftables table {}: {error}", state.nft_table)),
-    }
-    match net::remove_interfaces(&state.interfaces) {
-        Ok(removed) => report.interfaces += removed,
-        Err(error) => report.problems.push(format!("interfaces {}*: {error}", state.interfaces)),
-    }
 }
 
 fn remove_files(state: &Path, report: &mut SweepReport) {
-    let note = State::forwarding_note(state);
-    report.files += usize::from(note.exists());
-    net::undo_forwarding(&note);
     for kind in RootKind::ALL {
         report.files += usize::from(fs::remove_dir(State::root_place(state, kind)).is_ok());
     }

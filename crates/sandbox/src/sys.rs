@@ -115,6 +115,24 @@ pub(crate) fn enter_mounts_of(pidfd: BorrowedFd<'_>) -> io::Result<()> {
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
+/// A number of the calling thread's network namespace that no other gets before the next boot (Linux 5.14).
+pub(crate) fn network_cookie() -> io::Result<u64> {
+    let socket = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::DGRAM, None)?;
+    let mut cookie = 0u64;
+    let mut length = size_of::<u64>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes, which `cookie` has.
+    let done = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_NETNS_COOKIE,
+            (&raw mut cookie).cast(),
+            &raw mut length,
+        )
+    };
+    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(cookie) }
+}
+
 /// Attributes of a mount that [`restrict_mount`] sets.
 pub(crate) const RDONLY: u64 = 1;
 pub(crate) const NOSUID: u64 = 2;

@@ -101,39 +101,67 @@ fn public_addresses_only() {
         for name in forbidden {
             assert_ne!(found[name], "OK", "{name}");
         }
-        let left = Command::new("nft").args(["list", "tables"]).output().unwrap();
-        assert_eq!(String::from_utf8_lossy(&left.stdout), "");
-        let links = std::fs::read_to_string("/proc/thread-self/net/dev").unwrap();
-        assert!(!links.contains("fl"), "{links}");
-        let forwarding = std::fs::read_to_string("/proc/sys/net/ipv4/conf/up0/forwarding").unwrap();
-        assert_eq!(forwarding.trim(), "0", "as it was");
+        assert_as_it_was();
     });
+}
+
+/// A server of its own, in the calling thread's network.
+async fn server(id: &str) -> common::Host {
+    common::Host::with(id, |config| config.dns = vec!["192.0.2.53".parse().unwrap()]).await
+}
+
+/// A sandbox that answers, and where.
+async fn listen(host: &common::Host) -> (flint_sandbox::Sandbox, String) {
+    let script = "import socket\nu=socket.socket(socket.AF_INET,socket.SOCK_DGRAM)\nu.connect(('203.0.113.1',9))\n\
+        s=socket.create_server(('0.0.0.0',8080))\nprint(u.getsockname()[0],flush=True)\nwhile True: s.accept()";
+    let mut spec = common::shell("");
+    spec.argv = vec!["/usr/bin/python3".into(), "-c".into(), script.into()];
+    spec.network = flint_sandbox::Network::Egress;
+    let (sandbox, reader) = host.start(&spec).await.unwrap();
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(reader), &mut line).unwrap();
+    let address: std::net::Ipv4Addr = line.trim().parse().unwrap();
+    (sandbox, format!("{address}:8080"))
+}
+
+/// Whether a new sandbox reaches each of these.
+async fn reaches(host: &common::Host, addresses: &[&str]) -> Vec<bool> {
+    let attempts: Vec<String> = addresses.iter().map(|address| format!("connect:{address}")).collect();
+    let mut words = vec!["intrude"];
+    words.extend(attempts.iter().map(String::as_str));
+    let mut client = common::helper(&words);
+    client.network = flint_sandbox::Network::Egress;
+    let (_, output) = host.run(&client).await.unwrap();
+    let found = findings(&output);
+    attempts.iter().map(|attempt| found[attempt] == "OK").collect()
+}
+
+const OUTSIDE: &str = "198.51.100.7:80";
+
+fn block_on(future: impl Future<Output = ()>) {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future);
+}
+
+/// Nothing of any server is on this host: no rules, no interfaces, no forwarding.
+fn assert_as_it_was() {
+    let left = Command::new("nft").args(["list", "tables"]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&left.stdout), "");
+    let links = std::fs::read_to_string("/proc/thread-self/net/dev").unwrap();
+    assert!(!links.contains("flint"), "{links}");
+    assert!(!forwards());
+}
+
+fn forwards() -> bool {
+    std::fs::read_to_string("/proc/sys/net/ipv4/conf/up0/forwarding").unwrap().trim() == "1"
 }
 
 #[test]
 fn sandboxes_with_a_way_out_do_not_reach_each_other() {
     with_internet(|| {
-        let directory = tempfile::tempdir().unwrap();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async {
-            let mut config = flint_sandbox::LauncherConfig::new(directory.path(), "neighbours");
-            config.exe = Some(common::HELPER.into());
-            config.dns = vec!["192.0.2.53".parse().unwrap()];
-            let host = common::Host { launcher: flint_sandbox::Launcher::spawn(config).await.unwrap(), directory };
-            let script = "import socket\ns=socket.create_server(('0.0.0.0',80))\nprint('up',flush=True)\nwhile True: s.accept()";
-            let mut server = common::shell("");
-            server.argv = vec!["/usr/bin/python3".into(), "-c".into(), script.into()];
-            server.network = flint_sandbox::Network::Egress;
-            let (_server, mut reader) = host.start(&server).await.unwrap();
-            std::io::Read::read_exact(&mut reader, &mut [0; 3]).unwrap();
-            // The first sandbox has the first address.
-            let attempts = ["connect:198.18.1.0:80", "connect:198.51.100.7:80"];
-            let mut client = common::helper(&[&["intrude"], &attempts[..]].concat());
-            client.network = flint_sandbox::Network::Egress;
-            let (_, output) = host.run(&client).await.unwrap();
-            let found = findings(&output);
-            assert_ne!(found[attempts[0]], "OK");
-            assert_eq!(found[attempts[1]], "OK");
+        block_on(async {
+            let host = server("neighbours").await;
+            let (_neighbour, address) = listen(&host).await;
+            assert_eq!(reaches(&host, &[&address, OUTSIDE]).await, [false, true]);
             let mut resolver = common::shell("cat /etc/resolv.conf");
             resolver.network = flint_sandbox::Network::Egress;
             let (_, output) = host.run(&resolver).await.unwrap();
@@ -144,16 +172,72 @@ fn sandboxes_with_a_way_out_do_not_reach_each_other() {
 }
 
 #[test]
+fn servers_of_one_host_do_not_get_into_each_others_way() {
+    with_internet(|| {
+        block_on(async {
+            let (one, other) = (server("one").await, server("other").await);
+            let (_ours, ours) = listen(&one).await;
+            let (_theirs, theirs) = listen(&other).await;
+            assert_ne!(ours, theirs);
+            assert_eq!(reaches(&one, &[OUTSIDE, &ours, &theirs]).await, [true, false, false]);
+            assert_eq!(reaches(&other, &[OUTSIDE, &ours, &theirs]).await, [true, false, false]);
+            // The one that came first goes; the host still forwards for the other.
+            one.launcher.shutdown().await;
+            assert_eq!(reaches(&other, &[OUTSIDE, &ours, "10.9.9.9:80"]).await, [true, false, false]);
+            assert!(forwards());
+            other.launcher.shutdown().await;
+            assert_as_it_was();
+        });
+    });
+}
+
+#[test]
+fn what_a_killed_server_has_left_is_swept_by_the_next_and_the_others_go_on() {
+    with_internet(|| {
+        block_on(async {
+            let (killed, living) = (server("killed").await, server("living").await);
+            let (_theirs, theirs) = listen(&killed).await;
+            let (_ours, ours) = listen(&living).await;
+            kill(&killed).await;
+            // With its rules still there, or not: nobody else is concerned.
+            assert_eq!(reaches(&living, &[OUTSIDE, &theirs]).await, [true, false]);
+            let next = server("next").await;
+            let (_sandbox, address) = listen(&next).await;
+            assert_eq!(address, theirs, "a dead server's addresses are free again");
+            assert_eq!(reaches(&next, &[OUTSIDE, &ours]).await, [true, false]);
+            assert_eq!(reaches(&living, &[OUTSIDE, &address]).await, [true, false]);
+            living.launcher.shutdown().await;
+            assert_eq!(reaches(&next, &[OUTSIDE]).await, [true]);
+            // The last one is killed: a sweep, of whatever server, puts everything back.
+            kill(&next).await;
+            assert!(forwards());
+            let empty = tempfile::tempdir().unwrap();
+            let report = flint_sandbox::sweep(empty.path());
+            assert!(report.problems.is_empty() && report.nft_tables == 2, "{report:?}");
+            assert_as_it_was();
+            assert_eq!(flint_sandbox::sweep(empty.path()), flint_sandbox::SweepReport::default());
+            next.launcher.shutdown().await;
+            killed.launcher.shutdown().await;
+        });
+    });
+}
+
+/// Kills a launcher, as it would be together with its server.
+async fn kill(host: &common::Host) {
+    let pid = host.launcher.pid().await.unwrap();
+    rustix::process::kill_process(
+        rustix::process::Pid::from_raw(pid as i32).unwrap(),
+        rustix::process::Signal::KILL,
+    )
+    .unwrap();
+    common::eventually("the launcher ends", || !common::alive(pid));
+}
+
+#[test]
 fn a_closed_way_out_leads_nowhere_until_it_is_opened() {
     with_internet(|| {
-        let directory = tempfile::tempdir().unwrap();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async {
-            let mut config = flint_sandbox::LauncherConfig::new(directory.path(), "closed");
-            config.exe = Some(common::HELPER.into());
-            config.dns = vec!["192.0.2.53".parse().unwrap()];
-            let host =
-                common::Host { launcher: flint_sandbox::Launcher::spawn(config).await.unwrap(), directory };
+        block_on(async {
+            let host = server("closed").await;
             // Also with a socket that is bound to the interface, for which the kernel needs no route.
             let script = "import socket,sys,time\n\
                 def tries(bound):\n\

@@ -95,17 +95,11 @@ fn set_up(config: LauncherConfig, server_pid: u32, server: OwnedFd) -> Result<La
     }
     let rootless = !is_root(config.uid_base);
     let groups = State::group_name(&config.server_id);
-    let state = State::new(&config, Tree::places(&groups));
+    let state = State::new(Tree::places(&groups));
     let state_path = state.write(&config.state_dir).map_err(at("write the state file"))?;
     let tree = Tree::create(&groups, Some(server_pid));
-    let egress = EgressConfig {
-        table: state.nft_table,
-        interfaces: state.interfaces,
-        resolvers: name_servers(&config.dns),
-        allow_private: config.allow_private,
-        rootless,
-        note: State::forwarding_note(&state_path),
-    };
+    let egress =
+        EgressConfig { resolvers: name_servers(&config.dns), allow_private: config.allow_private, rootless };
     own_mounts(rootless)
         .map_err(at("make a mount namespace (user namespaces may be disabled: see `flint doctor`)"))?;
     let place = State::root_place(&state_path, RootKind::PLAIN);

@@ -5,58 +5,75 @@ use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::{Path, PathBuf};
 
 use rustix::thread::LinkNameSpaceType;
 
 use super::netlink::{self, Netlink};
 use super::nft::{self, Rules};
+use super::registry::{BLOCKS, Block, Registry, Turn};
+use super::share::{self, forwarding_switch};
 use crate::error::Fault;
+use crate::sweep::SweepReport;
 use crate::sys;
 
-/// Addresses of sandboxes: the range for benchmarks of interconnects (RFC 2544), which real networks do not route.
-pub(super) const RANGE: &str = "198.18.0.0/15";
+/// Addresses of sandboxes: the range for benchmarks of interconnects (RFC 2544), which real networks do not route. The first block has the
+/// gateway; each of the others is for one server.
+const RANGE: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 0);
+/// Addresses of a block: 32 of them make the range of /15.
+const BLOCK_SIZE: u32 = 1 << 12;
 /// The host's end of every pair.
 const GATEWAY: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
-/// First address of a sandbox; there are some 130,000.
-const FIRST: u32 = Ipv4Addr::new(198, 18, 1, 0).to_bits();
 
 /// What egress needs to know.
 #[derive(Debug, Clone)]
 pub(crate) struct EgressConfig {
-    pub(crate) table: String,
-    pub(crate) interfaces: String,
     pub(crate) resolvers: Vec<IpAddr>,
     pub(crate) allow_private: bool,
     pub(crate) rootless: bool,
-    /// Where to note, for a sweep, whose forwarding was switched on.
-    pub(crate) note: PathBuf,
 }
 
-/// The server's part: rules and forwarding, set up when the first sandbox asks.
+/// The server's part: a block of addresses, rules and forwarding, had from when the first sandbox asks.
 #[derive(Debug)]
 pub(crate) struct Egress {
     config: EgressConfig,
-    ready: bool,
+    part: Option<Part>,
+}
+
+/// What a server has of the host.
+#[derive(Debug)]
+struct Part {
+    registry: Registry,
+    block: Block,
     used: HashSet<u32>,
-    /// Interfaces whose forwarding was switched on here.
-    forwarding: Vec<String>,
+}
+
+impl Part {
+    fn name_of(&self, number: u32) -> String {
+        format!("{}{number:x}", self.block.interfaces())
+    }
+
+    fn address_of(&self, number: u32) -> Ipv4Addr {
+        Ipv4Addr::from_bits(RANGE.to_bits() + self.block.number * BLOCK_SIZE + number)
+    }
 }
 
 impl Egress {
     pub(crate) fn new(config: EgressConfig) -> Self {
-        Self { config, ready: false, used: HashSet::new(), forwarding: Vec::new() }
+        Self { config, part: None }
     }
 
     /// Prepares a way out of the empty network `namespace`, closed for now; the number returned gives it up again.
     pub(super) fn connect(&mut self, host: BorrowedFd<'_>, namespace: BorrowedFd<'_>) -> Result<u32, Fault> {
-        self.prepare()?;
-        let number = (0..100_000)
-            .find(|number| !self.used.contains(number))
+        let part = match &mut self.part {
+            Some(part) => part,
+            none => none.insert(prepare(&self.config)?),
+        };
+        let number = (0..BLOCK_SIZE)
+            .find(|number| !part.used.contains(number))
             .ok_or_else(|| Fault::step("find a free address for egress", &io::ErrorKind::AddrInUse.into()))?;
-        self.used.insert(number);
-        let name = self.name_of(number);
-        join(host, namespace, &name, Ipv4Addr::from_bits(FIRST + number)).map_err(|error| {
+        part.used.insert(number);
+        let name = part.name_of(number);
+        join(host, namespace, &name, part.address_of(number)).map_err(|error| {
             self.release(number);
             Fault::step(format!("make the network interface {name}"), &error)
         })?;
@@ -71,8 +88,9 @@ impl Egress {
         number: u32,
         open: bool,
     ) -> Result<(), Fault> {
+        let Some(part) = &self.part else { return Ok(()) };
         let switch = || {
-            fs::write(forwarding_switch(&self.name_of(number)), if open { "1" } else { "0" })?;
+            fs::write(forwarding_switch(&part.name_of(number)), if open { "1" } else { "0" })?;
             sys::enter(namespace, LinkNameSpaceType::Network)?;
             let switched = set_default_route(open);
             sys::enter(host, LinkNameSpaceType::Network)?;
@@ -82,75 +100,70 @@ impl Egress {
         switch().map_err(|error| Fault::step(step, &error))
     }
 
-    fn name_of(&self, number: u32) -> String {
-        format!("{}{number:x}", self.config.interfaces)
-    }
-
     /// Removes the interface pair at once; the namespace itself may live on for a moment.
     pub(super) fn release(&mut self, number: u32) {
-        self.used.remove(&number);
-        let name = self.name_of(number);
-        if let (Ok(index), Ok(netlink)) = (netlink::index_of(&name), Netlink::new()) {
+        let Some(part) = &mut self.part else { return };
+        part.used.remove(&number);
+        if let (Ok(index), Ok(netlink)) = (netlink::index_of(&part.name_of(number)), Netlink::new()) {
             let _ = netlink.delete(index);
         }
     }
 
-    fn prepare(&mut self) -> Result<(), Fault> {
-        if self.ready {
-            return Ok(());
-        }
-        if let Some((what, remedy)) = missing(self.config.rootless) {
-            return Err(Fault::Unavailable { what: format!("network egress ({what})"), remedy });
-        }
-        let uplinks = uplinks();
-        let off: Vec<String> = uplinks.iter().filter(|name| !forwards(name)).cloned().collect();
-        fs::write(&self.config.note, off.join("\n"))
-            .map_err(|error| Fault::step("note what is changed for egress", &error))?;
-        for name in off {
-            match fs::write(forwarding_switch(&name), "1") {
-                Ok(()) => self.forwarding.push(name),
-                Err(error) => {
-                    return Err(Fault::Unavailable {
-                        what: format!(
-                            "network egress (forwarding through {name} cannot be switched on: {error})"
-                        ),
-                        remedy: format!("allow it with `sysctl -w net.ipv4.conf.{name}.forwarding=1`"),
-                    });
-                }
-            }
-        }
-        let rules = Rules {
-            table: &self.config.table,
-            interfaces: &self.config.interfaces,
-            resolvers: &self.config.resolvers,
-            allow_private: self.config.allow_private,
-            guarded: &self.forwarding,
-        };
-        rules.apply().map_err(|error| Fault::Unavailable {
-            what: format!("network egress (nft refused its rules: {error})"),
-            remedy: "it needs the kernel's nf_tables with NAT (modules nft_masq, nft_chain_nat, nft_ct)"
-                .into(),
-        })?;
-        self.ready = true;
-        Ok(())
-    }
-
-    /// Removes rules and interfaces, and switches forwarding off where it was off before.
+    /// Removes rules and interfaces, and gives the block back. What cannot be removed is for whoever has the next turn.
     pub(crate) fn end(&mut self) {
-        if self.ready {
-            let _ = remove_interfaces(&self.config.interfaces);
-            let _ = nft::remove_table(&self.config.table);
+        let Some(Part { registry, block, .. }) = self.part.take() else { return };
+        if let Ok(turn) = registry.enter() {
+            share::leave(&turn, block, &mut SweepReport::default());
+            let _ = turn.close();
         }
-        undo_forwarding(&self.config.note);
     }
 }
 
-/// Switches forwarding off again where the note says that it was.
-pub(crate) fn undo_forwarding(note: &Path) -> usize {
-    let names = fs::read_to_string(note).unwrap_or_default();
-    let undone = names.lines().filter(|name| fs::write(forwarding_switch(name), "0").is_ok()).count();
-    let _ = fs::remove_file(note);
-    undone
+/// Takes a block, and puts rules and forwarding in force.
+fn prepare(config: &EgressConfig) -> Result<Part, Fault> {
+    if let Some((what, remedy)) = missing(config.rootless) {
+        return Err(Fault::Unavailable { what: format!("network egress ({what})"), remedy });
+    }
+    let no_registry = |error: io::Error| Fault::Unavailable {
+        what: format!("network egress (servers on this host agree on addresses in /run/flint: {error})"),
+        remedy: "let flint write to /run/flint".into(),
+    };
+    let registry = Registry::of_this_network().map_err(no_registry)?;
+    let turn = registry.enter().map_err(no_registry)?;
+    share::sweep_abandoned(&turn, &mut SweepReport::default());
+    let block = turn.claim().map_err(no_registry)?.ok_or_else(|| Fault::Unavailable {
+        what: format!(
+            "network egress ({BLOCKS} servers on this host have it, and there are addresses for no more)"
+        ),
+        remedy: "stop one of them".into(),
+    })?;
+    match put_in_force(config, &turn, &block) {
+        Ok(()) => Ok(Part { registry, block, used: HashSet::new() }),
+        Err(fault) => {
+            share::leave(&turn, block, &mut SweepReport::default());
+            let _ = turn.close();
+            Err(fault)
+        }
+    }
+}
+
+fn put_in_force(config: &EgressConfig, turn: &Turn, block: &Block) -> Result<(), Fault> {
+    let uplinks = uplinks();
+    share::switch_on(turn, &uplinks).map_err(|error| Fault::Unavailable {
+        what: format!("network egress (the host cannot be made to forward: {error})"),
+        remedy: format!("allow it with `sysctl -w net.ipv4.conf.{}.forwarding=1`", uplinks.join("|")),
+    })?;
+    let rules = Rules {
+        table: &block.table(),
+        interfaces: &block.interfaces(),
+        sources: &format!("{}/20", Ipv4Addr::from_bits(RANGE.to_bits() + block.number * BLOCK_SIZE)),
+        resolvers: &config.resolvers,
+        allow_private: config.allow_private,
+    };
+    rules.apply().map_err(|error| Fault::Unavailable {
+        what: format!("network egress (nft refused its rules: {error})"),
+        remedy: "it needs the kernel's nf_tables with NAT (modules nft_masq, nft_chain_nat, nft_ct)".into(),
+    })
 }
 
 /// What this host lacks for egress, and the remedy.
@@ -208,7 +221,7 @@ fn set_default_route(there: bool) -> io::Result<()> {
 
 /// Interfaces that a default IPv4 route leads through.
 fn uplinks() -> Vec<String> {
-    let table = fs::read_to_string("/proc/self/net/route").unwrap_or_default();
+    let table = fs::read_to_string("/proc/thread-self/net/route").unwrap_or_default();
     let mut names: Vec<String> = table
         .lines()
         .filter_map(|line| {
@@ -219,22 +232,4 @@ fn uplinks() -> Vec<String> {
     names.sort();
     names.dedup();
     names
-}
-
-fn forwarding_switch(name: &str) -> String {
-    format!("/proc/sys/net/ipv4/conf/{name}/forwarding")
-}
-
-fn forwards(name: &str) -> bool {
-    fs::read_to_string(forwarding_switch(name)).is_ok_and(|text| text.trim() == "1")
-}
-
-/// Removes the interfaces whose names begin with `prefix`, and gives their number.
-pub(crate) fn remove_interfaces(prefix: &str) -> io::Result<usize> {
-    let mut removed = 0;
-    for name in netlink::names()?.into_iter().filter(|name| name.starts_with(prefix)) {
-        Netlink::new()?.delete(netlink::index_of(&name)?)?;
-        removed += 1;
-    }
-    Ok(removed)
 }

@@ -5,7 +5,9 @@ mod loopback;
 mod namespaces;
 mod netlink;
 mod nft;
+mod registry;
+mod share;
 
-pub(crate) use egress::{EgressConfig, missing as egress_missing, remove_interfaces, undo_forwarding};
+pub(crate) use egress::{EgressConfig, missing as egress_missing};
 pub(crate) use namespaces::{Namespaces, SandboxNet};
-pub(crate) use nft::remove_table;
+pub(crate) use share::sweep;

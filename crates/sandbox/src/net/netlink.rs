@@ -145,6 +145,6 @@ pub(super) fn index_of(name: &str) -> io::Result<u32> {
 
 /// Names of all interfaces in the calling thread's network namespace.
 pub(super) fn names() -> io::Result<Vec<String>> {
-    let table = std::fs::read_to_string("/proc/self/net/dev")?;
+    let table = std::fs::read_to_string("/proc/thread-self/net/dev")?;
     Ok(table.lines().filter_map(|line| Some(line.split_once(':')?.0.trim().to_owned())).collect())
 }

@@ -1,11 +1,11 @@
-//! The nftables rules of one server: which way sandboxes with egress may send.
+//! The nftables rules: which way sandboxes with egress may send, a table for each server, and what else may not pass because of them.
 
 use std::io::{self, Write};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use super::egress::RANGE;
+use super::share::EVERY_INTERFACE;
 
 /// Never reachable, whatever the configuration: this host's network, loopback, link-local (cloud metadata), multicast, reserved, and
 /// sandboxes.
@@ -13,15 +13,18 @@ const NEVER: &str = "0.0.0.0/8, 127.0.0.0/8, 169.254.0.0/16, 192.0.0.0/24, 198.1
 /// Reachable only with `allow_private`.
 const PRIVATE: &str = "10.0.0.0/8, 100.64.0.0/10, 172.16.0.0/12, 192.168.0.0/16";
 
-/// What the rules depend on.
+/// The table that all servers share.
+pub(super) const GUARD: &str = "flint_egress";
+
+/// What the rules of a server depend on.
 pub(super) struct Rules<'a> {
     pub(super) table: &'a str,
     /// What the names of the sandboxes' interfaces begin with.
     pub(super) interfaces: &'a str,
+    /// Their addresses.
+    pub(super) sources: &'a str,
     pub(super) resolvers: &'a [IpAddr],
     pub(super) allow_private: bool,
-    /// Interfaces that forward only because of us: nothing but answers to sandboxes may pass them.
-    pub(super) guarded: &'a [String],
 }
 
 impl Rules<'_> {
@@ -34,7 +37,7 @@ impl Rules<'_> {
 
     /// The whole table as an `nft` script.
     fn script(&self, refuse: &str) -> String {
-        let Rules { table, interfaces, .. } = self;
+        let Rules { table, interfaces, sources, .. } = self;
         let blocked = if self.allow_private { NEVER.to_owned() } else { format!("{NEVER}, {PRIVATE}") };
         let resolvers: Vec<String> =
             self.resolvers.iter().filter(|address| address.is_ipv4()).map(IpAddr::to_string).collect();
@@ -47,11 +50,6 @@ impl Rules<'_> {
                  iifname \"{interfaces}*\" ip daddr {{ {list} }} tcp dport 53 accept\n"
             )
         };
-        let guards: String = self
-            .guarded
-            .iter()
-            .map(|name| format!("iifname \"{name}\" oifname != \"{interfaces}*\" drop\n"))
-            .collect();
         format!(
             "table inet {table}\n\
              delete table inet {table}\n\
@@ -63,20 +61,37 @@ impl Rules<'_> {
              chain forward {{\n\
              type filter hook forward priority -10; policy accept;\n\
              iifname \"{interfaces}*\" meta nfproto ipv6 {refuse}\n\
-             iifname \"{interfaces}*\" oifname \"{interfaces}*\" {refuse}\n\
+             iifname \"{interfaces}*\" oifname \"{EVERY_INTERFACE}*\" {refuse}\n\
              {dns}\
              iifname \"{interfaces}*\" ip daddr {{ {blocked} }} {refuse}\n\
              oifname \"{interfaces}*\" ct state established,related accept\n\
              oifname \"{interfaces}*\" drop\n\
-             {guards}\
              }}\n\
              chain postrouting {{\n\
              type nat hook postrouting priority 100; policy accept;\n\
-             ip saddr {RANGE} oifname != \"{interfaces}*\" masquerade\n\
+             ip saddr {sources} oifname != \"{EVERY_INTERFACE}*\" masquerade\n\
              }}\n\
              }}\n"
         )
     }
+}
+
+/// Lets nothing but answers to sandboxes pass the interfaces that forward only because of them, whichever server they belong to.
+pub(super) fn guard(uplinks: &[String]) -> io::Result<()> {
+    let rules: String = uplinks
+        .iter()
+        .map(|name| format!("iifname \"{name}\" oifname != \"{EVERY_INTERFACE}*\" drop\n"))
+        .collect();
+    apply(&format!(
+        "table inet {GUARD}\n\
+         delete table inet {GUARD}\n\
+         table inet {GUARD} {{\n\
+         chain forward {{\n\
+         type filter hook forward priority -10; policy accept;\n\
+         {rules}\
+         }}\n\
+         }}\n"
+    ))
 }
 
 /// The `nft` program.
@@ -106,7 +121,7 @@ fn apply(script: &str) -> io::Result<()> {
 }
 
 /// Removes a table; false when there was none.
-pub(crate) fn remove_table(table: &str) -> io::Result<bool> {
+pub(super) fn remove_table(table: &str) -> io::Result<bool> {
     let Some(program) = program() else { return Ok(false) };
     let mut list = Command::new(program);
     list.args(["list", "table", "inet", table]).stdout(Stdio::null()).stderr(Stdio::null());
@@ -124,15 +139,14 @@ mod tests {
     fn private_ranges_are_open_only_on_request() {
         let rules = |allow_private| {
             let resolvers = ["192.0.2.53".parse().unwrap(), "2001:db8::53".parse().unwrap()];
-            let guarded = ["eth0".to_owned()];
-            Rules { table: "t", interfaces: "fl1-", resolvers: &resolvers, allow_private, guarded: &guarded }
-                .script("drop")
+            let (interfaces, sources) = ("flint1-", "198.18.16.0/20");
+            Rules { table: "t", interfaces, sources, resolvers: &resolvers, allow_private }.script("drop")
         };
         assert!(rules(false).contains("10.0.0.0/8") && !rules(true).contains("10.0.0.0/8"));
         for script in [rules(false), rules(true)] {
             assert!(script.contains("169.254.0.0/16"));
             assert!(script.contains("ip daddr { 192.0.2.53 } udp dport 53 accept"));
-            assert!(script.contains("iifname \"eth0\" oifname != \"fl1-*\" drop"));
+            assert!(script.contains("iifname \"flint1-*\" oifname \"flint*\" drop"));
         }
     }
 }
