@@ -24,7 +24,7 @@ use flint_sandbox::{Launcher, ProbeState};
 
 use crate::{
     actionloop, run_request, server,
-    stdio::{StdioInstance, Style},
+    stdio::{Place, StdioInstance, Style},
 };
 
 /// Beside an artefact's code once it is known to load.
@@ -209,13 +209,11 @@ impl ProcessExecutor {
                     }
                     _ => Style::Stdio,
                 };
-                let instance = StdioInstance::new(
-                    context.id,
-                    self.launcher().clone(),
-                    spec,
-                    style,
-                    Arc::clone(artefact),
-                );
+                let place = match function.strategy.reuse {
+                    Reuse::Never => Place::fresh(self.launcher().clone(), spec),
+                    Reuse::Warm => Place::kept(self.launcher(), spec, context.deadline).await?,
+                };
+                let instance = StdioInstance::new(context.id, place, style, Arc::clone(artefact));
                 Ok((Arc::new(instance), began.elapsed()))
             }
             (Contract::ActionLoop, _) => {

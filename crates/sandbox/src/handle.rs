@@ -49,7 +49,7 @@ impl Launcher {
     /// # Errors
     /// What was wrong, where, and what to do: see [`Error`].
     pub async fn start(&self, spec: &SandboxSpec, io: SandboxIo) -> Result<Sandbox> {
-        check_spec(spec).map_err(|fault| fault.setup(&spec.id))?;
+        check_spec(spec, io.link.is_some()).map_err(|fault| fault.setup(&spec.id))?;
         let connection = self.connection().await?;
         let sid = connection.next_number();
         let request = Request::Start {
@@ -142,10 +142,13 @@ fn check_config(config: &LauncherConfig) -> Result<()> {
     Ok(())
 }
 
-fn check_spec(spec: &SandboxSpec) -> Result<(), Fault> {
+fn check_spec(spec: &SandboxSpec, link: bool) -> Result<(), Fault> {
     let invalid = |what: String| Err(Fault::Invalid { what });
     if spec.argv.is_empty() {
         return invalid("argv is empty; it names the program to run".into());
+    }
+    if spec.spawner && (spec.zygote || !link) {
+        return invalid("a spawner needs a link, and is no zygote".into());
     }
     if spec.hostname.len() > 64 {
         return invalid(format!("hostname has {} bytes, at most 64 are allowed", spec.hostname.len()));

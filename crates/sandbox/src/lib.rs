@@ -22,6 +22,7 @@ mod root;
 mod sandbox;
 mod seal;
 mod seccomp;
+mod spawner;
 mod spec;
 mod state;
 mod sweep;
@@ -35,6 +36,7 @@ pub use outcome::{Exit, ExitStatus, Usage};
 pub use probe::{Probe, ProbeState, probe};
 pub use sandbox::Sandbox;
 pub use seal::{SealSpec, Sealed};
+pub use spawner::{Ended, Program, Spawner};
 pub use spec::{LauncherConfig, Mount, Network, ResourceLimits, SandboxIo, SandboxSpec};
 pub use sweep::{SweepReport, sweep};
 

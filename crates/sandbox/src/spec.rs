@@ -84,6 +84,9 @@ pub struct SandboxSpec {
     /// then whatever tmpfs a process holds as descriptor 200 ([`crate::TMP_FD`]), the main process starts with one of its own there, and
     /// system calls that would let forked processes share memory or be inspected are refused. The main process must make itself non-dumpable.
     pub zygote: bool,
+    /// Whether `argv` is executed not once but for each request of a [`crate::Spawner`], whose link the sandbox is given; what it starts with as
+    /// stdin, stdout and stderr is then nobody's.
+    pub spawner: bool,
 }
 
 impl SandboxSpec {
@@ -102,6 +105,7 @@ impl SandboxSpec {
             recycle_key: None,
             hostname: "function".into(),
             zygote: false,
+            spawner: false,
         }
     }
 }

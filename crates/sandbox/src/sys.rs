@@ -9,6 +9,8 @@ use std::sync::OnceLock;
 use rustix::mount::{OpenTreeFlags, open_tree};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags};
 
+use crate::outcome::ExitStatus;
+
 /// `libc` has it as a number that overflows.
 const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
 
@@ -71,6 +73,57 @@ pub(crate) unsafe fn vfork<F: FnOnce() -> i32>(child: F) -> io::Result<libc::pid
         )
     };
     if pid < 0 { Err(io::Error::last_os_error()) } else { Ok(pid) }
+}
+
+/// What there is to know of this process's children.
+pub(crate) enum Child {
+    /// One has ended and is gone.
+    Ended {
+        pid: libc::pid_t,
+        status: ExitStatus,
+        cpu_us: u64,
+        memory_peak_bytes: u64,
+    },
+    /// There are some, and none has ended.
+    Running,
+    None,
+}
+
+/// Reaps a child; with `wait`, never gives [`Child::Running`].
+pub(crate) fn next_child(wait: bool) -> Child {
+    // SAFETY: a plain struct of integers, for which all zeroes is valid.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    let mut status = 0;
+    let flags = if wait { 0 } else { libc::WNOHANG };
+    let pid = loop {
+        // SAFETY: both places outlive the call.
+        let pid = unsafe { libc::wait4(-1, &raw mut status, flags, &raw mut usage) };
+        if pid >= 0 || io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
+            break pid;
+        }
+    };
+    match pid {
+        0 => Child::Running,
+        ..0 => Child::None,
+        pid => {
+            let us = |time: libc::timeval| time.tv_sec as u64 * 1_000_000 + time.tv_usec as u64;
+            Child::Ended {
+                pid,
+                status: match libc::WIFEXITED(status) {
+                    true => ExitStatus::Code(libc::WEXITSTATUS(status)),
+                    false => ExitStatus::Signal(libc::WTERMSIG(status)),
+                },
+                cpu_us: us(usage.ru_utime) + us(usage.ru_stime),
+                memory_peak_bytes: usage.ru_maxrss as u64 * 1024,
+            }
+        }
+    }
+}
+
+/// Kills every process that this one may signal, but for itself and pid 1 of its namespace.
+pub(crate) fn kill_everything() {
+    // SAFETY: plain system call. Only called inside a sandbox, whose pid namespace bounds it.
+    unsafe { libc::kill(-1, libc::SIGKILL) };
 }
 
 /// Closes every descriptor from `first` on.

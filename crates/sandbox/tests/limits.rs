@@ -6,18 +6,8 @@ mod common;
 
 use std::io::{BufRead, BufReader};
 
-use common::{Host, findings, helper};
-use flint_sandbox::{ExitStatus, ProbeState};
-
-/// Whether this host can limit `controller`; says so when not.
-fn limited(controller: &'static str) -> bool {
-    let found =
-        flint_sandbox::probe().into_iter().find(|probe| probe.name == controller).expect("a known probe");
-    if found.state != ProbeState::Available {
-        println!("not checked, {}: {} ({})", found.name, found.detail, found.remedy);
-    }
-    found.state == ProbeState::Available
-}
+use common::{Host, findings, helper, limited};
+use flint_sandbox::ExitStatus;
 
 #[tokio::test]
 async fn a_memory_bomb_is_reported_as_such() {

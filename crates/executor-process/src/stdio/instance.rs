@@ -1,10 +1,6 @@
-//! An instance of contract `stdio`: it is one call. The process comes with the call, so that nothing runs before there is input.
+//! An instance of contract `stdio`: a process a call, in a sandbox of its own or in one that stays.
 
-use std::{
-    future::poll_fn,
-    sync::{Arc, Mutex, PoisonError},
-    task::Poll,
-};
+use std::{future::poll_fn, task::Poll};
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
@@ -12,21 +8,22 @@ use flint_executor::{
     Body, BodyError, BodySender, Call, CallEnd, Fault, Instance, Invoked, Reply, ReplyHead, body_channel,
 };
 use flint_model::{ByteSize, InstanceId, Usage};
-use flint_sandbox::{Exit, ExitStatus, Launcher, Sandbox, SandboxIo, SandboxSpec};
+use flint_sandbox::{Exit, ExitStatus};
 use http::{HeaderMap, HeaderValue, StatusCode, header::CONTENT_TYPE};
-use tokio::sync::{SetOnce, oneshot};
+use tokio::sync::oneshot;
 
 use super::{
     environment,
     feed::Feed,
     last_line::LastLine,
+    place::{Place, Task, no_descriptors},
     pump::{Event, Pump},
 };
 use crate::run_request;
 use flint_runtimes::{
     json, outcome,
     prepare::artefact::SharedArtefact,
-    process::{command, ending, logs::Logs, meter, output, output::Output, relay::RelayTask, timer::Timer},
+    process::{ending, logs::Logs, meter, output, output::Output, relay::RelayTask, timer::Timer},
 };
 
 /// An answer up to this length is looked at as a whole; a longer one streams.
@@ -44,13 +41,10 @@ pub(crate) enum Style {
     Skeleton,
 }
 
-/// The one call of a program.
+/// The calls of a program, each a process.
 pub(crate) struct StdioInstance {
     id: InstanceId,
-    launcher: Launcher,
-    /// Taken by the call.
-    spec: Mutex<Option<SandboxSpec>>,
-    sandbox: SetOnce<Arc<Sandbox>>,
+    place: Place,
     style: Style,
     relay: RelayTask,
     /// What the sandbox sees of the disk stays there as long as the sandbox.
@@ -66,56 +60,30 @@ struct Wanted {
 }
 
 impl StdioInstance {
-    pub(crate) fn new(
-        id: InstanceId,
-        launcher: Launcher,
-        spec: SandboxSpec,
-        style: Style,
-        artefact: SharedArtefact,
-    ) -> Self {
-        Self {
-            id,
-            launcher,
-            spec: Mutex::new(Some(spec)),
-            sandbox: SetOnce::new(),
-            style,
-            relay: RelayTask::default(),
-            _artefact: artefact,
-        }
+    pub(crate) fn new(id: InstanceId, place: Place, style: Style, artefact: SharedArtefact) -> Self {
+        Self { id, place, style, relay: RelayTask::default(), _artefact: artefact }
     }
 
     /// Starts the process with the call's body before it.
-    async fn begin(&self, mut spec: SandboxSpec, call: Call, logs: Logs) -> Result<Pump, (Fault, Logs)> {
-        command::set_all(&mut spec.env, environment::of(&call));
+    async fn begin(&self, arguments: Vec<String>, call: Call, logs: Logs) -> Result<Pump, (Fault, Logs)> {
+        let env = environment::of(&call);
         let timer = Timer::new(call.deadline);
         let pipes = Feed::new(call.body).and_then(|(feed, stdin)| {
             let (stdout, out) = output::pipe_from()?;
-            let (output, err) = Output::stderr_only()?;
-            Ok((feed, stdout, output, SandboxIo { stdin, stdout: out, stderr: err, link: None }))
+            let (output, stderr) = Output::stderr_only()?;
+            Ok((feed, stdout, output, Task { arguments, env, stdin, stdout: out, stderr }))
         });
-        let (feed, stdout, output, io) = match pipes {
+        let (feed, stdout, output, task) = match pipes {
             Ok(pipes) => pipes,
-            Err(error) => {
-                let cause = format!(
-                    "the program's pipes could not be made: {error}; raise the limit of open files (ulimit -n)"
-                );
-                return Err((Fault::Platform { cause }, logs));
-            }
+            Err(error) => return Err((no_descriptors(&error), logs)),
         };
-        match tokio::time::timeout_at(call.deadline.into(), self.launcher.start(&spec, io)).await {
-            Err(_) => Err((Fault::Deadline, logs)),
-            Ok(Err(error)) => Err((ending::fault_of_start(&error, true), logs)),
-            Ok(Ok(sandbox)) => {
-                let sandbox = Arc::new(sandbox);
-                let _ = self.sandbox.set(Arc::clone(&sandbox));
-                Ok(Pump::new(sandbox, feed, stdout, output, logs, timer))
-            }
+        match self.place.start(task, call.deadline).await {
+            Ok(process) => Ok(Pump::new(process, feed, stdout, output, logs, timer)),
+            Err(fault) => Err((fault, logs)),
         }
     }
-}
 
-impl StdioInstance {
-    async fn invoke_skeleton(&self, mut spec: SandboxSpec, mut call: Call) -> Invoked {
+    async fn invoke_skeleton(&self, mut call: Call) -> Invoked {
         let logs = Logs::new(call.max_logs);
         let developer = |message: String, logs| {
             outcome::done(Err(Fault::Developer { message }), logs, Usage::default(), false)
@@ -125,13 +93,13 @@ impl StdioInstance {
             Ok(arguments) => arguments,
             Err(cause) => return outcome::refused(&cause),
         };
-        match std::str::from_utf8(&arguments) {
-            Ok(text) if text.len() <= ARGUMENT_MAX && !text.contains('\0') => spec.argv.push(text.to_owned()),
+        let argument = match std::str::from_utf8(&arguments) {
+            Ok(text) if text.len() <= ARGUMENT_MAX && !text.contains('\0') => text.to_owned(),
             _ => return developer(TOO_LONG.to_owned(), logs),
-        }
+        };
         call.body = Body::Full(arguments);
         let max_result = call.max_result.as_u64();
-        let mut pump = match self.begin(spec, call, logs).await {
+        let mut pump = match self.begin(vec![argument], call, logs).await {
             Ok(pump) => pump,
             Err((fault, logs)) => return outcome::done(Err(fault), logs, Usage::default(), false),
         };
@@ -147,12 +115,9 @@ impl StdioInstance {
                         }
                         (Err(fault), Ok(())) | (_, Err(fault)) => Err(fault),
                     };
-                    return outcome::done(result, pump.logs, meter::of_exit(&exit), false);
+                    return over(result, pump, &exit);
                 }
-                other => {
-                    let (fault, usage) = broken(&mut pump, other).await;
-                    return outcome::done(Err(fault), pump.logs, usage, false);
-                }
+                other => return cut_short(pump, other).await,
             }
         }
     }
@@ -165,16 +130,12 @@ impl Instance for StdioInstance {
     }
 
     async fn invoke(&self, call: Call) -> Invoked {
-        let spec = self.spec.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(spec) = spec else {
-            return outcome::refused("a process of contract stdio serves one call only, and has served it");
-        };
         if self.style == Style::Skeleton {
-            return self.invoke_skeleton(spec, call).await;
+            return self.invoke_skeleton(call).await;
         }
         let wanted = Wanted { json: call.head.is_none(), max_result: call.max_result.as_u64() };
         let logs = Logs::new(call.max_logs);
-        let mut pump = match self.begin(spec, call, logs).await {
+        let mut pump = match self.begin(Vec::new(), call, logs).await {
             Ok(pump) => pump,
             Err((fault, logs)) => return outcome::done(Err(fault), logs, Usage::default(), false),
         };
@@ -190,39 +151,36 @@ impl Instance for StdioInstance {
                 }
                 Event::Ended(exit) => {
                     let result = success(&exit, &pump.logs).and_then(|()| reply(whole.freeze(), wanted));
-                    return outcome::done(result, pump.logs, meter::of_exit(&exit), false);
+                    return over(result, pump, &exit);
                 }
-                other => {
-                    let (fault, usage) = broken(&mut pump, other).await;
-                    return outcome::done(Err(fault), pump.logs, usage, false);
-                }
+                other => return cut_short(pump, other).await,
             }
         }
     }
 
     async fn memory(&self) -> Option<ByteSize> {
-        meter::memory(self.sandbox.get()?).await
+        meter::memory(self.place.sandbox()?).await
     }
 
     async fn pause(&self) {
-        if let Some(sandbox) = self.sandbox.get() {
+        if let Some(sandbox) = self.place.sandbox() {
             ending::pause(sandbox).await;
         }
     }
 
     async fn resume(&self) {
-        if let Some(sandbox) = self.sandbox.get() {
+        if let Some(sandbox) = self.place.sandbox() {
             ending::resume(sandbox).await;
         }
     }
 
     async fn ended(&self) {
-        self.sandbox.wait().await.wait().await;
+        self.place.ended().await;
     }
 
     async fn stop(&self) {
-        self.spec.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(sandbox) = self.sandbox.get() {
+        self.place.close();
+        if let Some(sandbox) = self.place.sandbox() {
             ending::completely(sandbox).await;
         }
         self.relay.finish().await;
@@ -231,17 +189,29 @@ impl Instance for StdioInstance {
 
 impl Drop for StdioInstance {
     fn drop(&mut self) {
-        if let Some(sandbox) = self.sandbox.get() {
+        if let Some(sandbox) = self.place.sandbox() {
             sandbox.kill();
         }
     }
+}
+
+/// A call whose process has ended by itself.
+fn over(result: Result<Reply, Fault>, pump: Pump, exit: &Exit) -> Invoked {
+    let reusable = pump.process.is_reusable();
+    outcome::done(result, pump.logs, meter::of_exit(exit), reusable)
+}
+
+/// A call that ends before its process does.
+async fn cut_short(mut pump: Pump, event: Event) -> Invoked {
+    let (fault, usage) = broken(&mut pump, event).await;
+    outcome::done(Err(fault), pump.logs, usage, false)
 }
 
 /// Sends the rest of a long answer.
 async fn relay(mut pump: Pump, pieces: [Bytes; 2], caller: BodySender, ended: oneshot::Sender<CallEnd>) {
     let mut caller = Some(caller);
     let mut pieces = pieces.into_iter().filter(|piece| !piece.is_empty());
-    let (fault, usage) = loop {
+    let (fault, usage, reusable) = loop {
         let event = match pieces.next() {
             Some(piece) => Event::Piece(piece),
             None => pump.next().await,
@@ -250,20 +220,23 @@ async fn relay(mut pump: Pump, pieces: [Bytes; 2], caller: BodySender, ended: on
             Event::Piece(piece) => {
                 if let Err(event) = hand_on(&mut pump, &mut caller, piece).await {
                     let (fault, usage) = broken(&mut pump, event).await;
-                    break (Some(fault), usage);
+                    break (Some(fault), usage, false);
                 }
             }
-            Event::Ended(exit) => break (success(&exit, &pump.logs).err(), meter::of_exit(&exit)),
+            Event::Ended(exit) => {
+                let fault = success(&exit, &pump.logs).err();
+                break (fault, meter::of_exit(&exit), pump.process.is_reusable());
+            }
             other => {
                 let (fault, usage) = broken(&mut pump, other).await;
-                break (Some(fault), usage);
+                break (Some(fault), usage, false);
             }
         }
     };
     if let (Some(fault), Some(caller)) = (&fault, caller) {
         let _ = caller.try_send(Err(BodyError::Broken(fault.to_string())));
     }
-    let _ = ended.send(outcome::end(pump.logs, usage, false, fault));
+    let _ = ended.send(outcome::end(pump.logs, usage, reusable, fault));
 }
 
 /// Gives a piece to the caller, if there still is one, however long that takes within the time limit.
@@ -285,14 +258,15 @@ async fn hand_on(pump: &mut Pump, caller: &mut Option<BodySender>, piece: Bytes)
 
 /// The fault of a call that is cut short, and what it used.
 async fn broken(pump: &mut Pump, event: Event) -> (Fault, Usage) {
-    ending::by_force(&pump.sandbox, &mut pump.output, &mut pump.logs).await;
+    ending::by_force(pump.process.sandbox(), &mut pump.output, &mut pump.logs).await;
     let fault = match event {
+        Event::NotExecuted(fault) => fault,
         Event::Abandoned(error) => {
             Fault::Platform { cause: format!("the request's body did not come to its end: {error}") }
         }
         _ => Fault::Deadline,
     };
-    (fault, meter::of_ended(&pump.sandbox).await)
+    (fault, meter::of_ended(pump.process.sandbox()).await)
 }
 
 /// Whether the program says that it went well.

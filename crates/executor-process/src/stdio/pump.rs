@@ -8,11 +8,11 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
-use flint_executor::BodyError;
-use flint_sandbox::{Exit, Sandbox};
+use flint_executor::{BodyError, Fault};
+use flint_sandbox::Exit;
 use tokio::{io::AsyncReadExt, net::unix::pipe};
 
-use super::feed::Feed;
+use super::{feed::Feed, place::Process};
 use flint_runtimes::process::{logs::Logs, output::Output, timer::Timer};
 
 /// Read at a time.
@@ -28,12 +28,13 @@ pub(super) enum Event {
     Deadline,
     /// The request's body ended before its end.
     Abandoned(BodyError),
+    /// There has been no process.
+    NotExecuted(Fault),
 }
 
 /// A running process.
-#[derive(Debug)]
 pub(super) struct Pump {
-    pub(super) sandbox: Arc<Sandbox>,
+    pub(super) process: Arc<Process>,
     pub(super) feed: Feed,
     pub(super) stdout: Option<pipe::Receiver>,
     pub(super) output: Output,
@@ -44,20 +45,28 @@ pub(super) struct Pump {
 
 impl Pump {
     pub(super) fn new(
-        sandbox: Arc<Sandbox>,
+        process: Process,
         feed: Feed,
         stdout: pipe::Receiver,
         output: Output,
         logs: Logs,
         timer: Timer,
     ) -> Self {
-        Self { sandbox, feed, stdout: Some(stdout), output, logs, timer, buffer: BytesMut::new() }
+        Self {
+            process: Arc::new(process),
+            feed,
+            stdout: Some(stdout),
+            output,
+            logs,
+            timer,
+            buffer: BytesMut::new(),
+        }
     }
 
     /// The next thing that happens.
     pub(super) async fn next(&mut self) -> Event {
-        let sandbox = Arc::clone(&self.sandbox);
-        let mut ended = pin!(sandbox.wait());
+        let process = Arc::clone(&self.process);
+        let mut ended = pin!(process.ended());
         let exit = poll_fn(|cx| {
             if let Poll::Ready(event) = self.poll(cx) {
                 return Poll::Ready(Err(event));
@@ -66,7 +75,8 @@ impl Pump {
         });
         match exit.await {
             Err(event) => event,
-            Ok(exit) => match self.rest_of_stdout() {
+            Ok(Err(fault)) => Event::NotExecuted(fault),
+            Ok(Ok(exit)) => match self.rest_of_stdout() {
                 Some(piece) => Event::Piece(piece),
                 None => {
                     self.output.drain(&mut self.logs);

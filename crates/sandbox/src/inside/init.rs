@@ -4,6 +4,7 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
+use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{DumpableBehavior, Signal, WaitOptions};
 use rustix::thread::{CapabilitySet, CapabilitySets, LinkNameSpaceType, UnshareFlags};
 
@@ -12,7 +13,7 @@ use super::{FIRST_CLOSED, Job, LINK, REPORT, USERS, mounts, payload};
 use crate::TMP_FD;
 use crate::error::Fault;
 use crate::outcome::ExitStatus;
-use crate::sys;
+use crate::sys::{self, Forked};
 
 /// Builds the sandbox and stays its pid 1.
 pub(crate) fn run(job: &Job<'_>) -> ! {
@@ -50,13 +51,36 @@ fn set_up(job: &Job<'_>) -> Result<i32, Fault> {
     mounts::mount_all(job)?;
     let program = payload::Program::prepare(job.spec)?;
     arrange_descriptors(job).map_err(at("arrange descriptors"))?;
-    // SAFETY: this process is single-threaded, and the payload's steps only read what was prepared (or leak what they allocate).
-    let main = unsafe { sys::vfork(|| payload::run(job, &program)) }.map_err(at("fork the payload"))?;
+    let main = if job.spec.spawner {
+        fork_spawner(job, &program)
+    } else {
+        // SAFETY: this process is single-threaded, and the payload's steps only read what was prepared (or leak what they allocate).
+        unsafe { sys::vfork(|| payload::run(job, &program)) }
+    };
+    let main = main.map_err(at("fork the payload"))?;
     for fd in [0, 1, 2, LINK, USERS, TMP_FD] {
         // SAFETY: these belong to the payload now; nothing here uses them any more.
         unsafe { libc::close(fd) };
     }
     Ok(main)
+}
+
+/// Forks the process that will execute the program for each request, and waits until it can.
+fn fork_spawner(job: &Job<'_>, program: &payload::Program) -> io::Result<i32> {
+    let (reader, ready) = pipe_with(PipeFlags::CLOEXEC)?;
+    // SAFETY: this process is single-threaded.
+    match unsafe { sys::clone3(0, None) }? {
+        Forked::Child => {
+            drop(reader);
+            sys::exit_now(payload::stay(job, program, ready))
+        }
+        Forked::Parent { pid, .. } => {
+            drop(ready);
+            // Without a byte it has reported a fault.
+            let _ = rustix::io::retry_on_intr(|| rustix::io::read(&reader, &mut [0u8]));
+            Ok(pid)
+        }
+    }
 }
 
 /// Leaves open only the payload's descriptors, the report pipe and the user namespace, at their fixed places.

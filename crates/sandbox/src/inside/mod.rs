@@ -4,6 +4,7 @@ pub(crate) mod init;
 mod mounts;
 mod payload;
 pub(crate) mod report;
+mod spawner;
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 

@@ -4,7 +4,7 @@
 
 use std::ffi::CString;
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::ptr;
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use rustix::process::Resource;
 use rustix::thread::LinkNameSpaceType;
 
 use super::report::{self, Report};
-use super::{Job, PAYLOAD_ID, REPORT, USERS, init};
+use super::{Job, PAYLOAD_ID, REPORT, USERS, init, spawner};
 use crate::error::Fault;
 use crate::{fence, seccomp, sys};
 
@@ -30,7 +30,7 @@ const DEFAULTS: [(&str, &str); 3] =
 /// What `execve` needs, as C wants it.
 pub(super) struct Program {
     candidates: Vec<CString>,
-    argv: Vec<CString>,
+    pub(super) argv: Vec<CString>,
     envp: Vec<CString>,
 }
 
@@ -65,6 +65,22 @@ impl Program {
                 .collect::<Result<_, _>>()?,
         })
     }
+
+    /// Becomes the program; comes back, with an errno, only when that failed. Allocates nothing.
+    pub(super) fn execute(&self, argv: &[*const libc::c_char], envp: &[*const libc::c_char]) -> i32 {
+        let mut last = libc::ENOENT;
+        for candidate in &self.candidates {
+            let errno = execute_when_written(candidate, argv, envp).raw_os_error().unwrap_or(libc::EIO);
+            // As a shell does: the most telling refusal is the one to report.
+            if errno != libc::ENOENT && errno != libc::ENOTDIR {
+                last = errno;
+                if errno != libc::EACCES {
+                    break;
+                }
+            }
+        }
+        last
+    }
 }
 
 /// Goes all the way to `execve`; returns (an exit code) only when that failed, which the launcher has then been told.
@@ -73,10 +89,26 @@ pub(super) fn run(job: &Job<'_>, program: &Program) -> i32 {
         Ok(()) => execute(job, program),
         Err(fault) => fault,
     };
+    tell(fault);
+    127
+}
+
+/// Stays, and executes the program for each request; gives an exit code. `ready` is closed once nothing can be refused any more, and with a
+/// byte in it if nothing was.
+pub(super) fn stay(job: &Job<'_>, program: &Program, ready: OwnedFd) -> i32 {
+    if let Err(fault) = shed(job) {
+        tell(fault);
+        return 127;
+    }
+    let told = rustix::io::write(&ready, b"r");
+    drop(ready);
+    if told.is_err() { 127 } else { spawner::serve(program) }
+}
+
+fn tell(fault: Fault) {
     // SAFETY: open in this process until execve.
     let launcher = unsafe { BorrowedFd::borrow_raw(REPORT) };
     let _ = report::write(launcher, &Report::Fault(fault));
-    127
 }
 
 fn shed(job: &Job<'_>) -> Result<(), Fault> {
@@ -103,6 +135,9 @@ fn shed(job: &Job<'_>) -> Result<(), Fault> {
     locked.map_err(at("enter the Landlock domain"))?;
     rustix::process::chdir(job.spec.cwd.as_str())
         .map_err(|error| Fault::step(format!("change to directory {}", job.spec.cwd), &error.into()))?;
+    if job.spec.spawner {
+        spawner::prepare().map_err(at("become the one that reaps"))?;
+    }
     sys::default_signal(libc::SIGPIPE);
     sys::default_signal(libc::SIGINT);
     sys::default_signal(libc::SIGTERM);
@@ -151,19 +186,6 @@ fn execute(job: &Job<'_>, program: &Program) -> Fault {
     let pointers = |strings: &[CString]| -> Vec<*const libc::c_char> {
         strings.iter().map(|text| text.as_ptr()).chain([ptr::null()]).collect()
     };
-    let (argv, envp) = (pointers(&program.argv), pointers(&program.envp));
-    let mut last = io::Error::from_raw_os_error(libc::ENOENT);
-    for candidate in &program.candidates {
-        let error = execute_when_written(candidate, &argv, &envp);
-        let errno = error.raw_os_error();
-        // As a shell does: the most telling refusal is the one to report.
-        if errno != Some(libc::ENOENT) && errno != Some(libc::ENOTDIR) {
-            last = error;
-            if errno != Some(libc::EACCES) {
-                break;
-            }
-        }
-    }
-    let name = job.spec.argv.first().cloned().unwrap_or_default();
-    Fault::Exec { program: name, errno: last.raw_os_error().unwrap_or(libc::EIO) }
+    let errno = program.execute(&pointers(&program.argv), &pointers(&program.envp));
+    Fault::Exec { program: job.spec.argv.first().cloned().unwrap_or_default(), errno }
 }

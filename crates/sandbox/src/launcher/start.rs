@@ -109,7 +109,11 @@ impl Launcher {
             slot.leaf = Some(tree.leaf(&name).map_err(|error| Fault::step("create a cgroup", &error))?);
         }
         // One more for the sandbox's own pid 1.
-        let extra = if spec.zygote { 1 + FORKS_UNDER_WAY } else { 1 };
+        let extra = match spec {
+            SandboxSpec { zygote: true, .. } => 1 + FORKS_UNDER_WAY,
+            SandboxSpec { spawner: true, .. } => 2,
+            _ => 1,
+        };
         if let Some(leaf) = &mut slot.leaf {
             leaf.begin(&spec.limits, extra)
                 .map_err(|error| Fault::step("set the limits of the cgroup", &error))?;

@@ -10,7 +10,9 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use flint_sandbox::{Exit, Launcher, LauncherConfig, Mount, Result, Sandbox, SandboxIo, SandboxSpec};
+use flint_sandbox::{
+    Exit, Launcher, LauncherConfig, Mount, ProbeState, Result, Sandbox, SandboxIo, SandboxSpec,
+};
 
 pub const HELPER: &str = env!("CARGO_BIN_EXE_flint-sandbox-test-helper");
 pub const INSIDE: &str = "/function/helper";
@@ -137,4 +139,14 @@ pub fn alive(pid: u32) -> bool {
 
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
+}
+
+/// Whether this host can limit `controller`; says so when not.
+pub fn limited(controller: &'static str) -> bool {
+    let found =
+        flint_sandbox::probe().into_iter().find(|probe| probe.name == controller).expect("a known probe");
+    if found.state != ProbeState::Available {
+        println!("not checked, {}: {} ({})", found.name, found.detail, found.remedy);
+    }
+    found.state == ProbeState::Available
 }

@@ -1,0 +1,200 @@
+//! Where a call's process runs: in a sandbox that is made for it, or, one after the other, in a sandbox that stays.
+
+use std::{
+    fs::OpenOptions,
+    io,
+    os::fd::OwnedFd,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use flint_executor::Fault;
+use flint_runtimes::process::{command, ending};
+use flint_sandbox::{
+    Ended, Error, Exit, ExitStatus, Launcher, Program, Sandbox, SandboxIo, SandboxSpec, Spawner,
+};
+use tokio::{sync::SetOnce, time::timeout_at};
+
+/// A process that was killed for want of memory is followed by its whole sandbox within this.
+const FOLLOWING: Duration = Duration::from_millis(50);
+const KILLED: ExitStatus = ExitStatus::Signal(9);
+
+/// What a call's process is given beside the function's own.
+pub(super) struct Task {
+    pub(super) arguments: Vec<String>,
+    pub(super) env: Vec<(String, String)>,
+    pub(super) stdin: Option<OwnedFd>,
+    pub(super) stdout: OwnedFd,
+    pub(super) stderr: OwnedFd,
+}
+
+/// Where an instance's processes run.
+pub(crate) enum Place {
+    /// A sandbox comes with the call, so that nothing runs before there is input.
+    Fresh {
+        launcher: Launcher,
+        /// Taken by the call.
+        spec: Mutex<Option<SandboxSpec>>,
+        sandbox: SetOnce<Arc<Sandbox>>,
+    },
+    Kept(Arc<Kept>),
+}
+
+/// A sandbox that stays, with what its programs are.
+pub(crate) struct Kept {
+    sandbox: Arc<Sandbox>,
+    spawner: Spawner,
+    program: String,
+    env: Vec<(String, String)>,
+}
+
+/// The process of one call.
+pub(super) enum Process {
+    Alone(Arc<Sandbox>),
+    Guest(Arc<Kept>),
+}
+
+impl Place {
+    /// For one call.
+    pub(crate) fn fresh(launcher: Launcher, spec: SandboxSpec) -> Self {
+        Self::Fresh { launcher, spec: Mutex::new(Some(spec)), sandbox: SetOnce::new() }
+    }
+
+    /// For any number of calls, one at a time.
+    pub(crate) async fn kept(
+        launcher: &Launcher,
+        mut spec: SandboxSpec,
+        deadline: Instant,
+    ) -> Result<Self, Fault> {
+        spec.spawner = true;
+        let null = || OpenOptions::new().write(true).open("/dev/null").map(OwnedFd::from);
+        let made = || -> io::Result<_> {
+            let (spawner, link) = Spawner::link()?;
+            Ok((spawner, SandboxIo { stdin: None, stdout: null()?, stderr: null()?, link: Some(link) }))
+        };
+        let (spawner, io) = made().map_err(|error| no_descriptors(&error))?;
+        let sandbox = match timeout_at(deadline.into(), launcher.start(&spec, io)).await {
+            Err(_) => return Err(Fault::Deadline),
+            Ok(started) => started.map_err(|error| ending::fault_of_start(&error, true))?,
+        };
+        let program = spec.argv.swap_remove(0);
+        Ok(Self::Kept(Arc::new(Kept { sandbox: Arc::new(sandbox), spawner, program, env: spec.env })))
+    }
+
+    /// Starts a call's process.
+    pub(super) async fn start(&self, task: Task, deadline: Instant) -> Result<Process, Fault> {
+        match self {
+            Self::Fresh { launcher, spec, sandbox } => {
+                let spec = spec.lock().unwrap_or_else(PoisonError::into_inner).take();
+                let Some(mut spec) = spec else {
+                    let cause = "a process in a sandbox of its own serves one call only, and has served it";
+                    return Err(Fault::Platform { cause: cause.into() });
+                };
+                spec.argv.extend(task.arguments);
+                command::set_all(&mut spec.env, task.env);
+                let (stdin, stdout, stderr) = (task.stdin, task.stdout, task.stderr);
+                let io = SandboxIo { stdin, stdout, stderr, link: None };
+                match timeout_at(deadline.into(), launcher.start(&spec, io)).await {
+                    Err(_) => Err(Fault::Deadline),
+                    Ok(Err(error)) => Err(ending::fault_of_start(&error, true)),
+                    Ok(Ok(started)) => {
+                        let started = Arc::new(started);
+                        let _ = sandbox.set(Arc::clone(&started));
+                        Ok(Process::Alone(started))
+                    }
+                }
+            }
+            Self::Kept(kept) => {
+                let mut env = kept.env.clone();
+                command::set_all(&mut env, task.env);
+                let (stdin, stdout, stderr) = (task.stdin, task.stdout, task.stderr);
+                let program = Program { arguments: &task.arguments, env: &env, stdin, stdout, stderr };
+                match timeout_at(deadline.into(), kept.spawner.run(program)).await {
+                    Err(_) => Err(Fault::Deadline),
+                    Ok(Ok(())) => Ok(Process::Guest(Arc::clone(kept))),
+                    Ok(Err(error)) if error.kind() == io::ErrorKind::InvalidInput => {
+                        Err(Fault::Developer { message: format!("the program cannot be executed: {error}") })
+                    }
+                    Ok(Err(error)) => Err(Fault::Platform {
+                        cause: format!("the program's sandbox does not take a call: {error}"),
+                    }),
+                }
+            }
+        }
+    }
+
+    /// The sandbox, once there is one.
+    pub(super) fn sandbox(&self) -> Option<&Arc<Sandbox>> {
+        match self {
+            Self::Fresh { sandbox, .. } => sandbox.get(),
+            Self::Kept(kept) => Some(&kept.sandbox),
+        }
+    }
+
+    /// Waits until there has been a sandbox and it has ended.
+    pub(super) async fn ended(&self) {
+        let sandbox = match self {
+            Self::Fresh { sandbox, .. } => sandbox.wait().await,
+            Self::Kept(kept) => &kept.sandbox,
+        };
+        sandbox.wait().await;
+    }
+
+    /// No call will come.
+    pub(super) fn close(&self) {
+        if let Self::Fresh { spec, .. } = self {
+            spec.lock().unwrap_or_else(PoisonError::into_inner).take();
+        }
+    }
+}
+
+impl Process {
+    pub(super) fn sandbox(&self) -> &Sandbox {
+        match self {
+            Self::Alone(sandbox) => sandbox,
+            Self::Guest(kept) => &kept.sandbox,
+        }
+    }
+
+    /// Waits for its end, which is also that of everything it has started. Cancellation-safe.
+    pub(super) async fn ended(&self) -> Result<Exit, Fault> {
+        let kept = match self {
+            Self::Alone(sandbox) => return Ok(sandbox.wait().await),
+            Self::Guest(kept) => kept,
+        };
+        let ended = tokio::select! {
+            ended = kept.spawner.ended() => ended,
+            exit = kept.sandbox.wait() => return Ok(exit),
+        };
+        match ended {
+            Err(_) => Ok(kept.sandbox.wait().await),
+            Ok(Ended { status: Err(errno), .. }) => {
+                let (id, program) = (kept.sandbox.id().to_owned(), kept.program.clone());
+                let source = io::Error::from_raw_os_error(errno);
+                Err(ending::fault_of_start(&Error::Exec { id, program, source }, true))
+            }
+            Ok(Ended { status: Ok(status), usage }) => {
+                if status == KILLED
+                    && let Ok(exit) = tokio::time::timeout(FOLLOWING, kept.sandbox.wait()).await
+                {
+                    return Ok(exit);
+                }
+                Ok(Exit { status, oom: false, usage, setup_us: 0 })
+            }
+        }
+    }
+
+    /// Whether another call may follow this one, which has ended.
+    pub(super) fn is_reusable(&self) -> bool {
+        matches!(self, Self::Guest(kept) if kept.sandbox.exited().is_none())
+    }
+}
+
+/// The fault of a call for which no pipes could be made.
+pub(super) fn no_descriptors(error: &io::Error) -> Fault {
+    Fault::Platform {
+        cause: format!(
+            "the program's pipes could not be made: {error}; raise the limit of open files (ulimit -n)"
+        ),
+    }
+}

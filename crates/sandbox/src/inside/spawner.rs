@@ -1,0 +1,109 @@
+//! The process that executes a sandbox's program once for each call (see [`crate::SandboxSpec::spawner`]). Trusted code, forked from pid 1; it has shed
+//! every privilege before the first request, and the programs inherit what it has become: filter, Landlock domain, limits, identity.
+//!
+//! It is the reaper of everything that its programs leave behind, so that nothing of a call outlives the call.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr;
+
+use rustix::process::{DumpableBehavior, Pid};
+
+use super::payload::Program;
+use super::{LINK, REPORT, USERS};
+use crate::outcome::ExitStatus;
+use crate::spawner::{self, Answer, REQUEST_MAX, Request};
+use crate::sys::{self, Child};
+
+/// What nothing can be told through.
+const SILENT: i32 = 111;
+
+/// Before the filter: what can be told of this process to the programs, and who reaps.
+pub(super) fn prepare() -> io::Result<()> {
+    rustix::process::set_child_subreaper(Some(Pid::INIT))?;
+    // Programs run under the same uid: none may look into this process or take its descriptors.
+    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+    Ok(())
+}
+
+/// Executes programs until the server goes; gives the exit code.
+pub(super) fn serve(program: &Program) -> i32 {
+    // SAFETY: the link was put there by `arrange_descriptors` and stays open until this process ends.
+    let link = unsafe { BorrowedFd::borrow_raw(LINK) };
+    if sys::dup_onto(link, LINK, true).is_err() {
+        return SILENT;
+    }
+    for fd in [REPORT, USERS] {
+        // SAFETY: nothing here uses them any more.
+        unsafe { libc::close(fd) };
+    }
+    let mut buffer = vec![0; REQUEST_MAX];
+    while let Some((request, io)) = spawner::receive(link, &mut buffer) {
+        let ended = run(program, &request, &buffer, io);
+        if !spawner::answer(link, &ended) {
+            break;
+        }
+    }
+    SILENT
+}
+
+fn run(program: &Program, request: &Request, buffer: &[u8], io: [OwnedFd; 3]) -> Answer {
+    let strings = |own: &[std::ffi::CString], more: &[usize]| -> Vec<*const libc::c_char> {
+        let own = own.iter().map(|text| text.as_ptr());
+        // Each position is that of a string with its NUL: `Request::parse` has seen it.
+        let more = more.iter().map(|at| buffer[*at..].as_ptr().cast());
+        own.chain(more).chain([ptr::null()]).collect()
+    };
+    let (argv, envp) = (strings(&program.argv, &request.arguments), strings(&[], &request.env));
+    let mut refused = 0;
+    // SAFETY: this process is single-threaded; the child writes only `refused`, which is read after it has ended.
+    let child = unsafe {
+        sys::vfork(|| {
+            let _ = rustix::process::setsid();
+            for (number, fd) in io.iter().enumerate() {
+                if let Err(error) = sys::dup_onto(fd.as_fd(), number as i32, false) {
+                    refused = error.raw_os_error().unwrap_or(libc::EIO);
+                    return SILENT;
+                }
+            }
+            refused = program.execute(&argv, &envp);
+            SILENT
+        })
+    };
+    drop(io);
+    let mut answer = match child {
+        Ok(child) => reap(child),
+        Err(error) => {
+            refused = error.raw_os_error().unwrap_or(libc::EIO);
+            Answer { status: Err(refused), cpu_us: 0, memory_peak_bytes: 0 }
+        }
+    };
+    if refused != 0 {
+        answer.status = Err(refused);
+    }
+    answer
+}
+
+/// Waits for `main`, then ends whatever it has left behind.
+fn reap(main: libc::pid_t) -> Answer {
+    let mut answer =
+        Answer { status: Ok(ExitStatus::Signal(libc::SIGKILL)), cpu_us: 0, memory_peak_bytes: 0 };
+    let mut wait = true;
+    loop {
+        match sys::next_child(wait) {
+            Child::Ended { pid, status, cpu_us, memory_peak_bytes } => {
+                answer.cpu_us += cpu_us;
+                answer.memory_peak_bytes = answer.memory_peak_bytes.max(memory_peak_bytes);
+                if pid == main {
+                    (answer.status, wait) = (Ok(status), false);
+                }
+            }
+            // Everything but pid 1 and this process. The kernel sees to it that nothing forks its way out.
+            Child::Running => {
+                sys::kill_everything();
+                wait = true;
+            }
+            Child::None => return answer,
+        }
+    }
+}
