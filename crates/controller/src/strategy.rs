@@ -58,7 +58,7 @@ pub(crate) fn complete(
     let isolation = request.isolation.unwrap_or(if wasm { Isolation::Wasm } else { Isolation::Process });
     let with = |start| {
         let reuse = request.reuse.unwrap_or(match (contract, start) {
-            (Contract::Stdio | Contract::Skeleton, _) => Reuse::Never,
+            (Contract::Stdio, _) => Reuse::Never,
             _ if wasm => Reuse::Never,
             (_, Start::Fork) => clones,
             _ => Reuse::Warm,

@@ -34,7 +34,7 @@ pub(crate) enum Place {
     Fresh {
         launcher: Launcher,
         /// Taken by the call.
-        spec: Mutex<Option<SandboxSpec>>,
+        spec: Mutex<Option<Box<SandboxSpec>>>,
         sandbox: SetOnce<Arc<Sandbox>>,
     },
     Kept(Arc<Kept>),
@@ -57,7 +57,7 @@ pub(super) enum Process {
 impl Place {
     /// For one call.
     pub(crate) fn fresh(launcher: Launcher, spec: SandboxSpec) -> Self {
-        Self::Fresh { launcher, spec: Mutex::new(Some(spec)), sandbox: SetOnce::new() }
+        Self::Fresh { launcher, spec: Mutex::new(Some(Box::new(spec))), sandbox: SetOnce::new() }
     }
 
     /// For any number of calls, one at a time.

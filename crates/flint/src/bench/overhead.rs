@@ -102,7 +102,10 @@ fn deploy(server: &Server, code: &Code) -> anyhow::Result<()> {
     server.deploy(&code.node, "hello-node", &WARM)?;
     // The interpreter that the other Python arms run with.
     server.deploy(&code.python, "hello-python", &[&WARM[..], &["--kind", &kind]].concat())?;
+    // One process that serves every client, as a plain server is.
+    server.deploy(&code.node, "hello-shared", &[&WARM[..], &["--concurrency", "32"]].concat())?;
     server.deploy(&code.cat, "cat", &["--contract", "stdio"])?;
+    server.deploy(&code.cat, "cat-kept", &["--contract", "stdio", "--reuse", "warm"])?;
     (0..VARIETY).try_for_each(|n| server.deploy(&code.node, &format!("hello-{n}"), &WARM))
 }
 
@@ -153,10 +156,12 @@ fn plans(
         .collect();
     let accept = invoke(server.address, "hello-node", "blocking=false", ARGUMENTS, 202);
     let accept = AcceptArm { http: HttpArm::new(server.address, vec![accept]), address: server.address };
-    let cat = {
+    let cat = |function: &str| {
         let headers =
             [format!("authorization: Basic {}", BASE64.encode(GUEST)), "content-type: text/plain".to_owned()];
-        HttpRequest::new("POST", "/v1/functions/cat/invoke", server.address, &headers, b"Hello, Flint", 200)
+        let path = format!("/v1/functions/{function}/invoke");
+        let request = HttpRequest::new("POST", &path, server.address, &headers, b"Hello, Flint", 200);
+        Box::new(HttpArm::new(server.address, vec![request])) as Box<dyn Arm>
     };
     let flint = Some(ProcessTree::new(server.pid()));
 
@@ -179,6 +184,7 @@ fn plans(
         plan("bare-http", None, 32, plain(bare), None),
         plan("plain-node", node, 32, plain(node_peer.address), Some(ProcessTree::new(node_peer.pid()))),
         plan("flint-node", node, 32, through_flint("hello-node"), flint),
+        plan("flint-node-shared", Some("hello-shared"), 32, through_flint("hello-shared"), flint),
         plan("flint-variety-100", node, 32, flint_variety, flint),
         plan(
             "plain-python",
@@ -189,7 +195,8 @@ fn plans(
         ),
         plan("flint-python", python, 32, through_flint("hello-python"), flint),
         plan("plain-spawn-cat", Some("cat"), 32, Box::new(SpawnArm), None),
-        plan("flint-stdio-cat", Some("cat"), 32, Box::new(HttpArm::new(server.address, vec![cat])), flint),
+        plan("flint-stdio-cat", Some("cat"), 32, cat("cat"), flint),
+        plan("flint-stdio-cat-kept", Some("cat-kept"), 32, cat("cat-kept"), flint),
         plan("flint-async-accept", node, 64, Box::new(accept), flint),
     ])
 }
@@ -259,7 +266,12 @@ fn report(empty: Report, arms: &[ArmRounds], idle_rss: u64, binary: u64) -> Repo
         ("flint-node / plain-node calls/s at 32", rate_ratio("flint-node", "plain-node")),
         ("flint-python / plain-python calls/s at 32", rate_ratio("flint-python", "plain-python")),
         ("flint-node / bare-http calls/s at 32", rate_ratio("flint-node", "bare-http")),
+        ("flint-node-shared / plain-node calls/s at 32", rate_ratio("flint-node-shared", "plain-node")),
         ("flint-stdio-cat / plain-spawn-cat calls/s at 32", rate_ratio("flint-stdio-cat", "plain-spawn-cat")),
+        (
+            "flint-stdio-cat-kept / plain-spawn-cat calls/s at 32",
+            rate_ratio("flint-stdio-cat-kept", "plain-spawn-cat"),
+        ),
         ("100 functions in turn / one function", rate_ratio("flint-variety-100", "flint-node")),
     ]
     .into_iter()
@@ -300,7 +312,21 @@ fn report(empty: Report, arms: &[ArmRounds], idle_rss: u64, binary: u64) -> Repo
             ratio("flint-python / plain-python calls/s at 32"),
             0.7,
         ),
-        Target::at_least("stdio /bin/cat calls/s at 32", rate("flint-stdio-cat", 32), 1500.0),
+        Target::at_least(
+            "of a plain Node server's calls/s, one process for all clients too",
+            ratio("flint-node-shared / plain-node calls/s at 32"),
+            0.7,
+        ),
+        Target::at_least(
+            "stdio /bin/cat calls/s at 32, a process a call",
+            rate("flint-stdio-cat-kept", 32),
+            1500.0,
+        ),
+        Target::at_least(
+            "stdio /bin/cat calls/s at 32, a sandbox a call",
+            rate("flint-stdio-cat", 32),
+            1500.0,
+        ),
         Target::at_least("durable asynchronous accepts/s at 64", rate("flint-async-accept", 64), 5000.0),
         Target::at_least(
             "100 functions in turn, of one's calls/s",
