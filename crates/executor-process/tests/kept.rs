@@ -97,3 +97,20 @@ async fn long_answers_stream_and_the_sandbox_serves_on() {
     instance.stop().await;
     house.end().await;
 }
+
+/// Its last words may come with its end or after it: both orders happen in this many.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn short_calls_one_after_the_other() {
+    let house = House::new().await;
+    let mut source =
+        function("native", Contract::Stdio, CodeFormat::Executable, std::fs::read("/bin/cat").unwrap());
+    Arc::make_mut(&mut source.function).strategy.reuse = Reuse::Warm;
+    let instance = house.start(source).await;
+    for n in 0..1000 {
+        let text = format!("call {n}");
+        let (result, end) = done(instance.invoke(call(Bytes::from(text.clone()))).await);
+        assert_eq!((result.unwrap(), end.reusable), (Bytes::from(text), true));
+    }
+    instance.stop().await;
+    house.end().await;
+}

@@ -4,7 +4,7 @@ use std::{
     fs::OpenOptions,
     io,
     os::fd::OwnedFd,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -51,7 +51,11 @@ pub(crate) struct Kept {
 /// The process of one call.
 pub(super) enum Process {
     Alone(Arc<Sandbox>),
-    Guest(Arc<Kept>),
+    Guest {
+        kept: Arc<Kept>,
+        /// The spawner tells it once, and whoever was told may ask again.
+        ended: OnceLock<Ended>,
+    },
 }
 
 impl Place {
@@ -111,7 +115,7 @@ impl Place {
                 let program = Program { arguments: &task.arguments, env: &env, stdin, stdout, stderr };
                 match timeout_at(deadline.into(), kept.spawner.run(program)).await {
                     Err(_) => Err(Fault::Deadline),
-                    Ok(Ok(())) => Ok(Process::Guest(Arc::clone(kept))),
+                    Ok(Ok(())) => Ok(Process::Guest { kept: Arc::clone(kept), ended: OnceLock::new() }),
                     Ok(Err(error)) if error.kind() == io::ErrorKind::InvalidInput => {
                         Err(Fault::Developer { message: format!("the program cannot be executed: {error}") })
                     }
@@ -152,28 +156,34 @@ impl Process {
     pub(super) fn sandbox(&self) -> &Sandbox {
         match self {
             Self::Alone(sandbox) => sandbox,
-            Self::Guest(kept) => &kept.sandbox,
+            Self::Guest { kept, .. } => &kept.sandbox,
         }
     }
 
-    /// Waits for its end, which is also that of everything it has started. Cancellation-safe.
+    /// Waits for its end, which is also that of everything it has started. Cancellation-safe, and may be asked again.
     pub(super) async fn ended(&self) -> Result<Exit, Fault> {
-        let kept = match self {
+        let (kept, known) = match self {
             Self::Alone(sandbox) => return Ok(sandbox.wait().await),
-            Self::Guest(kept) => kept,
+            Self::Guest { kept, ended } => (kept, ended),
         };
-        let ended = tokio::select! {
-            ended = kept.spawner.ended() => ended,
-            exit = kept.sandbox.wait() => return Ok(exit),
+        let ended = match known.get() {
+            Some(ended) => *ended,
+            None => {
+                let told = tokio::select! {
+                    told = kept.spawner.ended() => told,
+                    exit = kept.sandbox.wait() => return Ok(exit),
+                };
+                let Ok(told) = told else { return Ok(kept.sandbox.wait().await) };
+                *known.get_or_init(|| told)
+            }
         };
         match ended {
-            Err(_) => Ok(kept.sandbox.wait().await),
-            Ok(Ended { status: Err(errno), .. }) => {
+            Ended { status: Err(errno), .. } => {
                 let (id, program) = (kept.sandbox.id().to_owned(), kept.program.clone());
                 let source = io::Error::from_raw_os_error(errno);
                 Err(ending::fault_of_start(&Error::Exec { id, program, source }, true))
             }
-            Ok(Ended { status: Ok(status), usage }) => {
+            Ended { status: Ok(status), usage } => {
                 if status == KILLED
                     && let Ok(exit) = tokio::time::timeout(FOLLOWING, kept.sandbox.wait()).await
                 {
@@ -186,7 +196,7 @@ impl Process {
 
     /// Whether another call may follow this one, which has ended.
     pub(super) fn is_reusable(&self) -> bool {
-        matches!(self, Self::Guest(kept) if kept.sandbox.exited().is_none())
+        matches!(self, Self::Guest { kept, .. } if kept.sandbox.exited().is_none())
     }
 }
 

@@ -55,7 +55,8 @@ pub(super) async fn run(run: &mut Run) -> anyhow::Result<Report> {
     let scratch = tempfile::tempdir().context("making a scratch directory")?;
     let code = Code::write(scratch.path())?;
 
-    let server = Server::start(scratch.path()).await?;
+    let settings = [("FLINT_LIMITS__MAX_CONCURRENCY", "32")];
+    let server = Server::start_with(scratch.path(), &settings).await?;
     tokio::time::sleep(Duration::from_secs(2)).await;
     let idle = ProcessTree::new(server.pid()).root_memory();
     deploy(&server, &code)?;
