@@ -27,12 +27,8 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Starts `flint up` with throttles out of the way and everything else as users have it.
-    pub(super) async fn start(scratch: &Path) -> anyhow::Result<Self> {
-        Self::start_with(scratch, &[]).await
-    }
-
-    /// The same with further settings, as variables of the environment. `scratch` is a folder of this server's own.
+    /// Starts `flint up` with throttles out of the way and everything else as users have it, but for settings: variables of the environment. `scratch`
+    /// is a folder of this server's own.
     pub(super) async fn start_with(scratch: &Path, settings: &[(&str, &str)]) -> anyhow::Result<Self> {
         Self::start_in(scratch, settings, None).await
     }
