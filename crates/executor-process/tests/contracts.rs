@@ -5,7 +5,7 @@
 mod support;
 
 use bytes::Bytes;
-use flint_executor::{Body, CallHead, Executor, Fault, Invoked, ReplyHead, body_channel};
+use flint_executor::{Body, CallHead, Executor, Fault, Instance, Invoked, ReplyHead, body_channel};
 use flint_model::{CodeFormat, Contract, LogStream};
 use support::{House, answer, call, context, function, json, text};
 
@@ -89,7 +89,22 @@ async fn stdio_streams_long_bodies_both_ways() {
     assert_eq!(end.await.unwrap().fault, None);
     feeding.await.unwrap();
     instance.stop().await;
+    stalls(&*house.start(stdio("#!/bin/sh\nexec cat /dev/zero\n")).await).await;
     house.end().await;
+}
+
+/// A caller that takes nothing of an endless answer, and reads on after the deadline, does not take what it gets for all.
+async fn stalls(instance: &dyn Instance) {
+    let mut call = request("POST", "/endless", Bytes::new());
+    call.deadline = std::time::Instant::now() + std::time::Duration::from_secs(2);
+    let Invoked::Streaming { mut body, end, .. } = instance.invoke(call).await else { panic!() };
+    assert_eq!(end.await.unwrap().fault, Some(Fault::Deadline));
+    let mut last = None;
+    while let Some(piece) = body.recv().await {
+        last = Some(piece);
+    }
+    assert!(matches!(last, Some(Err(_))), "{last:?}");
+    instance.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -120,7 +135,7 @@ async fn an_http_server_gets_requests_and_its_responses_come_back() {
     assert!(end.await.unwrap().reusable);
     let reply = answer(instance.invoke(json(r#"{"a":1}"#)).await);
     assert_eq!(reply.body, r#"{"a":1}"#);
-    instance.stop().await;
+    stalls(&*instance).await;
     house.end().await;
 }
 

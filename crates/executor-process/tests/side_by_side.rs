@@ -13,9 +13,9 @@ use std::{
 use bytes::Bytes;
 use flint_executor::{CallEnd, Executor, Fault, FunctionSource, Instance, Invoked, ReplyHead};
 use flint_model::{Contract, LogStream};
-use support::{House, adjusted, handler, json};
+use support::{House, handler, json, side_by_side};
 
-const CALLS: u32 = 8;
+const CALLS: u32 = support::AT_ONCE;
 const LINES: usize = 40;
 
 /// Every call waits until all are there: it can only end when they run at once.
@@ -163,14 +163,6 @@ public class Side {
     }
 }
 "#;
-
-fn side_by_side(source: FunctionSource, main: &str) -> FunctionSource {
-    adjusted(source, |function| {
-        function.strategy.concurrency = NonZeroU32::new(CALLS).unwrap();
-        function.limits.concurrency = function.strategy.concurrency;
-        function.main = Some(main.to_owned());
-    })
-}
 
 async fn together(instance: &Arc<dyn Instance>, arguments: impl Fn(u32) -> String) -> Vec<Invoked> {
     let calls = (0..CALLS).map(|n| {

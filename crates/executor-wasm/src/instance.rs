@@ -8,7 +8,8 @@ use std::{
 use async_trait::async_trait;
 use bytes::Bytes;
 use flint_executor::{
-    Body, BodyError, BodySender, Call, CallEnd, Fault, Instance, Invoked, Reply, ReplyHead, body_channel,
+    Body, BodyError, BodySender, Call, CallEnd, Fault, Instance, Invoked, LastWord, Reply, ReplyHead,
+    body_channel,
 };
 use flint_model::{ByteSize, InstanceId, LogStream, Usage};
 use tokio::{
@@ -189,7 +190,7 @@ async fn relay(
     before: Spent,
     sender: BodySender,
 ) -> CallEnd {
-    let broken_off = sender.clone();
+    let last_word = LastWord::of(&sender);
     let (work, spent) = Metered::new(Box::pin(async move {
         let taken = exchange.relay(sender).await;
         if taken {
@@ -203,7 +204,7 @@ async fn relay(
         Ok(exchange) => (exchange.ended, exchange.broken),
         Err(cut) => {
             let fault = fault_of(cut);
-            let _ = broken_off.try_send(Err(BodyError::Broken(fault.to_string())));
+            last_word.broken(&fault);
             return running.end(Some(fault), usage_of(cpu, None));
         }
     };
@@ -216,7 +217,7 @@ async fn relay(
         (Err(error), _) => {
             let (logs, logs_truncated) = running.logs.finish();
             let fault = fault::of(&error, ended.starved, last_words(&logs));
-            let _ = broken_off.try_send(Err(BodyError::Broken(fault.to_string())));
+            last_word.broken(&fault);
             CallEnd { logs, logs_truncated, usage, reusable: true, fault: Some(fault) }
         }
         (Ok(()), Some(why)) => running.end(Some(Fault::Developer { message: why }), usage),

@@ -275,6 +275,16 @@ async fn a_caller_that_goes_away_does_no_harm() {
     drop(body);
     end.await.expect("the call's end");
     assert_eq!(house.executor.live(), 0);
+    // One that takes nothing, and later reads on, does not take what it gets for all.
+    let Invoked::Streaming { mut body, end, .. } = instance.invoke(json_call("s", SHORT)).await else {
+        panic!("no stream")
+    };
+    assert_eq!(end.await.expect("the call's end").fault, Some(Fault::Deadline));
+    let mut last = None;
+    while let Some(piece) = body.recv().await {
+        last = Some(piece);
+    }
+    assert!(matches!(last, Some(Err(_))), "{last:?}");
     assert_eq!(done(instance.invoke(json_call("{}", AMPLE)).await).json(), json!({}));
 }
 

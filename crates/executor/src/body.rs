@@ -5,6 +5,8 @@ use tokio::sync::mpsc;
 
 /// Pieces in flight between the two ends of a streamed body; the sender waits beyond that.
 const PIECES_IN_FLIGHT: usize = 8;
+/// And the last word.
+const ROOM: usize = PIECES_IN_FLIGHT + 1;
 
 /// A body.
 #[derive(Debug)]
@@ -34,7 +36,25 @@ pub enum BodyError {
 
 /// The two ends of a streamed body.
 pub fn body_channel() -> (BodySender, BodyReceiver) {
-    mpsc::channel(PIECES_IN_FLIGHT)
+    mpsc::channel(ROOM)
+}
+
+/// Room for the word that a body broke off, kept from the beginning: a receiver that has not taken a piece for long gets it too.
+#[derive(Debug)]
+pub struct LastWord(Option<mpsc::OwnedPermit<Result<Bytes, BodyError>>>);
+
+impl LastWord {
+    /// For a body of which nothing has been sent.
+    pub fn of(sender: &BodySender) -> Self {
+        Self(sender.clone().try_reserve_owned().ok())
+    }
+
+    /// The body is not complete. Without this word, the stream's end would look like the body's end.
+    pub fn broken(self, why: &(impl std::fmt::Display + ?Sized)) {
+        if let Some(room) = self.0 {
+            room.send(Err(BodyError::Broken(why.to_string())));
+        }
+    }
 }
 
 impl Body {

@@ -16,7 +16,7 @@ pub mod link;
 mod prepared;
 mod reply;
 
-pub use body::{Body, BodyError, BodyReceiver, BodySender, body_channel};
+pub use body::{Body, BodyError, BodyReceiver, BodySender, LastWord, body_channel};
 pub use call::{Call, CallHead};
 pub use contract::{Capability, Executor, PrewarmTarget, RuntimeKind, SnapshotCounts};
 pub use fault::{EndOfProcess, Fault};

@@ -8,7 +8,7 @@ use std::{
 use async_trait::async_trait;
 use bytes::Bytes;
 use flint_executor::{
-    BodyError, BodySender, Call, CallEnd, Fault, Instance, Invoked, Reply, ReplyHead, body_channel,
+    BodySender, Call, CallEnd, Fault, Instance, Invoked, LastWord, Reply, ReplyHead, body_channel,
 };
 use flint_model::{ByteSize, Contract, Function, InstanceId};
 use flint_sandbox::{Launcher, Sandbox, SandboxIo, SandboxSpec};
@@ -300,6 +300,7 @@ async fn relay(
     caller: BodySender,
     ended: oneshot::Sender<CallEnd>,
 ) {
+    let last_word = LastWord::of(&caller);
     let mut caller = Some(caller);
     let fault = loop {
         let Running { state, logs, .. } = &mut running;
@@ -319,9 +320,11 @@ async fn relay(
             Err(broken) => break Some(state.line.fault(broken, logs).await),
         }
     };
-    if let (Some(fault), Some(caller)) = (&fault, caller) {
-        let _ = caller.try_send(Err(BodyError::Broken(fault.to_string())));
+    match &fault {
+        Some(fault) => last_word.broken(fault),
+        None => drop(last_word),
     }
+    drop(caller);
     let end = running.end(fault.is_none(), fault).await;
     let _ = ended.send(end);
 }

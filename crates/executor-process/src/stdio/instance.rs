@@ -5,7 +5,7 @@ use std::{future::poll_fn, task::Poll};
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use flint_executor::{
-    Body, BodyError, BodySender, Call, CallEnd, Fault, Instance, Invoked, Reply, ReplyHead, body_channel,
+    Body, BodySender, Call, CallEnd, Fault, Instance, Invoked, LastWord, Reply, ReplyHead, body_channel,
 };
 use flint_model::{ByteSize, InstanceId, Usage};
 use flint_sandbox::{Exit, ExitStatus};
@@ -209,6 +209,7 @@ async fn cut_short(mut pump: Pump, event: Event) -> Invoked {
 
 /// Sends the rest of a long answer.
 async fn relay(mut pump: Pump, pieces: [Bytes; 2], caller: BodySender, ended: oneshot::Sender<CallEnd>) {
+    let last_word = LastWord::of(&caller);
     let mut caller = Some(caller);
     let mut pieces = pieces.into_iter().filter(|piece| !piece.is_empty());
     let (fault, usage, reusable) = loop {
@@ -233,9 +234,11 @@ async fn relay(mut pump: Pump, pieces: [Bytes; 2], caller: BodySender, ended: on
             }
         }
     };
-    if let (Some(fault), Some(caller)) = (&fault, caller) {
-        let _ = caller.try_send(Err(BodyError::Broken(fault.to_string())));
+    match &fault {
+        Some(fault) => last_word.broken(fault),
+        None => drop(last_word),
     }
+    drop(caller);
     let _ = ended.send(outcome::end(pump.logs, usage, reusable, fault));
 }
 

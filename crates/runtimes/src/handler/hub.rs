@@ -1,7 +1,7 @@
 //! Where the calls of one instance meet its link: frames go out together, and come back to whom they concern.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll, Waker},
     time::{Duration, Instant},
@@ -10,7 +10,7 @@ use std::{
 use bytes::BytesMut;
 use flint_executor::{
     BodyError, Call, Fault,
-    link::{Frame, FrameKind, LinkError, WINDOW},
+    link::{ErrorKind, Frame, FrameKind, LinkError, LinkFailure},
 };
 use flint_model::{ByteSize, LogStream};
 use flint_sandbox::Sandbox;
@@ -18,14 +18,12 @@ use flint_sandbox::Sandbox;
 use super::{
     call::put_invoke,
     channel::{Channel, Event},
+    inbox::{Inbox, TooMuch},
     launch::{Phase, fault_of_error},
     upload::Upload,
 };
 use crate::process::{ending, logs::Logs};
 
-/// What a call's unread frames may hold: a whole window, and room for what each frame costs.
-const UNREAD_MAX: usize = WINDOW + (256 << 10);
-const FRAME_COSTS: usize = 64;
 /// Calls have deadlines, an idle link has none.
 const NEVER: Duration = Duration::from_secs(365 * 24 * 3600);
 
@@ -47,8 +45,7 @@ struct State {
 /// One call.
 struct Slot {
     logs: Logs,
-    frames: VecDeque<Frame>,
-    unread: usize,
+    inbox: Inbox,
     upload: Upload,
     abandoned: Option<BodyError>,
     waker: Option<Waker>,
@@ -94,7 +91,7 @@ impl Hub {
         state.last_call = state.last_call.checked_add(1).unwrap_or(1);
         let (id, logs) = (state.last_call, Logs::new(call.max_logs));
         let upload = put_invoke(&mut state.out, id, call, false)?;
-        let slot = Slot { logs, frames: VecDeque::new(), unread: 0, upload, abandoned: None, waker: None };
+        let slot = Slot { logs, inbox: Inbox::default(), upload, abandoned: None, waker: None };
         state.calls.insert(id, slot);
         state.wake_driver();
         Ok(Seat { hub: Arc::clone(self), id })
@@ -145,11 +142,9 @@ impl Hub {
                 slot.logs.push(stream, &[line, b"\n"].concat());
             }
             _ => {
-                slot.unread += frame.payload.len() + FRAME_COSTS;
-                if slot.unread > UNREAD_MAX {
-                    return Err(Phase::Loaded.breach("more of a body came than was asked for".to_owned()));
-                }
-                slot.frames.push_back(frame);
+                slot.inbox.push(frame).map_err(|TooMuch| {
+                    Phase::Loaded.breach("more of an answer came than was asked for".to_owned())
+                })?;
                 slot.wake();
             }
         }
@@ -218,8 +213,7 @@ impl Seat {
             let Some(slot) = calls.get_mut(&self.id) else {
                 return Poll::Ready(Step::Ended(Fault::Exited { end: None }));
             };
-            if let Some(frame) = slot.frames.pop_front() {
-                slot.unread -= frame.payload.len() + FRAME_COSTS;
+            if let Some(frame) = slot.inbox.pop() {
                 return Poll::Ready(Step::Frame(frame));
             }
             if let Some(error) = slot.abandoned.take() {
@@ -235,11 +229,22 @@ impl Seat {
     }
 
     /// Sends a frame of the call's.
-    pub(super) fn send(&self, kind: FrameKind, payload: &[u8]) {
+    fn send(&self, kind: FrameKind, payload: &[u8]) {
         let mut state = self.hub.state();
         Frame::put_header(&mut state.out, kind, false, self.id, payload.len());
         state.out.extend_from_slice(payload);
         state.wake_driver();
+    }
+
+    /// Tells the shim that nobody waits for the call any more.
+    pub(super) fn cancel(&self, why: &str) {
+        let error = LinkFailure { kind: ErrorKind::Cancelled, message: why.to_owned() };
+        self.send(FrameKind::Error, &serde_json::to_vec(&error).unwrap_or_default());
+    }
+
+    /// Whether the request is not complete, and the next piece of it is the caller's to give.
+    pub(super) fn waits_for_caller(&self) -> bool {
+        self.hub.state().calls.get(&self.id).is_some_and(|slot| slot.upload.waits_for_caller())
     }
 
     /// Tells the shim that `bytes` of the answer have been taken.

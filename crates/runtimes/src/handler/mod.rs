@@ -6,6 +6,7 @@ mod candidate;
 mod channel;
 mod frozen;
 mod hub;
+mod inbox;
 mod instance;
 mod launch;
 mod shared;

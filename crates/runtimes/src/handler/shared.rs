@@ -1,16 +1,17 @@
 //! An instance that serves several calls at once.
 //!
-//! They share a process: a call that does not end by its deadline, or ends the process, takes the others along.
+//! They share a process: a call whose function does not end by its deadline, or ends the process, takes the others along. One that is held up
+//! by its caller does not.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use flint_executor::{
-    BodyError, BodySender, Call, CallEnd, Fault, Instance, Invoked, Reply, ReplyHead, body_channel,
+    BodySender, Call, CallEnd, Fault, Instance, Invoked, LastWord, Reply, ReplyHead, body_channel,
     link::{Frame, FrameKind},
 };
 use flint_model::{ByteSize, InstanceId, Usage};
@@ -29,7 +30,7 @@ use super::{
 use crate::{
     outcome,
     prepare::artefact::SharedArtefact,
-    process::{ending, logs::Logs, meter},
+    process::{ending, meter},
 };
 
 /// A shim with a function loaded, that runs calls side by side.
@@ -58,44 +59,81 @@ impl SharedInstance {
     }
 }
 
+/// How long the shim has, after the deadline, to end a call whose answer has begun: what sends it may only be waiting for its reader.
+const GRACE: Duration = Duration::from_millis(500);
+
 /// A call under way.
 struct Running {
     seat: Seat,
     sandbox: Arc<Sandbox>,
     deadline: Instant,
+    /// The shim has been told to forget the call, so that the instance is whole without it.
+    taken_back: bool,
 }
 
 impl Running {
-    async fn next(&self) -> Result<Frame, Fault> {
-        match timeout_at(self.deadline.into(), self.seat.next()).await {
-            Ok(Step::Frame(frame)) => Ok(frame),
-            Ok(Step::Ended(fault)) => Err(fault),
-            Ok(Step::Abandoned(error)) => {
-                self.seat
-                    .send(FrameKind::Error, br#"{"kind":"cancelled","message":"the caller has gone away"}"#);
+    /// The next frame; by the deadline, or the instance ends.
+    async fn next(&mut self) -> Result<Frame, Fault> {
+        if let Some(next) = self.next_until(self.deadline).await {
+            return next;
+        }
+        if self.seat.waits_for_caller() {
+            // The function knows nothing of a request that is not complete.
+            self.take_back("the request was not complete in time");
+        } else {
+            self.sandbox.kill();
+        }
+        Err(Fault::Deadline)
+    }
+
+    async fn next_until(&mut self, until: Instant) -> Option<Result<Frame, Fault>> {
+        Some(match timeout_at(until.into(), self.seat.next()).await.ok()? {
+            Step::Frame(frame) => Ok(frame),
+            Step::Ended(fault) => Err(fault),
+            Step::Abandoned(error) => {
+                self.take_back("the caller has gone away");
                 Err(platform(format!("the request's body did not come to its end: {error}")))
             }
-            Err(_) => {
-                self.sandbox.kill();
-                Err(Fault::Deadline)
+        })
+    }
+
+    fn take_back(&mut self, why: &str) {
+        self.seat.cancel(why);
+        self.taken_back = true;
+    }
+
+    /// After the deadline of a call whose answer has begun: has the shim end the call, or ends the instance.
+    async fn let_go(&mut self) {
+        self.seat.cancel("the call's time is over");
+        let until = Instant::now() + GRACE;
+        loop {
+            let Some(Ok(frame)) = self.next_until(until).await else {
+                return self.sandbox.kill();
+            };
+            match frame.kind {
+                FrameKind::Body if !frame.fin => self.seat.acknowledge(frame.payload.len()),
+                FrameKind::Body | FrameKind::End | FrameKind::Error => break,
+                _ => return self.sandbox.kill(),
             }
         }
+        self.taken_back = true;
     }
 
     fn over(self, result: Result<Reply, Fault>) -> Invoked {
-        let reusable = result.as_ref().err().is_none_or(leaves_it_whole);
-        Invoked::Done { result, end: end(self.seat.leave(), reusable, None) }
+        let end = self.end(result.as_ref().err());
+        Invoked::Done { result, end: CallEnd { fault: None, ..end } }
+    }
+
+    /// What calls that run side by side use cannot be told apart.
+    fn end(self, fault: Option<&Fault>) -> CallEnd {
+        let reusable = self.taken_back || fault.is_none_or(leaves_it_whole);
+        outcome::end(self.seat.leave(), Usage::default(), reusable, fault.cloned())
     }
 }
 
 /// A function that throws has thrown for its own call only; any other fault is the instance's.
 fn leaves_it_whole(fault: &Fault) -> bool {
     matches!(fault, Fault::Developer { .. } | Fault::InvalidAnswer { .. } | Fault::ResultTooLarge { .. })
-}
-
-/// What calls that run side by side use cannot be told apart.
-fn end(logs: Logs, reusable: bool, fault: Option<Fault>) -> CallEnd {
-    outcome::end(logs, Usage::default(), reusable, fault)
 }
 
 #[async_trait]
@@ -112,15 +150,16 @@ impl Instance for SharedInstance {
                 return outcome::refused(&format!("the request cannot be handed to the function: {error}"));
             }
         };
-        let running = Running { seat, sandbox: Arc::clone(&self.sandbox), deadline };
-        let (head, first, complete) = match answer(&running).await {
+        let sandbox = Arc::clone(&self.sandbox);
+        let mut running = Running { seat, sandbox, deadline, taken_back: false };
+        let (head, first, complete) = match answer(&mut running).await {
             Ok(begun) => begun,
             Err(fault) => return running.over(Err(fault)),
         };
         match (head, complete) {
             (ReplyHead::Json, true) => running.over(outcome::json(first, allowed)),
             (ReplyHead::Json, false) => {
-                let result = gather(&running, &first, allowed).await;
+                let result = gather(&mut running, &first, allowed).await;
                 running.over(result)
             }
             (head, true) => running.over(Ok(Reply { head, body: first })),
@@ -167,7 +206,7 @@ impl Drop for SharedInstance {
 }
 
 /// RESULT: its head, the first part of its body, and whether that is all.
-async fn answer(running: &Running) -> Result<(ReplyHead, Bytes, bool), Fault> {
+async fn answer(running: &mut Running) -> Result<(ReplyHead, Bytes, bool), Fault> {
     let frame = running.next().await?;
     let fin = frame.fin;
     match frame.kind {
@@ -177,17 +216,10 @@ async fn answer(running: &Running) -> Result<(ReplyHead, Bytes, bool), Fault> {
     }
 }
 
-/// The next piece of an answer's body; `None` at its end.
-async fn piece(running: &Running, complete: &mut bool) -> Result<Option<Bytes>, Fault> {
-    if *complete {
-        return Ok(None);
-    }
-    let frame = running.next().await?;
+/// The piece of an answer's body that a frame brings, and whether it is the last; `None` for the end without one.
+fn piece(frame: Frame) -> Result<Option<(Bytes, bool)>, Fault> {
     match frame.kind {
-        FrameKind::Body => {
-            *complete = frame.fin;
-            Ok(Some(frame.payload))
-        }
+        FrameKind::Body => Ok(Some((frame.payload, frame.fin))),
         FrameKind::End => Ok(None),
         FrameKind::Error => Err(fault_of_error(&frame, Phase::Loaded)),
         kind => Err(Phase::Loaded.breach(format!("{} came in the middle of a body", kind.as_str()))),
@@ -195,15 +227,16 @@ async fn piece(running: &Running, complete: &mut bool) -> Result<Option<Bytes>, 
 }
 
 /// A JSON answer of several frames, of which no more is kept than is allowed.
-async fn gather(running: &Running, first: &[u8], allowed: u64) -> Result<Reply, Fault> {
+async fn gather(running: &mut Running, first: &[u8], allowed: u64) -> Result<Reply, Fault> {
     let most = usize::try_from(allowed).unwrap_or(usize::MAX);
     let mut body = BytesMut::from(&first[..first.len().min(most)]);
     let (mut size, mut complete) = (first.len() as u64, false);
     running.seat.acknowledge(first.len());
-    while let Some(piece) = piece(running, &mut complete).await? {
+    while !complete && let Some((piece, last)) = piece(running.next().await?)? {
         size += piece.len() as u64;
         body.extend_from_slice(&piece[..piece.len().min(most - body.len())]);
         running.seat.acknowledge(piece.len());
+        complete = last;
     }
     if size > allowed {
         return Err(outcome::too_large(size, allowed, &body));
@@ -212,15 +245,22 @@ async fn gather(running: &Running, first: &[u8], allowed: u64) -> Result<Reply, 
 }
 
 /// Sends the rest of a streamed answer, to the call's end, also when the caller has gone away.
-async fn relay(running: Running, first: Bytes, caller: BodySender, ended: oneshot::Sender<CallEnd>) {
-    let (mut caller, mut complete) = (Some(caller), false);
-    let mut next = Ok(Some(first));
-    let fault = loop {
-        let part = match next {
-            Ok(Some(part)) => part,
-            Ok(None) => break None,
-            Err(fault) => break Some(fault),
-        };
+async fn relay(mut running: Running, first: Bytes, caller: BodySender, ended: oneshot::Sender<CallEnd>) {
+    let last_word = LastWord::of(&caller);
+    let fault = hand_on(&mut running, first, caller).await.err();
+    match &fault {
+        Some(fault) => last_word.broken(fault),
+        None => drop(last_word),
+    }
+    if fault == Some(Fault::Deadline) {
+        running.let_go().await;
+    }
+    let _ = ended.send(running.end(fault.as_ref()));
+}
+
+async fn hand_on(running: &mut Running, first: Bytes, caller: BodySender) -> Result<(), Fault> {
+    let (mut caller, mut next) = (Some(caller), Some((first, false)));
+    while let Some((part, last)) = next {
         let length = part.len();
         // The first part may be empty.
         if length > 0
@@ -228,21 +268,15 @@ async fn relay(running: Running, first: Bytes, caller: BodySender, ended: onesho
         {
             match timeout_at(running.deadline.into(), sender.send(Ok(part))).await {
                 Ok(Ok(())) => caller = Some(sender),
-                Ok(Err(_)) => running
-                    .seat
-                    .send(FrameKind::Error, br#"{"kind":"cancelled","message":"the caller has gone away"}"#),
-                Err(_) => {
-                    running.sandbox.kill();
-                    break Some(Fault::Deadline);
-                }
+                Ok(Err(_)) => running.seat.cancel("the caller has gone away"),
+                Err(_) => return Err(Fault::Deadline),
             }
         }
         running.seat.acknowledge(length);
-        next = piece(&running, &mut complete).await;
-    };
-    if let (Some(fault), Some(caller)) = (&fault, caller) {
-        let _ = caller.try_send(Err(BodyError::Broken(fault.to_string())));
+        if last {
+            break;
+        }
+        next = piece(running.next_until(running.deadline).await.unwrap_or(Err(Fault::Deadline))?)?;
     }
-    let reusable = fault.as_ref().is_none_or(leaves_it_whole);
-    let _ = ended.send(end(running.seat.leave(), reusable, fault));
+    Ok(())
 }

@@ -3,7 +3,7 @@
 use std::{future::poll_fn, task::Poll};
 
 use bytes::Bytes;
-use flint_executor::{BodyError, BodySender, CallEnd, Fault, link::FrameKind};
+use flint_executor::{BodySender, CallEnd, Fault, LastWord, link::FrameKind};
 use tokio::sync::{mpsc::error::TrySendError, oneshot};
 
 use super::{
@@ -19,6 +19,7 @@ pub(super) struct Relay {
     first: Bytes,
     /// Gone when the caller is.
     caller: Option<BodySender>,
+    last_word: LastWord,
     ended: oneshot::Sender<CallEnd>,
 }
 
@@ -29,7 +30,8 @@ impl Relay {
         caller: BodySender,
         ended: oneshot::Sender<CallEnd>,
     ) -> Self {
-        Self { running, first, caller: Some(caller), ended }
+        let last_word = LastWord::of(&caller);
+        Self { running, first, caller: Some(caller), last_word, ended }
     }
 
     /// Goes on to the call's end, also when the caller has gone away.
@@ -39,10 +41,11 @@ impl Relay {
             Ok(()) => self.relay().await.err(),
             Err(fault) => Some(fault),
         };
-        if let (Some(fault), Some(caller)) = (&fault, self.caller.take()) {
-            // The stream's end would look like the body's end otherwise. When the caller does not even take this, the deadline has passed.
-            let _ = caller.try_send(Err(BodyError::Broken(fault.to_string())));
+        match &fault {
+            Some(fault) => self.last_word.broken(fault),
+            None => drop(self.last_word),
         }
+        drop(self.caller);
         let Running { mut channel, sandbox, mut logs, began, .. } = self.running;
         channel.output.drain(&mut logs);
         let usage = channel.meter.after_call(&sandbox, began).await;

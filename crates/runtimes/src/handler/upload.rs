@@ -50,6 +50,11 @@ impl Upload {
         self.unacknowledged = self.unacknowledged.saturating_sub(bytes);
     }
 
+    /// Whether everything that the caller has given is sent, and it has not given all.
+    pub(super) fn waits_for_caller(&self) -> bool {
+        self.state == State::Sending && self.rest.is_empty() && self.more.is_some()
+    }
+
     /// Why the body ended early, once.
     pub(super) fn take_error(&mut self) -> Option<BodyError> {
         match std::mem::replace(&mut self.state, State::Done) {
