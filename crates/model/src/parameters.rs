@@ -1,6 +1,6 @@
 //! Parameters and annotations: lists of keys with JSON values.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -83,10 +83,10 @@ impl Parameters {
     }
 }
 
-/// What is known about an entity: `{"key":…,"value":…}` in order, keys unique.
+/// What is known about an entity: `{"key":…,"value":…}` in order, keys unique. Copies share it until one is changed: every record of a call has one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(from = "Vec<Annotation>", into = "Vec<Annotation>")]
-pub struct Annotations(Vec<Annotation>);
+#[serde(from = "Vec<Annotation>")]
+pub struct Annotations(Arc<Vec<Annotation>>);
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Annotation {
@@ -120,28 +120,32 @@ impl Annotations {
     /// Sets `key`, in its old place when it was there.
     pub fn set(&mut self, key: impl Into<String>, value: impl Into<Value>) {
         let (key, value) = (key.into(), value.into());
-        match self.0.iter_mut().find(|annotation| annotation.key == key) {
+        let list = Arc::make_mut(&mut self.0);
+        match list.iter_mut().find(|annotation| annotation.key == key) {
             Some(annotation) => annotation.value = value,
-            None => self.0.push(Annotation { key, value }),
+            None => list.push(Annotation { key, value }),
         }
     }
 
     /// Removes `key`.
     pub fn remove(&mut self, key: &str) {
-        self.0.retain(|annotation| annotation.key != key);
+        if self.get(key).is_some() {
+            Arc::make_mut(&mut self.0).retain(|annotation| annotation.key != key);
+        }
     }
 
     /// Removes every one of `keys`.
     pub fn remove_all(&mut self, keys: &[String]) {
         let removed = KeySet::new(keys, String::as_str, self.0.len());
-        self.0.retain(|annotation| !removed.contains(&annotation.key));
+        Arc::make_mut(&mut self.0).retain(|annotation| !removed.contains(&annotation.key));
     }
 
     /// Sets every key of `other`, keeping the rest.
     pub fn merge(&mut self, other: Annotations) {
         if !other.0.is_empty() {
-            self.0.extend(other.0);
-            self.0 = last_wins(std::mem::take(&mut self.0), Annotation::key);
+            let list = Arc::make_mut(&mut self.0);
+            list.extend(Arc::unwrap_or_clone(other.0));
+            *list = last_wins(std::mem::take(list), Annotation::key);
         }
     }
 
@@ -153,13 +157,7 @@ impl Annotations {
 
 impl From<Vec<Annotation>> for Annotations {
     fn from(list: Vec<Annotation>) -> Self {
-        Self(last_wins(list, Annotation::key))
-    }
-}
-
-impl From<Annotations> for Vec<Annotation> {
-    fn from(annotations: Annotations) -> Self {
-        annotations.0
+        Self(Arc::new(last_wins(list, Annotation::key)))
     }
 }
 
