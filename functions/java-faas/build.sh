@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Compiles the six programs to build/NAME.wasm, if they are out of date.
+# Makes of each of the six programs, if they are out of date: build/NAME.wasm (TeaVM), build/jvm-NAME (a JVM for each call) and
+# build/server-NAME (a JVM that stays).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -9,10 +10,29 @@ for tool in mvn javac; do
     exit 1
   }
 done
-print=$(cat pom.xml src/main/java/*.java | sha256sum)
+stdin=../tools/jvm/Stdin.java
+print=$(cat build.sh pom.xml src/main/java/*.java src/jvm/*.java "$stdin" | sha256sum)
 [ "$(cat build/.built 2> /dev/null)" != "$print" ] || exit 0
 rm -rf build target
 mvn -q -B -ntp -Dstyle.color=never process-classes
-mkdir build
+mkdir -p build/classes
 cp target/wasm/*.wasm build/
+# Standard input of TeaVM's is not that of a JVM.
+programs=()
+for source in src/main/java/*.java; do [ "$source" = src/main/java/Stdin.java ] || programs+=("$source"); done
+javac --release 17 -d build/classes "${programs[@]}" src/jvm/Server.java "$stdin"
+
+# program FOLDER ARGUMENTS…: a function that runs java
+program() {
+  mkdir "build/$1"
+  cp build/classes/*.class "build/$1/"
+  # Loading shared classes and one collector's thread: what a program of milliseconds is started with.
+  printf '#!/bin/sh\nexec java -Xshare:auto -XX:+UseSerialGC -XX:TieredStopAtLevel=%s -cp "${0%%/*}" %s\n' "$2" "$3" > "build/$1/exec"
+  chmod +x "build/$1/exec"
+}
+for class in Hello Mandelbrot NBody PiDigits Simple SpectralNorm; do
+  program "jvm-${class,,}" 1 "$class"
+  program "server-${class,,}" 4 "Server $class"
+done
+rm -r build/classes
 echo "$print" > build/.built

@@ -50,10 +50,13 @@ class BackEnds:
         return dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
 
     def close(self):
+        """Ends all of them, also when one does not end as it should; then says which."""
         for server in self.servers:
             server.close()
-        for name, folder in reversed(self.folders):
-            subprocess.run([SCRIPTS / name / "stop.sh", folder], check=True)
+        wrong = [name for name, folder in reversed(self.folders)
+                 if subprocess.run([SCRIPTS / name / "stop.sh", folder]).returncode]
+        if wrong:
+            raise RuntimeError(f"the back ends {', '.join(wrong)} did not end: end them by hand")
 
 
 def environment(values):

@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import backends
@@ -27,6 +28,7 @@ import oracle
 # The public key of the namespace guest, which is there as long as a server listens on loopback only.
 GUEST = "23bc46b1-71f6-4ed5-8c54-816aa4f8c502:123zO3xZCLrMN6v2BKK1dXYFpXlPkccOFqm12CdAsMgRU4VrNZ9lyGVCGuMDGIwP"
 READY_WITHIN_S = 120
+ENDED_WITHIN_S = 60
 
 
 class Flint:
@@ -42,6 +44,8 @@ class Flint:
             self.process = subprocess.Popen(
                 [program, "up", "--listen", f"127.0.0.1:{self.port}", "--data-dir", str(scratch / "data"), *options],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+    def wait_until_ready(self):
         until = time.monotonic() + READY_WITHIN_S
         while not self.answers():
             if self.process.poll() is not None or time.monotonic() > until:
@@ -85,7 +89,12 @@ class Flint:
 
     def close(self):
         self.process.terminate()
-        self.process.wait()
+        try:
+            self.process.wait(ENDED_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise RuntimeError(f"flint up did not end within {ENDED_WITHIN_S} s of SIGTERM and was killed") from None
 
 
 def main():
@@ -98,48 +107,54 @@ def main():
     options = parser.parse_args()
     program = os.environ.get("FLINT_BIN") or sys.exit("FLINT_BIN is not set: the flint program")
     counts = {"passed": 0, "failed": 0, "not checked": 0}
-    with tempfile.TemporaryDirectory(prefix="flint-functions-") as folder:
-        scratch = Path(folder)
-        network = scratch / "network"
-        done = subprocess.run([backends.SCRIPTS / "network/start.sh", network], capture_output=True, text=True)
-        made, no_network = done.returncode == 0, done.stderr.strip()
+    # Whatever fails on the way: what was started before it is ended, the last one first.
+    with ExitStack() as started:
+        scratch = Path(started.enter_context(tempfile.TemporaryDirectory(prefix="flint-functions-")))
         workloads = manifest.found(options.word)
-        settings = sorted({setting for workload in workloads for setting in workload.said.get("server", [])})
-        flint = Flint(program, scratch, [*settings, *(["network.allow_private=true"] if made else [])])
+        network, no_network = made_network(scratch, started)
+        settings = {setting for workload in workloads for setting in workload.said.get("server", [])}
+        flint = Flint(program, scratch, sorted(settings | ({"network.allow_private=true"} if network else set())))
+        started.callback(flint.close)
+        flint.wait_until_ready()
         ends = backends.BackEnds(scratch, real=True, network=network, extra={"FLINT_URL": flint.url, "FLINT_AUTH": GUEST})
-        try:
-            for workload in workloads:
-                outcome = why_not(workload, ends, no_network if not made else None)
-                if outcome:
-                    counts["not checked"] += 1
-                    print(f"{workload}: not checked: {outcome}", flush=True)
-                    continue
+        started.callback(ends.close)
+        for workload in workloads:
+            try:
+                ready(workload, ends, no_network)
+            except backends.Unavailable as reason:
+                counts["not checked"] += 1
+                print(f"{workload}: not checked: {reason}", flush=True)
+            except RuntimeError as error:
+                counts["failed"] += 1
+                print(f"{workload}: FAILED: {error}", flush=True)
+            else:
                 for variant in workload.said["variants"]:
                     check(workload, variant, flint, ends, options, counts)
-        finally:
-            ends.close()
-            flint.close()
-            if made:
-                subprocess.run([backends.SCRIPTS / "network/stop.sh", network], check=True)
     print(", ".join(f"{count} {what}" for what, count in counts.items()))
     sys.exit(1 if counts["failed"] or not counts["passed"] else 0)
 
 
-def why_not(workload, ends, no_network):
-    """Why a workload cannot be checked. `no_network`: why functions reach no back end, None when they do."""
-    if workload.back_ends and no_network is not None:
-        return no_network
+def made_network(scratch, started):
+    """(the network in which functions reach back ends, None), or (None, why there is none)."""
+    network = scratch / "network"
+    done = subprocess.run([backends.SCRIPTS / "network/start.sh", network], capture_output=True, text=True)
+    if done.returncode:
+        return None, done.stderr.strip()
+    started.callback(subprocess.run, [backends.SCRIPTS / "network/stop.sh", network], check=True)
+    return network, None
+
+
+def ready(workload, ends, no_network):
+    """Builds it and starts its back ends. Unavailable: what this machine lacks; a build that fails is a failure."""
     command = workload.said.get("build")
     if command:
         done = subprocess.run(command, cwd=workload.folder, capture_output=True, text=True)
         if done.returncode:
-            return f"build: {done.stderr.strip()[-500:]}"
-    try:
-        for name in workload.back_ends:
-            ends.get(name)
-    except backends.Unavailable as reason:
-        return str(reason)
-    return None
+            raise RuntimeError(f"build: {done.stderr.strip()[-1000:]}")
+    if workload.back_ends and no_network is not None:
+        raise backends.Unavailable(no_network)
+    for name in workload.back_ends:
+        ends.get(name)
 
 
 def check(workload, variant, flint, ends, options, counts):

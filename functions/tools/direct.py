@@ -87,8 +87,8 @@ class NotBuilt(Exception):
 
 def build(workload, offline):
     command = workload.said.get("build")
-    # What is compiled into WebAssembly is run as a Java program here.
-    if not command or all(function["kind"] == "wasm" for variant in workload.said["variants"] for function in variant["functions"]):
+    # What is compiled into WebAssembly is run as a Java program here, and the rest of it where it is built.
+    if not command or any(function["kind"] == "wasm" for variant in workload.said["variants"] for function in variant["functions"]):
         return
     env = None
     if offline:

@@ -86,8 +86,14 @@ class Direct:
 
     def run_program(self, function, params):
         """A program with the request on standard input. What is compiled into WebAssembly from Java is run by the JVM."""
+        if function.get("contract") == "http":
+            raise Missing(f"{function['name']} is a server of its own, which this does not start")
         if function["kind"] == "native":
-            command = [str(self.workload.folder / function["code"])]
+            code = self.workload.folder / function["code"]
+            program = code / "exec" if code.is_dir() else code
+            if not program.exists():
+                raise Missing(f"{function['code']} is not built")
+            command = [str(program)]
         else:
             classes = self.scratch / f"{self.workload.suite}-classes"
             with self.lock:

@@ -64,12 +64,6 @@ venv() {
   echo "$2" > "$1/.installed"
 }
 
-componentize_py() {
-  venv "$flint_wasm/py" componentize-py==0.25.1
-  # Not the environment's whole bin/: its python3 is not the one that the functions use.
-  ln -sf "$flint_wasm/py/bin/componentize-py" "$flint_wasm/bin/componentize-py"
-}
-
 # npm_tool DIRECTORY PACKAGE
 npm_tool() {
   local directory=$1 package=$2
@@ -82,11 +76,7 @@ npm_tool() {
   fi
 }
 
-javascript_tools() {
-  npm_tool "$flint_wasm/js" componentize-qjs@0.4.5
-  ln -sf "$flint_wasm/js/node_modules/.bin/componentize-qjs" "$flint_wasm/bin/componentize-qjs"
-  npm_tool "$flint_wasm/esbuild" esbuild@0.25.12
-  ln -sf "$flint_wasm/esbuild/node_modules/.bin/esbuild" "$flint_wasm/bin/esbuild"
+starling() {
   # 400 MB, and components that take a minute to compile: only where it is asked for. Taken only where it is beside the handler: not on PATH.
   [ -z "${FLINT_TEST_STARLING-}" ] || npm_tool "$flint_wasm/starling" @bytecodealliance/componentize-js@0.23.0
 }
@@ -96,8 +86,8 @@ go_toolchain
 c_toolchain
 have mvn || packages Maven maven
 have javac || die 'tests/wasm: there is no JDK: run ./bootstrap.sh'
-componentize_py
-javascript_tools
+scripts/wasm-tools.sh > /dev/null
+starling
 export PATH=$flint_wasm/bin:$PATH
 # Dependencies of the Rust samples are built once, wherever the samples are copied to.
 export CARGO_TARGET_DIR=$flint_wasm/cargo CARGO_INCREMENTAL=0

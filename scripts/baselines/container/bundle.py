@@ -1,9 +1,7 @@
-"""Makes DATA_DIR/bundle, an OCI bundle that reads params from standard input and writes the function's answer.
+"""OCI bundles for functions: the host's /usr, read-only, what else an interpreter looks for, and the limits of a function of 512 MB.
 
-bundle.py DATA_DIR FILE         FILE lies in DATA_DIR
+bundle.py DATA_DIR FILE         DATA_DIR/bundle: reads params from standard input and writes the function's answer; FILE lies in DATA_DIR
 bundle.py --probe DATA_DIR      DATA_DIR/probe, a bundle with the same root that does nothing, after that
-
-The root is the host's /usr, read-only, and what else an interpreter looks for; its limits are those of a function of 512 MB.
 """
 
 import json
@@ -30,7 +28,8 @@ print(json.dumps(function.main(json.load(sys.stdin))))
 
 
 def command(file):
-    if file.endswith(".js"):
+    """One call: params on standard input, the answer on standard output."""
+    if not file.endswith(".py"):
         return [interpreter("node"), "-e", NODE, file]
     return [interpreter("python3"), "-c", PYTHON, file]
 
@@ -41,23 +40,23 @@ def interpreter(name):
     return os.path.realpath(path)
 
 
-def bind(source, target, *more):
-    return {"destination": target, "type": "bind", "source": str(source), "options": ["rbind", "ro", "nosuid", "nodev", *more]}
+def bind(source, target, access="ro"):
+    return {"destination": target, "type": "bind", "source": str(source), "options": ["rbind", access, "nosuid", "nodev"]}
 
 
-def config(data, file):
+def config(data, args, mounts=(), memory=MEMORY, processes=64):
     return {
         "ociVersion": "1.0.2",
         "process": {
             "terminal": False,
             "user": {"uid": 65534, "gid": 65534},
-            "args": command(file),
+            "args": args,
             "env": ["PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8", "HOME=/tmp"],
             "cwd": "/tmp",
             "capabilities": {name: [] for name in ("bounding", "effective", "permitted", "ambient")},
             "noNewPrivileges": True,
         },
-        "root": {"path": "root", "readonly": True},
+        "root": {"path": str(data / "root"), "readonly": True},
         "hostname": "function",
         "mounts": [
             {"destination": "/proc", "type": "proc", "source": "proc"},
@@ -65,35 +64,35 @@ def config(data, file):
             {"destination": "/tmp", "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "nodev", "mode=1777", "size=256m"]},
             bind("/usr", "/usr"),
             bind(data / "code", "/function"),
+            *mounts,
         ],
         "linux": {
             "namespaces": [{"type": kind} for kind in ("pid", "network", "ipc", "uts", "mount")],
-            "resources": {"memory": {"limit": MEMORY}, "pids": {"limit": 64}},
+            "resources": {"memory": {"limit": memory}, "pids": {"limit": processes}},
             "maskedPaths": ["/proc/kcore", "/proc/keys", "/proc/sysrq-trigger"],
             "readonlyPaths": ["/proc/sys", "/proc/irq", "/proc/bus"],
         },
     }
 
 
-def probe(data):
-    data = Path(data)
-    said = json.loads((data / "bundle" / "config.json").read_text())
-    said["process"]["args"] = ["/usr/bin/true"]
-    said["root"]["path"] = str(data / "bundle" / "root")
-    (data / "probe").mkdir()
-    (data / "probe" / "config.json").write_text(json.dumps(said))
+def write(folder, said):
+    """A bundle in `folder`."""
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text(json.dumps(said, indent=1))
 
 
-def main(data, file):
-    data = Path(data)
+def prepare(data, file):
+    """What bundles share: DATA_DIR/code with the function, which leaves DATA_DIR, and DATA_DIR/root."""
     (data / "code").mkdir()
     shutil.move(data / file, data / "code" / file)
     # The containers' user, nobody, reads the function whatever this account's umask is.
     (data / "code").chmod(0o755)
-    (data / "code" / file).chmod(0o644)
-    root = data / "bundle" / "root"
-    root.mkdir(parents=True)
-    for folder in ("proc", "dev", "tmp", "usr", "function", "etc"):
+    for path in [data / "code" / file, *(data / "code" / file).rglob("*")]:
+        if not path.is_symlink():
+            path.chmod(0o755 if path.is_dir() else 0o644)
+    root = data / "root"
+    root.mkdir()
+    for folder in ("proc", "dev", "tmp", "usr", "function", "runtime", "socket", "etc"):
         (root / folder).mkdir()
     for name in ("bin", "lib", "lib64", "sbin"):
         host = Path("/", name)
@@ -102,10 +101,16 @@ def main(data, file):
     cache = Path("/etc/ld.so.cache")
     if cache.exists():
         shutil.copy(cache, root / "etc" / "ld.so.cache")
-    (data / "bundle" / "config.json").write_text(json.dumps(config(data, file), indent=1))
 
 
-if sys.argv[1] == "--probe":
-    probe(sys.argv[2])
-else:
-    main(*sys.argv[1:])
+def main():
+    if sys.argv[1] == "--probe":
+        data = Path(sys.argv[2])
+        return write(data / "probe", config(data, ["/usr/bin/true"]))
+    data, file = Path(sys.argv[1]), sys.argv[2]
+    prepare(data, file)
+    write(data / "bundle", config(data, command(file)))
+
+
+if __name__ == "__main__":
+    main()

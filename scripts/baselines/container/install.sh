@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fetches Debian's runc into the cache, unless runc is installed or there, and says where it is. With CONTAINER_RUNTIME=runsc it looks for
-# gVisor's runsc, which no registry in reach has: it must be on PATH.
+# Fetches Debian's runc into the cache, unless runc is installed or there, and says where it is. With CONTAINER_RUNTIME=runsc it is
+# gVisor's runsc: see gvisor/install.sh.
 #
 #   install.sh [--installed]      with --installed it only looks
 set -euo pipefail
@@ -11,7 +11,7 @@ if have "$runtime"; then
   command -v "$runtime"
   exit
 fi
-[ "$runtime" = runc ] || die "there is no $runtime on PATH"
+[ "$runtime" = runc ] || exec "$baselines/gvisor/install.sh" "$@"
 program=$cache/runc/usr/sbin/runc
 if [ ! -x "$program" ]; then
   [ "${1-}" != --installed ] || exit 1

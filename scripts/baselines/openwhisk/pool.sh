@@ -1,0 +1,47 @@
+# shellcheck shell=bash
+# What the baselines on kept containers share. Source it from scripts/baselines/NAME.
+. "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
+
+# start_pool INSTALL DATA_DIR FILE|DIRECTORY [OPTION…]: says url, runtime, pid.
+start_pool() {
+  local install=$1 file=${3-} program code port
+  [ "$(id -u)" = 0 ] || die "containers cannot run here: making them needs root"
+  program=$("$install" --installed) || die "it is not installed: ${install#"$baselines/../../"}"
+  if [ -d "$file" ]; then
+    # A package of Node.js; of Python the interpreter in a virtual environment is not there in a container.
+    [ -e "$file/index.js" ] || [ -e "$file/package.json" ] || die "$file is no package of Node.js, and this baseline runs no other directory"
+    code=$(realpath "$file")
+  else
+    case $file in
+      *.js) code=$(code_file "$file" js) ;;
+      *) code=$(code_file "$file" py) ;;
+    esac
+  fi
+  begin "$2"
+  port=$(free_port)
+  cp -r "$code" "$data/"
+  python3 "$baselines/container/bundle.py" "$data" "$(basename "$code")"
+  # Whether containers can be made at all is better known now than at the first call.
+  python3 "$baselines/container/bundle.py" --probe "$data"
+  # shellcheck disable=SC2046
+  "$program" --root "$data/state" $(runtime_options "$program") run --bundle "$data/probe" "flint-baseline-probe-$$" > "$data/log" 2>&1 ||
+    die "containers cannot run here: $(tail -n 1 "$data/log")"
+  run python3 "$baselines/openwhisk/pool.py" "$data" "$program" "$port" "$(basename "$code")" "${@:4}"
+  ready accepts "$port"
+  say "url=http://127.0.0.1:$port/" "runtime=$program"
+}
+
+# runtime_options PROGRAM: gVisor makes no groups of its own here, and lets a container make sockets where it is given a folder.
+runtime_options() {
+  [ "$(basename "$1")" != runsc ] || echo --network=none --ignore-cgroups --platform=systrap --host-uds=all
+}
+
+# stop_pool DATA_DIR: the server first, so that it makes no more containers; then those that are left.
+stop_pool() {
+  local program
+  [ -f "${1:?usage: stop.sh DATA_DIR}/env" ] || die "nothing was started in $1"
+  program=$(value runtime "$1/env")
+  stop_by_pid "$1"
+  for id in $("$program" --root "$1/state" list --quiet); do "$program" --root "$1/state" delete --force "$id"; done
+  stop "$1"
+}

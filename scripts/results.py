@@ -1,0 +1,162 @@
+#!/usr/bin/env python3
+"""Fills docs/results.md with the figures of runs that have ended.
+
+    scripts/results.py DIR      DIR has their folders, as `flint bench EXPERIMENT --out DIR/EXPERIMENT` makes them
+    scripts/results.py --empty  takes all figures out again
+
+Between `<!-- figures: EXPERIMENT -->` and `<!-- /figures -->` everything is written anew: what was run and on what, a table of the arms,
+what is promised of them, what was left out and why. Nothing else of the page is touched. A run with --quick is refused: its figures are not
+to be quoted. An experiment that DIR does not have keeps what it had.
+"""
+
+import datetime
+import json
+import re
+import sys
+from pathlib import Path
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "results.md"
+BLOCK = re.compile(r"(<!-- figures: ([a-z0-9-]+) -->\n).*?(<!-- /figures -->)", re.DOTALL)
+NOT_YET = "Not measured yet.\n"
+
+
+def ms(us):
+    if us is None:
+        return ""
+    value = us / 1000
+    return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def mib(size):
+    return "" if size is None else f"{size / (1 << 20):.1f}"
+
+
+def interval(arm):
+    said = arm.get("interval_us")
+    return f"{ms(said['low'])}–{ms(said['high'])}" if said else ""
+
+
+def latency(quantile):
+    return lambda arm: ms(arm.get("latency_us", {}).get(quantile))
+
+
+COLUMNS = (
+    ("function", lambda arm: arm.get("function", "")),
+    ("arm", lambda arm: arm["arm"]),
+    ("at once", lambda arm: str(arm.get("concurrency", ""))),
+    ("n", lambda arm: str(arm.get("n", ""))),
+    ("p50 ms", latency("p50")),
+    ("95 % of p50", interval),
+    ("p90", latency("p90")),
+    ("p99", latency("p99")),
+    ("start", lambda arm: ms(arm.get("start_us"))),
+    ("first", lambda arm: ms(arm.get("first_us"))),
+    ("steady", lambda arm: ms(arm.get("steady_us"))),
+    ("calls/s", lambda arm: f"{arm['calls_per_s']:.1f}" if "calls_per_s" in arm else ""),
+    ("cold", lambda arm: str(arm.get("cold_starts", ""))),
+    ("instances", lambda arm: str(arm.get("instances", ""))),
+    ("PSS MiB", lambda arm: mib(arm.get("pss_bytes"))),
+    ("USS MiB", lambda arm: mib(arm.get("private_bytes"))),
+)
+
+
+def command(report):
+    said = report["settings"]
+    words = ["flint bench", report["experiment"]]
+    words += [f"--size {said['size']}"] if said.get("size", "small") != "small" else []
+    words += [f"--arms {','.join(said['arms'])}"] if said.get("arms") else []
+    words += [f"--repeat {said['repeat']}"] if said.get("repeat") else []
+    words += [f"--seed {said['seed']}"] if said.get("seed", 1) != 1 else []
+    words += [f"--set {key}={value}" for key, value in said.get("set", {}).items()]
+    return " ".join(words)
+
+
+def table(rows):
+    return "".join(f"| {' | '.join(cell.replace('|', '/') for cell in row)} |\n" for row in rows)
+
+
+def arms(report):
+    """The table, and lines for what has no figures."""
+    measured = [arm for arm in report["arms"] if not arm.get("note", "").startswith("unavailable: ")]
+    measured.sort(key=lambda arm: (arm.get("function", ""), arm.get("concurrency", 0)))
+    used = [(title, pick) for title, pick in COLUMNS if any(pick(arm) for arm in measured)]
+    rows = [[title for title, _ in used], ["---"] * len(used), *([pick(arm) for _, pick in used] for arm in measured)]
+    reasons = {}
+    for arm in report["arms"]:
+        if arm.get("note", "").startswith("unavailable: "):
+            why = " ".join(arm["note"].removeprefix("unavailable: ").split())[:200]
+            reasons.setdefault((arm["arm"], why), []).append(arm.get("function", ""))
+    left_out = [f"{arm} ({', '.join(sorted(set(of)))}): {why}" for (arm, why), of in sorted(reasons.items())]
+    return table(rows), left_out
+
+
+def verdict(target, withheld):
+    if target.get("met") is None:
+        return "not judged" if withheld else "not measured"
+    return "met" if target["met"] else "**missed**"
+
+
+def figures(report):
+    host, noise = report["host"], report["noise"]
+    ended = datetime.datetime.fromtimestamp(report["ended"], datetime.timezone.utc)
+    text = f"`{command(report)}`, {ended:%Y-%m-%d}, commit {report['commit'][:12]}, on {host['cores']} × {host['cpu']}, "
+    text += f"Linux {host['kernel']}; {100 * noise['stolen']:.1f} % of the time stolen, {100 * noise['others']:.1f} % used by others, "
+    text += f"a fixed computation varied by {noise['spread']:.2f} ×.\n\n"
+    shown, left_out = arms(report)
+    text += shown
+    if report.get("withheld"):
+        text += f"\nNothing is compared: {report['withheld']}.\n"
+    if report["targets"]:
+        rows = [["promise", "target", "measured", ""], ["---"] * 4]
+        for target in report["targets"]:
+            number = f"{target['promise']}: " if target.get("promise") else ""
+            value = "–" if target.get("value") is None else f"{target['value']:.2f}"
+            rows.append([number + target["name"], target["target"], value, verdict(target, report.get("withheld"))])
+        text += "\n" + table(rows)
+    lines = [*report.get("notes", []), *(f"Left out: {line}" for line in left_out)]
+    return text + ("\n" + "".join(f"- {line}\n" for line in lines) if lines else "")
+
+
+def kept(folder):
+    """By experiment, the latest report."""
+    found = {}
+    for path in sorted(Path(folder).glob("**/report.json")):
+        report = json.loads(path.read_text())
+        name = report["experiment"]
+        if report["settings"].get("quick"):
+            sys.exit(f"{path}: a run with --quick, whose figures are not to be quoted")
+        if name not in found or found[name]["ended"] < report["ended"]:
+            found[name] = report
+    return found
+
+
+def filled(page, reports, empty):
+    names = [name for _, name, _ in BLOCK.findall(page)]
+    unknown = sorted(set(reports) - set(names))
+    if unknown:
+        sys.exit(f"{PAGE.name} has no place for {', '.join(unknown)}")
+
+    def block(match):
+        head, name, end = match.groups()
+        if name in reports:
+            return head + figures(reports[name]) + end
+        return head + NOT_YET + end if empty else match.group(0)
+
+    return BLOCK.sub(block, page), names
+
+
+def main(arguments):
+    if len(arguments) != 1:
+        sys.exit(__doc__)
+    empty = arguments[0] == "--empty"
+    reports = {} if empty else kept(arguments[0])
+    if not empty and not reports:
+        sys.exit(f"there is no report.json below {arguments[0]}")
+    page, names = filled(PAGE.read_text(), reports, empty)
+    PAGE.write_text(page)
+    for name in names:
+        print(f"{name}: {'filled' if name in reports else 'left as it was'}" if not empty else f"{name}: emptied")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
