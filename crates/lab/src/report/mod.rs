@@ -173,6 +173,9 @@ pub struct Latency {
 /// A promise and what was measured.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Target {
+    /// The promise's number in the specification, where it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub promise: Option<String>,
     /// What was promised, with its unit.
     pub name: String,
     /// What was measured; absent when it was not.
@@ -188,18 +191,36 @@ pub struct Target {
 impl Target {
     /// A promise that the value is at most `most`.
     pub fn at_most(name: &str, value: Option<f64>, most: f64) -> Self {
-        Self { name: name.into(), value, target: format!("<= {most}"), met: value.map(|value| value <= most) }
+        Self {
+            promise: None,
+            name: name.into(),
+            value,
+            target: format!("<= {}", shown(most)),
+            met: value.map(|value| value <= most),
+        }
     }
 
     /// A promise that the value is at least `least`.
     pub fn at_least(name: &str, value: Option<f64>, least: f64) -> Self {
         Self {
+            promise: None,
             name: name.into(),
             value,
-            target: format!(">= {least}"),
+            target: format!(">= {}", shown(least)),
             met: value.map(|value| value >= least),
         }
     }
+
+    /// The same as the promise of this number.
+    pub fn of(self, promise: impl Into<Option<&'static str>>) -> Self {
+        Self { promise: promise.into().map(str::to_owned), ..self }
+    }
+}
+
+/// A bound as people write it: two digits behind the point at most.
+fn shown(bound: f64) -> String {
+    let text = format!("{bound:.2}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 impl From<&ArmRounds> for ArmReport {

@@ -84,7 +84,7 @@ impl fmt::Display for Report {
         if !self.targets.is_empty() {
             writeln!(f)?;
         }
-        for Target { name, value, target, met } in &self.targets {
+        for Target { name, value, target, met, .. } in &self.targets {
             // What was not asked for (`--arms`) has not been missed.
             match (value, met.unwrap_or(false)) {
                 (None, _) if self.withheld.is_some() => {

@@ -7,12 +7,14 @@ mod photons;
 mod quantiles;
 mod synthetic;
 mod table;
+mod whole;
 
 pub use azure2019::{Azure2019, DurationRow, FunctionRow, MemoryRow};
 pub use azure2021::{Azure2021, CallRow};
 pub use photons::{Replay, Wanted, select};
 pub use quantiles::Quantiles;
 pub use synthetic::{SyntheticApp, SyntheticFunction, Trigger, apps};
+pub use whole::{Part, TracedCall, WholeTrace};
 
 /// Why a trace cannot be read.
 #[derive(Debug, thiserror::Error)]

@@ -1,0 +1,266 @@
+//! A whole trace: every call of every function, with when it starts and how long it takes. All formats become this.
+
+use std::{collections::HashMap, time::Duration};
+
+use super::{Azure2019, Azure2021, DurationRow, FunctionRow, SyntheticApp};
+use crate::Random;
+
+const MINUTE: Duration = Duration::from_secs(60);
+/// The percentiles that the table of 2019 has.
+const AT: [f64; 7] = [0.0, 0.01, 0.25, 0.5, 0.75, 0.99, 1.0];
+/// Where a trace does not say how long a function's calls take.
+const UNKNOWN: Duration = Duration::from_millis(100);
+
+/// Functions and their calls.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct WholeTrace {
+    /// The functions, by whatever name the trace has.
+    pub functions: Vec<String>,
+    /// Calls in the order in which they start.
+    pub calls: Vec<TracedCall>,
+}
+
+/// A call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TracedCall {
+    /// When it starts, from the beginning.
+    pub at: Duration,
+    /// Which of the functions.
+    pub function: usize,
+    /// How long it takes.
+    pub took: Duration,
+}
+
+/// What is left of a trace.
+#[derive(Clone, Copy, Debug)]
+pub struct Part {
+    /// From its beginning.
+    pub length: Duration,
+    /// As many functions at most: an even selection of those that are called, by how often they are.
+    pub functions: usize,
+    /// As many calls at most; what comes after them is left out.
+    pub calls: usize,
+}
+
+impl WholeTrace {
+    /// The calls of each minute at random times in it, each as long as the function's percentiles say; the same seed draws the same.
+    pub fn of_2019(trace: &Azure2019, part: Part, seed: u64) -> Self {
+        let minutes = usize::try_from(part.length.as_secs().div_ceil(60)).unwrap_or(usize::MAX);
+        let count = |function: &FunctionRow| {
+            function.minutes.iter().take(minutes).map(|&calls| u64::from(calls)).sum()
+        };
+        let chosen = selection(&trace.functions.iter().map(count).collect::<Vec<_>>(), part.functions);
+        let mut random: Vec<Random> =
+            chosen.iter().map(|&function| Random::new(seed).part(function as u64)).collect();
+        let mut calls = Vec::new();
+        let longest =
+            chosen.iter().map(|&function| trace.functions[function].minutes.len()).max().unwrap_or(0);
+        // Minute by minute, so that no more is drawn than is kept: a day of the trace has hundreds of millions of calls.
+        for minute in (0..longest.min(minutes)).take_while(|minute| *minute < 1 << 20) {
+            for (at, &function) in chosen.iter().enumerate() {
+                let row = trace.duration(&trace.functions[function]);
+                let count = trace.functions[function].minutes.get(minute).copied().unwrap_or(0) as usize;
+                for _ in 0..count.min(part.calls) {
+                    calls.push(TracedCall {
+                        at: MINUTE * minute as u32 + MINUTE.mul_f64(random[at].unit()),
+                        function: at,
+                        took: row.map_or(UNKNOWN, |row| row.at(random[at].unit())),
+                    });
+                }
+            }
+            if calls.len() >= part.calls {
+                break;
+            }
+        }
+        let name = |&function: &usize| trace.functions[function].function.clone();
+        Self::sorted(chosen.iter().map(name).collect(), calls, part)
+    }
+
+    /// As it was recorded.
+    pub fn of_2021(trace: &Azure2021, part: Part) -> Self {
+        let calls = trace.calls.iter().map(|call| TracedCall {
+            at: call.start,
+            function: call.function,
+            took: call.took,
+        });
+        Self::selected(&trace.functions, calls, part)
+    }
+
+    /// Calls of drawn apps from a time of day on.
+    pub fn of_apps(apps: &[SyntheticApp], from: Duration, part: Part, seed: u64) -> Self {
+        let (mut functions, mut calls) = (Vec::new(), Vec::new());
+        for (at, app) in apps.iter().enumerate() {
+            let first = functions.len();
+            functions.extend((0..app.functions.len()).map(|function| format!("app-{at}/{function}")));
+            let mut random = Random::new(seed).part(at as u64);
+            for (when, function) in app.calls(from, part.length, random.part(1)).take(part.calls) {
+                let took = app.functions[function].duration(&mut random);
+                calls.push(TracedCall { at: when, function: first + function, took });
+            }
+        }
+        Self::selected(&functions, calls.into_iter(), part)
+    }
+
+    fn selected(functions: &[String], calls: impl Iterator<Item = TracedCall> + Clone, part: Part) -> Self {
+        let within = calls.filter(|call| call.at < part.length);
+        let mut counts = vec![0; functions.len()];
+        within.clone().for_each(|call| counts[call.function] += 1);
+        let chosen = selection(&counts, part.functions);
+        let place: HashMap<usize, usize> =
+            chosen.iter().enumerate().map(|(at, &function)| (function, at)).collect();
+        let kept =
+            within.filter_map(|call| Some(TracedCall { function: *place.get(&call.function)?, ..call }));
+        Self::sorted(
+            chosen.iter().map(|&function| functions[function].clone()).collect(),
+            kept.collect(),
+            part,
+        )
+    }
+
+    fn sorted(functions: Vec<String>, mut calls: Vec<TracedCall>, part: Part) -> Self {
+        calls.retain(|call| call.at < part.length);
+        calls.sort_by_key(|call| (call.at, call.function));
+        calls.truncate(part.calls);
+        Self { functions, calls }
+    }
+
+    /// So many times as fast: all times are divided, the calls' own too, so that as many run side by side.
+    #[must_use]
+    pub fn compressed(&self, times: f64) -> Self {
+        let fast = |call: &TracedCall| TracedCall {
+            at: call.at.div_f64(times),
+            took: call.took.div_f64(times),
+            ..*call
+        };
+        Self { functions: self.functions.clone(), calls: self.calls.iter().map(fast).collect() }
+    }
+}
+
+/// So many functions of those that are called, from the rarest to the busiest: the middle of each of so many equal parts.
+fn selection(counts: &[u64], most: usize) -> Vec<usize> {
+    let mut called: Vec<usize> = (0..counts.len()).filter(|&function| counts[function] > 0).collect();
+    called.sort_by_key(|&function| (counts[function], function));
+    let kept = called.len().min(most);
+    (0..kept).map(|at| called[(2 * at + 1) * called.len() / (2 * kept)]).collect()
+}
+
+impl DurationRow {
+    /// A quantile, interpolated between those that the table has.
+    pub fn at(&self, p: f64) -> Duration {
+        let above = AT.iter().position(|&known| p <= known).unwrap_or(AT.len() - 1).max(1);
+        let (low, high) = (self.percentiles_ms[above - 1], self.percentiles_ms[above]);
+        let share = ((p - AT[above - 1]) / (AT[above] - AT[above - 1])).clamp(0.0, 1.0);
+        let ms = low + (high - low) * share;
+        // The table comes from outside: no duration of it is a century.
+        Duration::try_from_secs_f64(ms.max(0.0) / 1e3)
+            .unwrap_or(Duration::ZERO)
+            .min(Duration::from_secs(86_400))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::trace::{apps, excerpt};
+
+    const HOUR: Duration = Duration::from_secs(3600);
+    const ALL: Part = Part { length: Duration::MAX, functions: usize::MAX, calls: usize::MAX };
+
+    #[test]
+    fn every_call_of_2019_is_made_in_its_minute_and_takes_what_its_function_takes() {
+        let trace = excerpt::of_2019().unwrap();
+        let whole = WholeTrace::of_2019(&trace, ALL, 1);
+        let calls: u32 = trace.functions.iter().flat_map(|function| &function.minutes).sum();
+        assert_eq!((whole.calls.len(), whole.functions.len()), (calls as usize, 81));
+        for function in &trace.functions {
+            let at = whole.functions.iter().position(|name| *name == function.function).unwrap();
+            let mut minutes = vec![0; 60];
+            let row = trace.duration(function).unwrap();
+            for call in whole.calls.iter().filter(|call| call.function == at) {
+                minutes[(call.at.as_secs() / 60) as usize] += 1;
+                let ms = call.took.as_secs_f64() * 1e3;
+                assert!(row.percentiles_ms[0] - 1e-3 <= ms && ms <= row.percentiles_ms[6] + 1e-3);
+            }
+            assert_eq!(minutes, function.minutes);
+        }
+        assert!(whole.calls.is_sorted_by_key(|call| call.at));
+        assert_eq!(whole, WholeTrace::of_2019(&trace, ALL, 1));
+        assert_ne!(whole, WholeTrace::of_2019(&trace, ALL, 2));
+    }
+
+    #[test]
+    fn calls_of_2021_are_as_recorded() {
+        let trace = excerpt::of_2021().unwrap();
+        let whole = WholeTrace::of_2021(&trace, ALL);
+        assert_eq!((whole.calls.len(), whole.functions.len()), (150, trace.functions.len()));
+        for (call, row) in whole.calls.iter().zip(&trace.calls) {
+            assert_eq!(call.at, row.start);
+        }
+        let total = |calls: &[TracedCall]| calls.iter().map(|call| call.took).sum::<Duration>();
+        assert_eq!(total(&whole.calls), trace.calls.iter().map(|row| row.took).sum());
+    }
+
+    #[test]
+    fn drawn_apps_make_calls_of_their_functions() {
+        let apps = apps(7, 200);
+        let hour = Part { length: HOUR, functions: usize::MAX, calls: 2000 };
+        let whole = WholeTrace::of_apps(&apps, HOUR, hour, 3);
+        let functions: usize = apps.iter().map(|app| app.functions.len()).sum();
+        assert!((10..functions).contains(&whole.functions.len()));
+        assert!(whole.calls.iter().all(|call| call.at < HOUR && call.function < whole.functions.len()));
+        assert!(whole.calls.is_sorted_by_key(|call| call.at) && whole.calls.len() == 2000);
+        assert_eq!(whole, WholeTrace::of_apps(&apps, HOUR, hour, 3));
+    }
+
+    #[test]
+    fn a_part_is_an_even_selection_in_less_time() {
+        let trace = excerpt::of_2019().unwrap();
+        let part = WholeTrace::of_2019(&trace, Part { length: HOUR / 2, functions: 10, ..ALL }, 1);
+        assert_eq!(part.functions.len(), 10);
+        assert!(part.calls.iter().all(|call| call.at < HOUR / 2 && call.function < 10));
+        // From the rarest to the busiest.
+        let counts: Vec<usize> =
+            (0..10).map(|at| part.calls.iter().filter(|call| call.function == at).count()).collect();
+        assert!(counts.is_sorted() && counts[0] < counts[9], "{counts:?}");
+        assert_eq!(WholeTrace::of_2019(&trace, Part { calls: 7, ..ALL }, 1).calls.len(), 7);
+        let recorded = WholeTrace::of_2021(&excerpt::of_2021().unwrap(), Part { functions: 3, ..ALL });
+        assert!(recorded.functions.len() == 3 && recorded.calls.iter().all(|call| call.function < 3));
+        let fast = part.compressed(60.0);
+        assert_eq!(fast.calls.len(), part.calls.len());
+        assert!(fast.calls.iter().all(|call| call.at <= Duration::from_secs(30)));
+        assert_eq!(WholeTrace::of_2019(&Azure2019::default(), ALL, 1), WholeTrace::default());
+    }
+
+    #[test]
+    fn a_minute_of_all_the_worlds_calls_takes_no_more_memory_than_is_asked_for() {
+        let text = format!("HashApp,HashFunction,Trigger,1\na,f,http,{}\n", u32::MAX);
+        let trace = Azure2019::read(text.as_bytes(), None, None).unwrap();
+        assert_eq!(WholeTrace::of_2019(&trace, Part { calls: 1000, ..ALL }, 1).calls.len(), 1000);
+    }
+
+    #[test]
+    fn a_quantile_is_interpolated() {
+        let row = DurationRow {
+            average_ms: 0.0,
+            count: 1.0,
+            percentiles_ms: [0.0, 10.0, 20.0, 40.0, 50.0, 100.0, 1000.0],
+        };
+        let ms = |p| row.at(p).as_secs_f64() * 1e3;
+        for (p, expected) in
+            [(0.0, 0.0), (0.5, 40.0), (0.375, 30.0), (0.99, 100.0), (1.0, 1000.0), (7.0, 1000.0)]
+        {
+            assert!((ms(p) - expected).abs() < 1e-6, "{p}: {}", ms(p));
+        }
+    }
+
+    proptest! {
+        /// Whatever the table says, a duration is one.
+        #[test]
+        fn no_table_makes_an_impossible_duration(percentiles_ms in any::<[f64; 7]>(), p in 0.0..1.0_f64) {
+            let row = DurationRow { average_ms: 0.0, count: 0.0, percentiles_ms };
+            prop_assert!(row.at(p) <= Duration::from_secs(86_400));
+        }
+    }
+}
