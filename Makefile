@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .SUFFIXES:
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 
-.PHONY: help build run demo test lint fmt bench-overhead fuzz-short samples clean
+.PHONY: help build run demo test lint fmt bench-overhead bench-coldstart bench-quick fuzz-short samples clean
 
 help: ## this list
 	@echo 'make TARGET, where TARGET is'
@@ -34,6 +34,9 @@ bench-overhead: ## what Flint adds to a call (both cores should be free), as JSO
 
 bench-coldstart: ## how a new instance comes to be, in every way there is (both cores should be free), as JSON
 	@flint=$$(scripts/build.sh) && "$$flint" bench coldstart --json
+
+bench-quick: ## what SPECIFICATION.md promises of speed and memory, measured quickly, as one table (both cores should be free; ten minutes)
+	@flint=$$(scripts/build.sh) && scripts/baselines/install.sh && "$$flint" bench promises
 
 fuzz-short: ## every fuzz target for 20 seconds (SECONDS_EACH=…)
 	@scripts/fuzz-short.sh $(SECONDS_EACH)

@@ -2,11 +2,11 @@
 
 use std::{
     net::SocketAddr,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use anyhow::{Context as _, bail, ensure};
-use flint_api_native::resource::ActivationResource;
+use flint_api_native::resource::{ActivationList, ActivationResource};
 use flint_lab::{HttpAnswer, HttpClient, HttpRequest};
 use flint_model::Timeline;
 use tokio::time::{sleep, timeout};
@@ -31,10 +31,22 @@ pub(super) struct Called {
     pub(super) activation: String,
 }
 
+impl Called {
+    /// Nothing where the answer is not one of Flint's.
+    pub(super) fn of(answer: &HttpAnswer, latency: Duration) -> Option<Self> {
+        Some(Self { latency, activation: answer.header("x-flint-activation-id")?.to_owned() })
+    }
+}
+
 /// A request that calls `function`.
 pub(super) fn post(address: SocketAddr, function: &str, content_type: &str, body: &[u8]) -> HttpRequest {
+    post_to(address, &format!("{function}/invoke"), content_type, body)
+}
+
+/// The same at a path below `/v1/functions/`.
+pub(super) fn post_to(address: SocketAddr, path: &str, content_type: &str, body: &[u8]) -> HttpRequest {
     let headers = [authorization(), format!("content-type: {content_type}")];
-    HttpRequest::new("POST", &format!("/v1/functions/{function}/invoke"), address, &headers, body, 200)
+    HttpRequest::new("POST", &format!("/v1/functions/{path}"), address, &headers, body, 200)
 }
 
 fn authorization() -> String {
@@ -61,7 +73,8 @@ impl Caller {
             .with_context(|| format!("no answer within {} s", LONGEST.as_secs()))??;
         let took = begin.elapsed();
         // Only after a whole answer is it at the beginning of the next one.
-        self.connection = Some(connection);
+        let closes = answer.header("connection").is_some_and(|value| value.eq_ignore_ascii_case("close"));
+        self.connection = Some(connection).filter(|_| !closes);
         Ok((answer, took))
     }
 
@@ -76,6 +89,16 @@ impl Caller {
         request: &HttpRequest,
         check: &(dyn Fn(&[u8]) -> Result<(), String> + Sync),
     ) -> anyhow::Result<Called> {
+        let (answer, latency) = self.answered(request, check).await?;
+        Called::of(&answer, latency).context("an answer without its activation")
+    }
+
+    /// The same of a server that need not be Flint's.
+    pub(super) async fn answered(
+        &mut self,
+        request: &HttpRequest,
+        check: &(dyn Fn(&[u8]) -> Result<(), String> + Sync),
+    ) -> anyhow::Result<(HttpAnswer, Duration)> {
         if self.connection.is_none() {
             self.connection = Some(HttpClient::connect(self.address).await?);
         }
@@ -85,14 +108,27 @@ impl Caller {
         if let Err(why) = check(&answer.body) {
             bail!("a wrong answer, {why}: {}", shown());
         }
-        let activation =
-            answer.header("x-flint-activation-id").context("an answer without its activation")?.to_owned();
-        Ok(Called { latency, activation })
+        Ok((answer, latency))
     }
 
     /// Where the time of a call went.
     pub(super) async fn stations(&mut self, called: &Called) -> anyhow::Result<Stations> {
         self.stations_of(&called.activation).await
+    }
+
+    /// Where the time of all activations went that began at `since` or later.
+    pub(super) async fn since(&mut self, since: SystemTime) -> anyhow::Result<Vec<Stations>> {
+        let since = since.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
+        let path = format!("/v1/activations?limit=1000&since={since}");
+        let request = HttpRequest::new("GET", &path, self.address, &[authorization()], b"", 200);
+        let (answer, _) = self.answered(&request, &|_| Ok(())).await?;
+        let list: ActivationList =
+            serde_json::from_slice(&answer.body).context("reading the activations' records")?;
+        let stations = |record: &ActivationResource| Stations {
+            cpu_us: record.usage.cpu_us,
+            ..Stations::of(&record.timeline)
+        };
+        Ok(list.activations.iter().map(stations).collect())
     }
 
     /// Where the time of an activation went.

@@ -2,6 +2,7 @@
 //! each holding a call, until the kernel has nothing left to give.
 
 mod group;
+mod place;
 
 use std::{
     net::SocketAddr,
@@ -9,23 +10,22 @@ use std::{
 };
 
 use anyhow::{Context as _, bail, ensure};
-use flint_lab::{ArmReport, HttpClient, HttpRequest, Point, ProcessTree, Report, TreeMemory, memory_of};
+use flint_lab::{ArmReport, HttpClient, HttpRequest, Point, Report, Target, TreeMemory};
 use serde::{Deserialize, Serialize};
 use tokio::{task::JoinSet, time::sleep};
 
-use self::group::{Event, Group};
+use self::{
+    group::{Event, Group},
+    place::{CLONE, CONTAINER, Place, SPAWN, WAYS, Way},
+};
 use super::{
-    caller::post,
     coldstart::{WAIT_NODE, WAIT_PYTHON},
-    overhead::python_kind,
-    run::Run,
-    server::{Server, metric},
+    run::{Run, option},
 };
 
-/// An arm: its name, `--start`, and whether the function was called before its snapshot was taken.
-type Way = (&'static str, &'static str, bool);
-const WAYS: [Way; 3] =
-    [("container", "spawn", false), ("snapshot-loaded", "fork", false), ("snapshot-compiled", "fork", true)];
+/// In which language a function waits.
+type Language = (&'static str, &'static str, &'static str);
+const LANGUAGES: [Language; 2] = [("wait-node", "nodejs", WAIT_NODE), ("wait-python", "python", WAIT_PYTHON)];
 /// A call holds its instance this long, a little less than a function may take.
 const HOLD: Duration = Duration::from_secs(290);
 /// How Flint says that the kernel ended an instance for want of memory.
@@ -46,101 +46,110 @@ struct Density {
 }
 
 pub(super) async fn run(run: &mut Run) -> anyhow::Result<Report> {
-    if let Some(unknown) = run.effort.arms.iter().find(|asked| !WAYS.iter().any(|way| way.0 == **asked)) {
-        bail!("there is no arm '{unknown}': choose from container, snapshot-loaded, snapshot-compiled");
+    if let Some(unknown) = run.effort.arms.iter().find(|asked| !WAYS.iter().any(|way| way.name == **asked)) {
+        let names: Vec<_> = WAYS.iter().map(|way| way.name).collect();
+        bail!("there is no arm '{unknown}': choose from {}", names.join(", "));
     }
-    let number = |name: &str, usual: u64| match run.effort.set.get(name) {
-        None => Ok(usual),
-        Some(text) => text.parse().with_context(|| format!("--set {name}={text} is not a number")),
-    };
-    let limit = number("memory_mb", if run.effort.quick { 512 } else { 4096 })? << 20;
-    let most = number("most", if run.effort.quick { 12 } else { 5000 })? as usize;
+    let quick = run.effort.quick;
+    let limit = (option(run, "memory_mb", 4096.0)? as u64) << 20;
+    let most = option(run, "most", if quick { 40.0 } else { 5000.0 })? as usize;
     let mut report = run.report("fireworks-density");
-    let languages = [("wait-node", "nodejs", WAIT_NODE), ("wait-python", "python", WAIT_PYTHON)];
-    let ways: Vec<Way> = WAYS
-        .into_iter()
-        .filter(|way| run.effort.arms.is_empty() || run.effort.arms.iter().any(|name| name == way.0))
+    let ways: Vec<&Way> = WAYS
+        .iter()
+        .filter(|way| run.effort.arms.is_empty() || run.effort.arms.iter().any(|name| name == way.name))
         .collect();
-    let steps = languages.len() * ways.len();
-    for (at, (function, kind, code)) in languages.into_iter().enumerate() {
+    let steps = LANGUAGES.len() * ways.len();
+    for (at, language) in LANGUAGES.into_iter().enumerate() {
         let mut counts = Vec::new();
         for (step, way) in ways.iter().enumerate() {
-            let name = format!("{} {function}", way.0);
+            let function = if way.is_wasm() { "pause" } else { language.0 };
+            // It is not of any of the languages.
+            if way.is_wasm() && at > 0 {
+                continue;
+            }
+            let name = format!("{} {function}", way.name);
             run.show(&name, at * ways.len() + step, steps);
             run.noise.look().await;
-            let measured =
-                run.kept(&name, async || fill(*way, (function, kind, code), limit, most).await).await;
+            let measured = run.kept(&name, async || fill(way, language, limit, most).await).await;
             match measured {
                 Ok(density) => {
-                    report.arms.push(row(way.0, function, &density));
+                    report.arms.push(row(way.name, function, &density));
                     if density.event.is_some() {
-                        counts.push((way.0, density.instances as f64));
+                        counts.push((way.name, density.instances as f64));
                     }
                 }
                 Err(error) => report.arms.push(ArmReport {
-                    arm: way.0.to_owned(),
+                    arm: way.name.to_owned(),
                     function: Some(function.to_owned()),
                     note: Some(format!("unavailable: {error:#}")),
                     ..ArmReport::default()
                 }),
             }
         }
-        if let Some((_, container)) = counts.iter().find(|(name, count)| *name == "container" && *count > 0.0)
-        {
-            for (name, count) in counts.iter().filter(|(name, _)| *name != "container") {
-                report.ratios.insert(format!("{function}: {name} / container, instances"), count / container);
-            }
-        }
+        ratios(&mut report, language.0, &counts);
     }
+    report.targets = targets(&report);
     report
         .notes
         .push(format!("The server and everything it starts are in one group of {} MiB.", limit >> 20));
     Ok(report)
 }
 
-async fn fill(
-    (_, start, warmed_up): Way,
-    (function, kind, code): (&str, &str, &str),
-    limit: u64,
-    most: usize,
-) -> anyhow::Result<Density> {
-    let scratch = tempfile::tempdir().context("making a scratch directory")?;
-    // Declared before the server, and so removed after it.
-    let group = Group::make(limit)?;
-    let settings =
-        [("FLINT_POOL__MEMORY", "1024GB"), ("FLINT_POOL__PREWARM", "0"), ("FLINT_SNAPSHOT__STANDBYS", "0")];
-    let server = Server::start_in(scratch.path(), &settings, Some(group.folder())).await?;
-    let before: Vec<u32> = ProcessTree::new(server.pid()).pids();
-    let file = scratch.path().join(if kind == "python" { "wait.py" } else { "wait.js" });
-    std::fs::write(&file, code).context("writing the function")?;
-    let event = scratch.path().join("event.json");
-    std::fs::write(&event, r#"{"ms":1}"#).context("writing the warm-up event")?;
-    let kind = if kind == "python" { python_kind()? } else { kind.to_owned() };
-    let event = if warmed_up { event.display().to_string() } else { "none".to_owned() };
-    let reuse = if start == "fork" { "never" } else { "warm" };
-    let mut options =
-        vec!["--start", start, "--reuse", reuse, "--memory", "256", "--timeout", "300s", "--kind", &kind];
-    if start == "fork" {
-        options.extend(["--warmup", event.as_str()]);
+/// How many live in the same memory; only where memory ended both.
+fn ratios(report: &mut Report, function: &str, counts: &[(&str, f64)]) {
+    for reference in [SPAWN, CONTAINER] {
+        let Some((_, few)) = counts.iter().find(|(name, count)| *name == reference && *count > 0.0) else {
+            continue;
+        };
+        for (name, count) in counts.iter().filter(|(name, _)| *name != reference) {
+            report.ratios.insert(format!("{function}: {name} / {reference}, instances"), count / few);
+        }
     }
-    server.deploy(&file, function, &options)?;
+}
+
+fn targets(report: &Report) -> Vec<Target> {
+    LANGUAGES.iter().flat_map(|language| promised(report, language.0)).collect()
+}
+
+/// What is promised, of nothing that was measured.
+#[cfg(test)]
+pub(super) fn targets_of_nothing() -> Vec<Target> {
+    targets(&Report::default())
+}
+
+/// What a clone takes, beside a sandbox with a runtime of its own and a container.
+fn promised(report: &Report, function: &str) -> Vec<Target> {
+    let each = |arm: &str| {
+        let row = report.arms.iter().find(|row| row.arm == arm && row.function.as_deref() == Some(function));
+        row.and_then(|row| row.pss_bytes).map(|bytes| bytes as f64)
+    };
+    let clone = each(CLONE).filter(|bytes| *bytes > 0.0);
+    let target = |reference| {
+        let times = each(reference).zip(clone).map(|(theirs, clone)| theirs / clone);
+        let name = format!(
+            "{function}: an instance of {reference} takes as many times the memory of one of {CLONE}"
+        );
+        Target::at_least(&name, times, 7.0).of("E5")
+    };
+    [SPAWN, CONTAINER].map(target).into()
+}
+
+async fn fill(way: &Way, language: Language, limit: u64, most: usize) -> anyhow::Result<Density> {
+    let scratch = tempfile::tempdir().context("making a scratch directory")?;
+    // Declared before the place, and so removed after it.
+    let group = Group::make(limit)?;
+    let place = Place::open(way, language, &group, scratch.path()).await?;
     ensure!(
-        group.has(server.pid())?,
+        group.has(place.pid())?,
         "the server is not in its group: this experiment needs to be run as root"
     );
-
-    let memory = || -> TreeMemory {
-        let pids = ProcessTree::new(server.pid()).pids();
-        pids.into_iter().filter(|pid| !before.contains(pid)).map(memory_of).sum()
-    };
     let base = group.used()?;
-    let mut density = Density { instances: 0, event: None, base, steps: vec![(0, base, memory())] };
-    let body = format!(r#"{{"ms":{}}}"#, HOLD.as_millis());
+    let mut density = Density { instances: 0, event: None, base, steps: vec![(0, base, place.memory())] };
+    let request = place.request(HOLD);
     let mut calls = JoinSet::new();
     while density.instances < most {
-        let request = post(server.address, function, "application/json", body.as_bytes());
-        calls.spawn(hold(server.address, request));
-        density.event = next(&group, server.address, density.instances + 1, &mut calls).await?;
+        calls.spawn(hold(place.address(), request.clone()));
+        density.event = next(&group, &place, density.instances + 1, &mut calls).await?;
         if density.event.is_some() {
             break;
         }
@@ -149,7 +158,7 @@ async fn fill(
             || density.instances.is_multiple_of(10)
             || density.instances == most
         {
-            density.steps.push((density.instances, group.used()?, memory()));
+            density.steps.push((density.instances, group.used()?, place.memory()));
         }
     }
     calls.abort_all();
@@ -168,7 +177,7 @@ async fn hold(server: SocketAddr, request: HttpRequest) -> String {
 /// Waits until so many instances are busy; the event when memory ends before.
 async fn next(
     group: &Group,
-    server: SocketAddr,
+    place: &Place,
     instances: usize,
     calls: &mut JoinSet<String>,
 ) -> anyhow::Result<Option<Event>> {
@@ -187,8 +196,8 @@ async fn next(
             };
             return Ok(Some(group.event()?.unwrap_or(told)));
         }
-        match metric(server, r#"flint_instances{state="busy"}"#).await {
-            Ok(busy) if busy as usize >= instances => return Ok(None),
+        match place.busy().await {
+            Ok(busy) if busy >= instances => return Ok(None),
             Ok(_) => {}
             Err(error) => return Ok(Some(Event::Failed(format!("the server does not answer: {error}")))),
         }
@@ -233,7 +242,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_is_that_of_one_instance() {
+    fn memory_is_that_of_one_instance_and_compared_with_both_kinds_of_containers() {
         let memory = TreeMemory { rss: 900, pss: 300, private: 90 };
         let density = Density {
             instances: 3,
@@ -241,10 +250,19 @@ mod tests {
             base: 0,
             steps: vec![(0, 0, TreeMemory::default()), (3, 10, memory)],
         };
-        let row = row("container", "wait-node", &density);
-        assert_eq!((row.instances, row.pss_bytes, row.private_bytes), (Some(3), Some(100), Some(30)));
-        assert!(row.note.unwrap().contains("ended by a process that the kernel ended"));
+        let container = row(CONTAINER, "wait-node", &density);
+        let seen = (container.instances, container.pss_bytes, container.private_bytes);
+        assert_eq!(seen, (Some(3), Some(100), Some(30)));
+        assert!(container.note.as_ref().unwrap().contains("ended by a process that the kernel ended"));
         let none = Density { instances: 0, event: None, base: 0, steps: vec![(0, 0, TreeMemory::default())] };
-        assert_eq!(super::row("a", "f", &none).pss_bytes, None);
+        assert_eq!(row("a", "f", &none).pss_bytes, None);
+        let small = TreeMemory { pss: 30, ..memory };
+        let clone = Density { instances: 6, steps: vec![(6, 10, small)], ..density };
+        let mut report =
+            Report { arms: vec![container, row(CLONE, "wait-node", &clone)], ..Report::default() };
+        let met: Vec<_> = promised(&report, "wait-node").iter().map(|one| (one.value, one.met)).collect();
+        assert_eq!(met, [(None, None), (Some(20.0), Some(true))]);
+        ratios(&mut report, "wait-node", &[(CONTAINER, 3.0), (CLONE, 6.0)]);
+        assert_eq!(report.ratios["wait-node: fork-never / openwhisk, instances"], 2.0);
     }
 }

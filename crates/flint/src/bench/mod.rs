@@ -6,6 +6,7 @@ mod coldstart;
 mod density;
 mod overhead;
 mod peers;
+pub(crate) mod promises;
 mod run;
 mod server;
 mod shim_link;

@@ -248,6 +248,12 @@ impl Arm for AcceptArm {
     }
 }
 
+/// What is promised, of nothing that was measured.
+#[cfg(test)]
+pub(super) fn targets_of_nothing() -> Vec<Target> {
+    report(Report::default(), &[], 0, 0).targets
+}
+
 fn report(empty: Report, arms: &[ArmRounds], idle_rss: u64, binary: u64) -> Report {
     let arm = |name: &str, concurrency: usize| {
         arms.iter().find(|arm| arm.plan.name == name && arm.plan.load.concurrency == concurrency)
@@ -285,57 +291,68 @@ fn report(empty: Report, arms: &[ArmRounds], idle_rss: u64, binary: u64) -> Repo
             "latency added to a Node call, p50, µs",
             added("flint-node", "shim-node", 0.5),
             100.0,
-        ),
+        )
+        .of("S1"),
         Target::at_most(
             "latency added to a Node call, p99, µs",
             added("flint-node", "shim-node", 0.99),
             1000.0,
-        ),
+        )
+        .of("S2"),
         Target::at_most(
             "latency added to a Python call, p50, µs",
             added("flint-python", "shim-python", 0.5),
             100.0,
-        ),
+        )
+        .of("S3"),
         Target::at_most(
             "latency added to a Python call, p99, µs",
             added("flint-python", "shim-python", 0.99),
             1000.0,
-        ),
-        Target::at_least("warm Node calls/s at 32", rate("flint-node", 32), 7000.0),
-        Target::at_least("warm Python calls/s at 32", rate("flint-python", 32), 7000.0),
+        )
+        .of("S4"),
+        Target::at_least("warm Node calls/s at 32", rate("flint-node", 32), 7000.0).of("S5"),
+        Target::at_least("warm Python calls/s at 32", rate("flint-python", 32), 7000.0).of("S6"),
         Target::at_least(
             "of a plain Node server's calls/s",
             ratio("flint-node / plain-node calls/s at 32"),
             0.7,
-        ),
+        )
+        .of("S7"),
         Target::at_least(
             "of a plain Python server's calls/s",
             ratio("flint-python / plain-python calls/s at 32"),
             0.7,
-        ),
+        )
+        .of("S8"),
         Target::at_least(
             "of a plain Node server's calls/s, one process for all clients too",
             ratio("flint-node-shared / plain-node calls/s at 32"),
             0.7,
-        ),
+        )
+        .of("S7"),
         Target::at_least(
             "stdio /bin/cat calls/s at 32, a process a call",
             rate("flint-stdio-cat-kept", 32),
             1500.0,
-        ),
+        )
+        .of("S9"),
         Target::at_least(
             "stdio /bin/cat calls/s at 32, a sandbox a call",
             rate("flint-stdio-cat", 32),
             1500.0,
-        ),
-        Target::at_least("durable asynchronous accepts/s at 64", rate("flint-async-accept", 64), 5000.0),
+        )
+        .of("S9"),
+        Target::at_least("durable asynchronous accepts/s at 64", rate("flint-async-accept", 64), 5000.0)
+            .of("S10"),
         Target::at_least(
             "100 functions in turn, of one's calls/s",
             ratio("100 functions in turn / one function"),
             0.7,
-        ),
-        Target::at_most("Flint idle, RSS, MiB", Some(mib(idle_rss)), 40.0),
-        Target::at_most("binary, MiB", Some(mib(binary)), 60.0),
+        )
+        .of("S11"),
+        Target::at_most("Flint idle, RSS, MiB", Some(mib(idle_rss)), 40.0).of("S12"),
+        Target::at_most("binary, MiB", Some(mib(binary)), 60.0).of("S13"),
     ];
     let mut reports: Vec<ArmReport> = arms.iter().map(ArmReport::from).collect();
     reports.push(ArmReport { arm: "flint-idle".into(), rss_bytes: Some(idle_rss), ..ArmReport::default() });

@@ -144,6 +144,26 @@ impl Run {
     }
 }
 
+/// A number that `--set NAME=…` says, at least 0.01.
+pub(super) fn option(run: &Run, name: &str, usual: f64) -> anyhow::Result<f64> {
+    let Some(text) = run.effort.set.get(name) else { return Ok(usual) };
+    text.parse()
+        .ok()
+        .filter(|number: &f64| (0.01..=10_000.0).contains(number))
+        .with_context(|| format!("--set {name}={text}: write a number from 0.01 to 10000"))
+}
+
+/// Numbers of callers or instances that `--set NAME=A,B` says.
+pub(super) fn numbers(name: &str, text: &str) -> anyhow::Result<Vec<usize>> {
+    let number = |text: &str| text.parse().ok().filter(|number| (1..=1000).contains(number));
+    text.split(',')
+        .map(|one| {
+            number(one)
+                .with_context(|| format!("--set {name}={text}: '{one}' is not a number from 1 to 1000"))
+        })
+        .collect()
+}
+
 /// The report in every form.
 pub(super) fn write(folder: &RunFolder, report: &Report) -> anyhow::Result<()> {
     let json = serde_json::to_vec_pretty(report).context("writing the report")?;
@@ -184,4 +204,17 @@ pub(super) fn show(bar: &ProgressBar, what: &str, done: usize, steps: usize) {
 /// The commit that the measured binary was built from, as the build recorded it.
 fn commit() -> String {
     option_env!("FLINT_COMMIT").unwrap_or("unknown").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_listed() {
+        assert_eq!(numbers("levels", "1,4,16").unwrap(), [1, 4, 16]);
+        for wrong in ["", "0", "1,,2", "1001", "a"] {
+            assert!(numbers("levels", wrong).is_err(), "{wrong}");
+        }
+    }
 }

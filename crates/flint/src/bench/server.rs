@@ -46,18 +46,7 @@ impl Server {
             .context("finding a free port")?;
         let log = std::fs::File::create(scratch.join("server.log")).context("creating the server's log")?;
         let data = scratch.join("data");
-        let mut command = match group {
-            None => Command::new(&binary),
-            Some(group) => {
-                let mut shell = Command::new("/bin/sh");
-                shell
-                    .args(["-c", r#"echo $$ > "$0" && exec "$@""#])
-                    .arg(group.join("cgroup.procs"))
-                    .arg(&binary);
-                shell
-            }
-        };
-        let process = command
+        let process = in_group(group, &binary)
             .args(["up", "--listen", &address.to_string(), "--data-dir"])
             .arg(&data)
             .env("FLINT_LIMITS__INVOCATIONS_PER_MINUTE", "1000000000")
@@ -103,7 +92,21 @@ impl Server {
 
     /// The same, and what the server says became of it.
     pub(super) fn deployed(&self, code: &Path, name: &str, options: &[&str]) -> anyhow::Result<Value> {
+        self.deployed_with(None, code, name, options)
+    }
+
+    /// The same with `tools` first on PATH, for code that is built.
+    pub(super) fn deployed_with(
+        &self,
+        tools: Option<&Path>,
+        code: &Path,
+        name: &str,
+        options: &[&str],
+    ) -> anyhow::Result<Value> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let folders = tools.map(Path::to_owned).into_iter().chain(std::env::split_paths(&path));
         let output = Command::new(&self.binary)
+            .env("PATH", std::env::join_paths(folders).context("putting the tools on PATH")?)
             .arg("deploy")
             .arg(code)
             .args(["--json", "--name", name, "--url", &format!("http://{}", self.address)])
@@ -165,6 +168,14 @@ impl Drop for Server {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+/// A program that is in a group of processes, by the folder of its cgroup, from its first instruction on.
+pub(super) fn in_group(group: Option<&Path>, program: &Path) -> Command {
+    let Some(group) = group else { return Command::new(program) };
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", r#"echo $$ > "$0" && exec "$@""#]).arg(group.join("cgroup.procs")).arg(program);
+    shell
 }
 
 /// A gauge or counter of the server, by its name in the metrics.

@@ -25,8 +25,26 @@ pub(crate) enum BenchCommand {
         /// The folder that was given as --out
         folder: PathBuf,
     },
+    /// Measure quickly what SPECIFICATION.md promises of speed and memory, and print one table: at most ten minutes
+    Promises(PromisesArgs),
     /// Put load on a function or a URL and say what its callers saw
     Load(Box<LoadArgs>),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PromisesArgs {
+    /// A folder for the experiments' reports, each in a folder of its own: the same command goes on where it was interrupted
+    #[arg(long, value_name = "DIR", conflicts_with = "from")]
+    pub(crate) out: Option<PathBuf>,
+    /// Measure nothing: judge by the reports of runs that have ended, in DIR or in its folders
+    #[arg(long, value_name = "DIR")]
+    pub(crate) from: Option<PathBuf>,
+    /// Seed of everything that is drawn
+    #[arg(long, default_value = "1")]
+    pub(crate) seed: u64,
+    /// Judge although the host is too noisy for it
+    #[arg(long)]
+    pub(crate) despite_noise: bool,
 }
 
 #[derive(Debug, Args)]

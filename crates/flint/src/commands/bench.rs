@@ -16,6 +16,16 @@ pub(crate) async fn run(global: &Global, args: &BenchArgs) -> anyhow::Result<Exi
             bench::report(folder, global.json)?;
             Ok(Exit::Ok)
         }
+        Some(BenchCommand::Promises(args)) => {
+            match &args.from {
+                Some(folder) => bench::promises::of_kept(folder, global.json)?,
+                None => {
+                    bench::promises::run(args.out.as_deref(), args.seed, args.despite_noise, global.json)
+                        .await?
+                }
+            }
+            Ok(Exit::Ok)
+        }
         Some(BenchCommand::Load(load)) => super::load::run(global, load).await,
         None => experiment(&args.experiment, global.json).await,
     }

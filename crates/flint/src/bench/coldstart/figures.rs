@@ -131,40 +131,48 @@ impl Measured<'_> {
         let all_500 = self.held_by(FORK_NEVER, "wait-node").find(|held| held.live == 500);
         let all_500 = all_500.map(|held| (held.instances.pss + held.zygote.pss) as f64 / f64::from(1 << 20));
         let mut targets = vec![
-            Target::at_most("empty Node.js clone, request to response, p50, ms", ms(FORK_NEVER, 0.5), 2.0),
-            Target::at_most("empty Node.js clone, request to response, p99, ms", ms(FORK_NEVER, 0.99), 4.0),
-            Target::at_most("the same with a standby ready, p50, ms", ms(STANDBY, 0.5), 0.6),
-            Target::at_most("the same with a standby ready, p99, ms", ms(STANDBY, 0.99), 2.0),
+            Target::at_most("empty Node.js clone, request to response, p50, ms", ms(FORK_NEVER, 0.5), 2.0)
+                .of("C1"),
+            Target::at_most("empty Node.js clone, request to response, p99, ms", ms(FORK_NEVER, 0.99), 4.0)
+                .of("C1"),
+            Target::at_most("the same with a standby ready, p50, ms", ms(STANDBY, 0.5), 0.6).of("C2"),
+            Target::at_most("the same with a standby ready, p99, ms", ms(STANDBY, 0.99), 2.0).of("C2"),
         ];
         for function in ["fact-node", "matrix-mult-node", "fact-python", "matrix-mult-python"] {
             let name = format!("first call in a clone, of a steady call, {function}");
-            targets.push(Target::at_most(&name, self.first_to_steady(FORK_NEVER, function), 1.2));
+            targets.push(Target::at_most(&name, self.first_to_steady(FORK_NEVER, function), 1.2).of("C3"));
         }
         let times = |function| self.times(SPAWN_NEVER, FORK_NEVER, function);
         targets.extend([
-            Target::at_least("empty-node, times faster than a fresh process", times("empty-node"), 20.0),
-            Target::at_least("empty-python, times faster than a fresh process", times("empty-python"), 20.0),
+            Target::at_least("empty-node, times faster than a fresh process", times("empty-node"), 20.0)
+                .of("C4"),
+            Target::at_least("empty-python, times faster than a fresh process", times("empty-python"), 20.0)
+                .of("C4"),
             Target::at_least(
                 "matrix-mult-numba, times faster than a fresh process",
                 times("matrix-mult-numba"),
                 100.0,
-            ),
+            )
+            .of("C5"),
             Target::at_least(
                 "empty Node.js clones a second of CPU time",
                 self.most_per_cpu_second("empty-node"),
                 400.0,
-            ),
+            )
+            .of("C6"),
             Target::at_most(
                 "private memory of an empty Node.js clone, MiB",
                 mib(FORK_NEVER, "wait-node"),
                 1.0,
-            ),
+            )
+            .of("C7"),
             Target::at_most(
                 "private memory of an empty Python clone, MiB",
                 mib(FORK_NEVER, "wait-python"),
                 2.0,
-            ),
-            Target::at_most("500 live Node.js clones and their zygote, PSS, MiB", all_500, 700.0),
+            )
+            .of("C7"),
+            Target::at_most("500 live Node.js clones and their zygote, PSS, MiB", all_500, 700.0).of("C8"),
         ]);
         targets
     }

@@ -28,33 +28,47 @@ use self::{
     },
     workload::{Language, Sizes, Source, Workload},
 };
-use super::{Run, run::show};
+use super::{
+    Effort, Run,
+    run::{numbers, show},
+};
 
 struct Scale {
     sizes: Sizes,
     rounds: usize,
-    live: &'static [usize],
+    live: Vec<usize>,
     concurrency: &'static [usize],
     rate_rounds: usize,
     rate_for: Duration,
 }
 
-const FULL: Scale = Scale {
-    sizes: Sizes::FULL,
-    rounds: 8,
-    live: &[1, 20, 100, 500],
-    concurrency: &[1, 2, 4, 8, 16, 32],
-    rate_rounds: 5,
-    rate_for: Duration::from_secs(2),
-};
-const QUICK: Scale = Scale {
-    sizes: Sizes::QUICK,
-    rounds: 2,
-    live: &[1, 20],
-    concurrency: &[1, 4],
-    rate_rounds: 1,
-    rate_for: Duration::from_millis(700),
-};
+impl Scale {
+    fn of(effort: &Effort) -> anyhow::Result<Self> {
+        let (scale, live) = if effort.quick {
+            let scale = Self {
+                sizes: Sizes::QUICK,
+                rounds: 2,
+                live: Vec::new(),
+                concurrency: &[1, 4],
+                rate_rounds: 1,
+                rate_for: Duration::from_millis(700),
+            };
+            (scale, "1,20")
+        } else {
+            let scale = Self {
+                sizes: Sizes::FULL,
+                rounds: 8,
+                live: Vec::new(),
+                concurrency: &[1, 2, 4, 8, 16, 32],
+                rate_rounds: 5,
+                rate_for: Duration::from_secs(2),
+            };
+            (scale, "1,20,100,500")
+        };
+        let live = numbers("live", effort.set.get("live").map_or(live, String::as_str))?;
+        Ok(Self { rounds: effort.rounds(scale.rounds), live, ..scale })
+    }
+}
 
 /// Ways whose instances are held alive to be looked at.
 const MEMORY: [&str; 5] = [PROCESS, SPAWN_NEVER, UNWARMED, SMALL_PAGES, FORK_NEVER];
@@ -65,8 +79,7 @@ const RATE_FUNCTIONS: [&str; 2] = ["empty-node", "empty-python"];
 const MOST_SPAWNED: usize = 100;
 
 pub(super) async fn run(run: &mut Run) -> anyhow::Result<Report> {
-    let mut scale = if run.effort.quick { QUICK } else { FULL };
-    scale.rounds = run.effort.rounds(scale.rounds);
+    let scale = Scale::of(&run.effort)?;
     let samples = workload::samples();
     let workloads = workload::all(scale.sizes, samples.as_deref());
     let waiting = waiting();
@@ -110,6 +123,12 @@ pub(super) async fn run(run: &mut Run) -> anyhow::Result<Report> {
     let measured = Measured { cells: &cells, held: &held, rates: &rates };
     let (ratios, targets) = (measured.ratios(), measured.targets());
     Ok(Report { arms, ratios, targets, ..run.report("coldstart") })
+}
+
+/// What is promised, of nothing that was measured.
+#[cfg(test)]
+pub(super) fn targets_of_nothing() -> Vec<flint_lab::Target> {
+    Measured { cells: &[], held: &[], rates: &[] }.targets()
 }
 
 fn unavailable(arm: &str, function: &str, concurrency: Option<usize>, why: &str) -> ArmReport {

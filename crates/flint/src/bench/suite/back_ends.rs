@@ -75,10 +75,7 @@ impl BackEnds {
 /// The folder of the back ends' scripts, beside that of the functions.
 fn scripts(manifest: &Manifest) -> anyhow::Result<PathBuf> {
     manifest
-        .folder
-        .ancestors()
-        .map(|folder| folder.join("scripts/backends"))
-        .find(|folder| folder.is_dir())
+        .beside("scripts/backends")
         .context("the back ends' scripts are missing: scripts/backends beside functions")
 }
 

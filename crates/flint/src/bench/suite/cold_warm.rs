@@ -8,9 +8,10 @@ use serde::{Deserialize, Serialize};
 use super::{
     Suite,
     manifest::{Manifest, Variant},
+    place::Place,
     samples::{Sample, latencies, report, unavailable},
-    site::{Options, Site, build},
-    strategy::{CONTAINER, Strategy},
+    site::{Options, build},
+    strategy::Strategy,
 };
 use crate::bench::{caller::Caller, run::Run};
 
@@ -18,6 +19,8 @@ use crate::bench::{caller::Caller, run::Run};
 const GONE_AFTER: Duration = Duration::from_millis(1800);
 /// Calls of an instance before its steady ones.
 const SETTLING: usize = 2;
+/// Calls that an instance is ready for at once, where it takes several.
+const AT_ONCE: usize = 8;
 
 /// What one arm measured of one workload in one round.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -31,7 +34,7 @@ struct Round {
 struct Arm {
     strategy: Strategy,
     /// Nothing when all rounds were there already.
-    site: Option<Result<Site, String>>,
+    place: Option<Result<Place, String>>,
     caller: Option<Caller>,
     last: Option<Instant>,
     rounds: Vec<Round>,
@@ -73,24 +76,24 @@ async fn measure(
     let mut built: Option<Result<(), String>> = None;
     for strategy in suite.chosen(run)? {
         let kept = (1..=rounds).all(|round| run.folder.get::<Round>(&key(&strategy, round)).is_some());
-        let site = if kept {
+        let place = if kept {
             None
         } else {
             let made = built.get_or_insert_with(|| build(manifest).map_err(|error| format!("{error:#}")));
             Some(match made.clone() {
                 Err(why) => Err(why),
                 Ok(()) => {
-                    let options = Options::new(run.effort.size.as_str());
-                    Site::open(manifest, variant, &strategy, options)
+                    let options = Options { callers: AT_ONCE, ..Options::new(run.effort.size.as_str()) };
+                    Place::open(manifest, variant, &strategy, options)
                         .await
                         .map_err(|error| format!("{error:#}"))
                 }
             })
         };
-        arms.push(Arm { strategy, site, caller: None, last: None, rounds: Vec::new(), failed: None });
+        arms.push(Arm { strategy, place, caller: None, last: None, rounds: Vec::new(), failed: None });
     }
     for round in 0..=rounds {
-        if arms.iter().any(|arm| matches!(arm.site, Some(Ok(_)))) {
+        if arms.iter().any(|arm| matches!(arm.place, Some(Ok(_)))) {
             run.noise.look().await;
         }
         for arm in &mut arms {
@@ -111,11 +114,11 @@ async fn measure(
         }
     }
     for arm in &mut arms {
-        if let Some(Err(why)) = &arm.site {
+        if let Some(Err(why)) = &arm.place {
             arm.failed = Some(why.clone());
         }
         // Its server ends here.
-        arm.site = None;
+        arm.place = None;
     }
     Ok(arms)
 }
@@ -126,60 +129,79 @@ impl Arm {
         if self.failed.is_some() {
             return None;
         }
-        let Some(Ok(site)) = &self.site else { return None };
-        let caller = self.caller.get_or_insert_with(|| site.caller());
+        let Some(Ok(place)) = &self.place else { return None };
+        let caller = self.caller.get_or_insert_with(|| place.caller());
         let since = self.last.map_or(Duration::ZERO, |last| last.elapsed());
         tokio::time::sleep(GONE_AFTER.saturating_sub(since)).await;
-        let measured = round(site, caller, calls).await;
+        let measured = round(place, caller, calls).await;
         self.last = Some(Instant::now());
         Some(measured)
     }
 }
 
-async fn round(site: &Site, caller: &mut Caller, calls: usize) -> anyhow::Result<Round> {
-    let (request, size) = (&site.requests[0], site.options.size);
-    let check = |body: &[u8]| site.manifest.verify(size, body);
+async fn round(place: &Place, caller: &mut Caller, calls: usize) -> anyhow::Result<Round> {
     let mut samples = Vec::new();
     caller.reconnect();
     for call in 0..1 + SETTLING + calls {
-        let called = caller.call(request, &check).await?;
-        let sample = Sample::of(&called, caller.stations(&called).await?);
+        let sample = place.call(caller, &place.requests()[0]).await?;
         // The second call of an instance is not what its hundredth is.
         if sample.is_cold() || call > SETTLING {
             samples.push(sample);
         }
     }
-    Ok(Round { samples, memory: site.memory().0, chosen: site.chosen.clone() })
+    Ok(Round { samples, memory: place.memory().0, chosen: place.chosen().to_owned() })
 }
 
-fn add(report: &mut Report, title: &str, arms: &[Arm], seed: u64) {
-    let all = |arm: &Arm, cold: bool| -> Vec<Sample> {
-        arm.rounds
+/// The calls of an arm that were all cold, or all warm.
+struct Calls<'a> {
+    arm: &'a Arm,
+    cold: bool,
+    name: String,
+    samples: Vec<Sample>,
+}
+
+impl Arm {
+    fn calls(&self, cold: bool) -> Option<Calls<'_>> {
+        let samples: Vec<Sample> = self
+            .rounds
             .iter()
             .flat_map(|round| &round.samples)
             .filter(|sample| sample.is_cold() == cold)
             .copied()
-            .collect()
-    };
-    let mut reference = Vec::new();
+            .collect();
+        let name = format!("{} {}", self.strategy.name, if cold { "cold" } else { "warm" });
+        (!samples.is_empty()).then_some(Calls { arm: self, cold, name, samples })
+    }
+
+    /// Each of its calls makes an instance.
+    fn is_always_cold(&self) -> bool {
+        self.calls(false).is_none()
+    }
+}
+
+fn add(report: &mut Report, title: &str, arms: &[Arm], seed: u64) {
+    let mut all = Vec::new();
     for arm in arms {
-        if let Some(why) = &arm.failed {
-            report.arms.push(unavailable(arm.strategy.name, title, why));
-            continue;
+        match &arm.failed {
+            Some(why) => report.arms.push(unavailable(arm.strategy.name, title, why)),
+            None => all.extend([true, false].into_iter().filter_map(|cold| arm.calls(cold))),
         }
-        for (word, cold) in [("cold", true), ("warm", false)] {
-            let samples = all(arm, cold);
-            if samples.is_empty() {
-                continue;
-            }
-            let name = format!("{} {word}", arm.strategy.name);
-            report.arms.push(row(&name, title, &samples, arm, seed));
-            if arm.strategy.name == CONTAINER.name {
-                reference.push((name, samples));
-                continue;
-            }
-            for (other, theirs) in &reference {
-                report.comparisons.extend(compared(title, other, theirs, &name, &samples));
+    }
+    report.arms.extend(all.iter().map(|calls| row(&calls.name, title, &calls.samples, calls.arm, seed)));
+    for reference in all.iter().filter(|calls| calls.arm.strategy.is_reference()) {
+        let others = all.iter().filter(|calls| {
+            calls.arm.strategy.is_flints() && calls.arm.strategy.name != reference.arm.strategy.name
+        });
+        for calls in others {
+            // What never has a warm call is what users of it get, also where others are warm.
+            if calls.cold == reference.cold || calls.arm.is_always_cold() {
+                report.comparisons.extend(compared(
+                    title,
+                    &reference.name,
+                    &reference.samples,
+                    &calls.name,
+                    &calls.samples,
+                ));
             }
         }
     }
@@ -213,7 +235,7 @@ fn compared(title: &str, a: &str, left: &[Sample], b: &str, right: &[Sample]) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::suite::strategy::FLINT;
+    use crate::bench::suite::strategy::{FORK_NEVER, OPENWHISK, SPAWN_WARM};
 
     fn arm(strategy: Strategy, samples: &[(f64, Option<f64>)]) -> Arm {
         let samples = samples
@@ -222,25 +244,39 @@ mod tests {
             .collect();
         let memory = TreeMemory { rss: 3, pss: 2, private: 1 };
         let rounds = vec![Round { samples, memory, chosen: "spawn/warm".into() }];
-        Arm { strategy, site: None, caller: None, last: None, rounds, failed: None }
+        Arm { strategy, place: None, caller: None, last: None, rounds, failed: None }
     }
 
     #[test]
-    fn cold_and_warm_calls_are_rows_of_their_own_and_compared_with_the_container() {
+    fn cold_and_warm_calls_are_rows_of_their_own_and_compared_with_a_container() {
         let mut report = Report::default();
         let arms = [
-            arm(CONTAINER, &[(1000.0, Some(900.0)), (100.0, None), (120.0, None)]),
-            arm(FLINT, &[(50.0, Some(20.0)), (40.0, Some(20.0)), (60.0, Some(20.0))]),
+            arm(OPENWHISK, &[(2000.0, Some(900.0)), (200.0, None)]),
+            arm(SPAWN_WARM, &[(1000.0, Some(900.0)), (100.0, None), (120.0, None)]),
+            arm(FORK_NEVER, &[(50.0, Some(20.0)), (40.0, Some(20.0)), (60.0, Some(20.0))]),
         ];
         add(&mut report, "fact node", &arms, 1);
         let names: Vec<_> = report.arms.iter().map(|arm| arm.arm.as_str()).collect();
-        assert_eq!(names, ["container cold", "container warm", "flint cold"]);
-        assert_eq!((report.arms[0].first_us, report.arms[1].steady_us), (Some(10.0), Some(10.0)));
-        assert_eq!((report.arms[2].pss_bytes, report.arms[2].start_us), (Some(2), Some(20.0)));
-        let times: Vec<_> = report.comparisons.iter().map(|one| (one.a.as_str(), one.times)).collect();
-        assert_eq!(times, [("container cold", 20.0), ("container warm", 2.2)]);
-        let failed = Arm { failed: Some("no".into()), ..arm(FLINT, &[]) };
+        assert_eq!(
+            names,
+            ["openwhisk cold", "openwhisk warm", "spawn-warm cold", "spawn-warm warm", "fork-never cold"]
+        );
+        assert_eq!((report.arms[2].first_us, report.arms[3].steady_us), (Some(10.0), Some(10.0)));
+        assert_eq!((report.arms[4].pss_bytes, report.arms[4].start_us), (Some(2), Some(20.0)));
+        let times: Vec<_> =
+            report.comparisons.iter().map(|one| (one.a.as_str(), one.b.as_str(), one.times)).collect();
+        for expected in [
+            ("openwhisk cold", "fork-never cold", 40.0),
+            ("openwhisk warm", "fork-never cold", 4.0),
+            ("spawn-warm cold", "fork-never cold", 20.0),
+            ("spawn-warm warm", "fork-never cold", 2.2),
+            ("openwhisk cold", "spawn-warm cold", 2.0),
+        ] {
+            assert!(times.contains(&expected), "{times:?}");
+        }
+        assert!(!times.iter().any(|(a, b, _)| *a == "openwhisk cold" && *b == "spawn-warm warm"));
+        let failed = Arm { failed: Some("no".into()), ..arm(FORK_NEVER, &[]) };
         add(&mut report, "x", &[failed], 1);
-        assert_eq!(report.arms[3].note.as_deref(), Some("unavailable: no"));
+        assert_eq!(report.arms[5].note.as_deref(), Some("unavailable: no"));
     }
 }

@@ -32,6 +32,9 @@ pub(super) struct Manifest {
     oracle: Option<Oracle>,
     #[serde(default)]
     warmup: Option<Warmup>,
+    /// How it is told to take a certain time.
+    #[serde(default)]
+    pub(super) duration: Option<Told>,
     /// Settings of the server that it needs, `key=value`.
     #[serde(default)]
     pub(super) server: Vec<String>,
@@ -85,6 +88,15 @@ struct Oracle {
     program: Vec<String>,
 }
 
+/// A workload that takes as long as it is told, in ms.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Told {
+    /// The parameter.
+    pub(super) param: String,
+    /// Where the answer repeats it.
+    pub(super) answer: String,
+}
+
 #[derive(Clone, Debug, Deserialize)]
 struct Warmup {
     size: String,
@@ -134,6 +146,11 @@ impl Manifest {
             ensure!(known, "{}: the entry {} is none of its functions", path.display(), variant.entry);
         }
         Ok(manifest)
+    }
+
+    /// A folder of the repository that the workload lies in.
+    pub(super) fn beside(&self, name: &str) -> Option<PathBuf> {
+        self.folder.ancestors().map(|folder| folder.join(name)).find(|folder| folder.is_dir())
     }
 
     /// How it is called in reports.

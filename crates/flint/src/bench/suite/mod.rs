@@ -1,23 +1,30 @@
 //! Experiments whose workloads are read from `functions/*/*/bench.json`: which suites, in which ways, by which procedure.
 
 mod back_ends;
+mod baseline;
+mod checked;
 mod cold_warm;
 mod expect;
 mod manifest;
 mod paced;
+mod place;
+mod promise;
 mod recorder;
 mod replay;
 mod samples;
 mod site;
 mod strategy;
+mod suites;
 mod sweep;
 
 use anyhow::{bail, ensure};
-use flint_lab::{Report, Target};
+use flint_lab::Report;
 
+pub(super) use self::{baseline::Baseline, suites::SUITES};
 use self::{
     manifest::{Manifest, Variant},
-    strategy::{CLASSIC, COMPILED, CONTAINER, FLINT, LOADED, SHARED, Strategy},
+    promise::Promise,
+    strategy::Strategy,
 };
 use super::run::Run;
 
@@ -29,8 +36,7 @@ pub(super) struct Suite {
     suites: &'static [&'static str],
     arms: &'static [Strategy],
     procedure: Procedure,
-    /// Comparisons that are promised: function, slower arm, faster arm, at least so many times.
-    promised: &'static [(&'static str, &'static str, &'static str, f64)],
+    promised: &'static [Promise],
 }
 
 #[derive(Clone, Copy)]
@@ -44,88 +50,6 @@ enum Procedure {
     /// Azure's trace.
     Replay,
 }
-
-/// All of them.
-pub(super) const SUITES: &[Suite] = &[
-    Suite {
-        name: "faasdom",
-        what: "FaaSdom's functions, cold and warm: start, loading and execution",
-        suites: &["faasdom"],
-        arms: &[CLASSIC, CONTAINER, FLINT],
-        procedure: Procedure::ColdWarm,
-        promised: &[
-            ("netlatency node", "container cold", "flint cold", 20.0),
-            ("netlatency python", "container cold", "flint cold", 20.0),
-        ],
-    },
-    Suite {
-        name: "serverlessbench",
-        what: "ServerlessBench's applications: the Alexa skills, the wage analysis, chains, data transfer, images",
-        suites: &["serverlessbench"],
-        arms: &[CONTAINER, FLINT],
-        procedure: Procedure::ColdWarm,
-        promised: &[
-            ("alexa node", "container cold", "flint cold", 5.0),
-            ("wage-analysis node", "container cold", "flint cold", 5.0),
-        ],
-    },
-    Suite {
-        name: "sebs",
-        what: "thumbnails, compression, dynamic HTML and graphs, as in SeBS",
-        suites: &["sebs"],
-        arms: &[CLASSIC, CONTAINER, FLINT],
-        procedure: Procedure::ColdWarm,
-        promised: &[],
-    },
-    Suite {
-        name: "fireworks-factors",
-        what: "FIREWORKS' factor analysis: a sandbox, a snapshot after loading, a snapshot after compiling",
-        suites: &["faasdom"],
-        arms: &[CONTAINER, LOADED, COMPILED],
-        procedure: Procedure::ColdWarm,
-        promised: &[],
-    },
-    Suite {
-        name: "java-faas",
-        what: "the six programs of java-faas-benchmarks, each call in a fresh instance",
-        suites: &["java-faas"],
-        arms: &[CLASSIC, CONTAINER, FLINT],
-        procedure: Procedure::ColdWarm,
-        promised: &[],
-    },
-    Suite {
-        name: "photons-concurrency",
-        what: "Photons' sweep: more and more callers of one function; latency, throughput, memory",
-        suites: &["photons"],
-        arms: &[CONTAINER, SHARED, FLINT],
-        procedure: Procedure::Sweep,
-        promised: &[],
-    },
-    Suite {
-        name: "afterburn",
-        what: "OpenFaaS' and AfterBurn's question: what a process for each request costs, beside one that stays",
-        suites: &["faasdom"],
-        arms: &[CLASSIC, CONTAINER, FLINT],
-        procedure: Procedure::Sweep,
-        promised: &[],
-    },
-    Suite {
-        name: "openwhisk-casestudy",
-        what: "the image resize of the OpenWhisk evaluation, a call a second; arms default, best (memory) and flint",
-        suites: &["openwhisk"],
-        arms: &[],
-        procedure: Procedure::Paced,
-        promised: &[],
-    },
-    Suite {
-        name: "azure-replay",
-        what: "Azure's trace of 2019 by Photons' procedure: cold starts, p90, memory and throughput over time",
-        suites: &["photons"],
-        arms: &[CONTAINER, SHARED, FLINT],
-        procedure: Procedure::Replay,
-        promised: &[],
-    },
-];
 
 /// The experiment of this name.
 pub(super) fn of(name: &str) -> Option<&'static Suite> {
@@ -186,17 +110,21 @@ impl Suite {
         Ok(found)
     }
 
+    /// What is promised, of nothing that was measured.
+    #[cfg(test)]
+    pub(super) fn targets_of_nothing(&self) -> Vec<flint_lab::Target> {
+        let mut report = Report::default();
+        self.judge(&mut report);
+        if matches!(self.procedure, Procedure::Replay) {
+            report.targets.extend(replay::targets_of_nothing());
+        }
+        report.targets
+    }
+
     /// Puts the promises beside what was measured.
     fn judge(&self, report: &mut Report) {
-        for (function, slow, fast, least) in self.promised {
-            let measured = report
-                .comparisons
-                .iter()
-                .find(|one| one.function == *function && one.a == *slow && one.b == *fast)
-                .map(|one| one.times);
-            let name = format!("{function}: {slow} takes as many times as long as {fast}");
-            report.targets.push(Target::at_least(&name, measured, *least));
-        }
+        let targets: Vec<_> = self.promised.iter().map(|promise| promise.judge(report)).collect();
+        report.targets.extend(targets);
     }
 }
 
@@ -215,16 +143,28 @@ mod tests {
             for name in suite.suites {
                 assert!(workloads.iter().any(|workload| workload.suite == *name), "{}: {name}", suite.name);
             }
-            for (function, slow, fast, _) in suite.promised {
-                let known = |workload: &Manifest| {
-                    workload.variants.iter().any(|variant| workload.title(variant) == *function)
-                };
-                assert!(workloads.iter().any(known), "{}: {function}", suite.name);
-                for arm in [slow, fast] {
-                    let name = arm.trim_end_matches(" cold").trim_end_matches(" warm");
-                    assert!(suite.arms.iter().any(|strategy| strategy.name == name), "{}: {arm}", suite.name);
+            for promise in suite.promised {
+                for (function, row) in [promise.slow, promise.fast] {
+                    let known = |workload: &Manifest| {
+                        suite.suites.contains(&workload.suite.as_str())
+                            && workload.variants.iter().any(|variant| workload.title(variant) == function)
+                    };
+                    assert!(workloads.iter().any(known), "{}: {function}", suite.name);
+                    let arm = row.trim_end_matches(" cold").trim_end_matches(" warm");
+                    let is_arm = suite.arms.iter().any(|strategy| strategy.name == arm);
+                    assert!(
+                        is_arm || paced::ARMS.iter().any(|known| known.0 == arm),
+                        "{}: {row}",
+                        suite.name
+                    );
                 }
             }
+            // Those of a replay are of every workload that it is asked to replay.
+            assert!(
+                suite.promised.is_empty() == matches!(suite.procedure, Procedure::Replay),
+                "{}",
+                suite.name
+            );
         }
         for workload in &workloads {
             for size in [Size::Test, Size::Small, Size::Large] {
@@ -239,19 +179,13 @@ mod tests {
     }
 
     #[test]
-    fn a_promise_is_judged_by_what_was_compared() {
-        let suite = of("faasdom").unwrap();
-        let test = flint_lab::MannWhitney::test(&[2.0], &[1.0]).unwrap();
-        let compared = |times| flint_lab::Comparison {
-            a: "container cold".into(),
-            b: "flint cold".into(),
-            function: "netlatency node".into(),
-            times,
-            test,
-        };
-        let mut report = Report { comparisons: vec![compared(21.0)], ..Report::default() };
-        suite.judge(&mut report);
-        assert_eq!(report.targets.iter().map(|target| target.met).collect::<Vec<_>>(), [Some(true), None]);
+    fn every_arm_has_a_name_of_its_own() {
+        for suite in SUITES {
+            let mut names: Vec<_> = suite.arms.iter().map(|arm| arm.name).collect();
+            names.sort_unstable();
+            names.dedup();
+            assert_eq!(names.len(), suite.arms.len(), "{}", suite.name);
+        }
         assert!(of("nothing").is_none());
     }
 }

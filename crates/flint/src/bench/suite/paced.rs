@@ -12,16 +12,26 @@ use serde::{Deserialize, Serialize};
 use super::{
     Suite,
     manifest::{Manifest, Variant},
+    place::Place,
     recorder::{Recorded, Recorder},
     samples::{Sample, latencies, report as row, unavailable},
-    site::{Options, Site, build},
-    strategy::{CONTAINER, FLINT, Strategy},
+    site::{Options, build},
+    strategy::{CONCURRENT, FLINT, FORK_WARM, OPENWHISK, SPAWN_NEVER, SPAWN_WARM, Strategy, WASM},
 };
-use crate::bench::run::Run;
+use crate::bench::run::{Run, option};
 
-/// The evaluation's two settings of OpenWhisk, and Flint as it is.
-const ARMS: [(&str, Strategy, u64); 3] =
-    [("default", CONTAINER, 256), ("best", CONTAINER, 512), ("flint", FLINT, 512)];
+/// The evaluation's two settings of OpenWhisk's way, a sandbox with a runtime of its own that stays; a real container; Flint's other ways;
+/// Flint as it is. Memory in MB.
+pub(super) const ARMS: [(&str, Strategy, u64); 8] = [
+    ("openwhisk", OPENWHISK, 512),
+    ("default", SPAWN_WARM, 256),
+    ("best", SPAWN_WARM, 512),
+    ("spawn-never", SPAWN_NEVER, 512),
+    ("spawn-concurrent", CONCURRENT, 512),
+    ("fork-warm", FORK_WARM, 512),
+    ("wasm", WASM, 512),
+    ("flint", FLINT, 512),
+];
 /// OpenWhisk keeps idle containers for ten minutes.
 const KEEP_ALIVE: Duration = Duration::from_secs(600);
 
@@ -38,11 +48,12 @@ pub(super) async fn run(
     workloads: &[(Manifest, Variant)],
 ) -> anyhow::Result<Report> {
     if let Some(unknown) = run.effort.arms.iter().find(|asked| !ARMS.iter().any(|arm| arm.0 == **asked)) {
-        anyhow::bail!("there is no arm '{unknown}': choose from default, best, flint");
+        let names: Vec<_> = ARMS.iter().map(|arm| arm.0).collect();
+        anyhow::bail!("there is no arm '{unknown}': choose from {}", names.join(", "));
     }
     // A cold start comes once a round, with the server.
     let rounds = run.effort.rounds(if run.effort.quick { 1 } else { 10 });
-    let seconds = if run.effort.quick { 4 } else { 60 };
+    let seconds = option(run, "seconds", if run.effort.quick { 4.0 } else { 60.0 })? as u64;
     let mut report = run.report(suite.name);
     for (manifest, variant) in workloads {
         let title = manifest.title(variant);
@@ -91,12 +102,13 @@ async fn once(
     let options = Options {
         keep_alive: KEEP_ALIVE,
         memory_mb: Some(memory_mb),
+        callers: 8,
         standbys: true,
         unchecked: true,
         ..Options::new(run.effort.size.as_str())
     };
-    let site = Site::open(manifest, variant, strategy, options).await?;
-    let recorder = Arc::new(Recorder::of(&site));
+    let place = Place::open(manifest, variant, strategy, options).await?;
+    let recorder = Arc::new(Recorder::of(&place));
     let load = OpenLoad {
         arrivals: Arrivals::Constant { rate: 1.0 },
         duration: Duration::from_secs(seconds),
@@ -105,8 +117,8 @@ async fn once(
         timeout: Duration::from_secs(60),
     };
     let driven = drive_open(recorder.clone(), &load).await?;
-    let calls = recorder.records(site.caller()).await?;
-    Ok(Round { calls, failures: driven.failures, memory: site.memory().0 })
+    let calls = recorder.records(place.caller()).await?;
+    Ok(Round { calls, failures: driven.failures, memory: place.memory().0 })
 }
 
 fn add(report: &mut Report, title: &str, measured: &[(&str, anyhow::Result<Vec<Round>>)], seed: u64) {
@@ -149,7 +161,7 @@ fn add(report: &mut Report, title: &str, measured: &[(&str, anyhow::Result<Vec<R
             Some(latencies(&samples(rounds, cold)))
         };
         let Some(default) = of("default") else { continue };
-        for other in ["best", "flint"] {
+        for (other, ..) in ARMS.iter().filter(|arm| arm.0 != "default") {
             let Some(theirs) = of(other) else { continue };
             let word = if cold { "cold" } else { "warm" };
             let both = median(&default).zip(median(&theirs)).zip(MannWhitney::test(&default, &theirs));

@@ -3,14 +3,18 @@
 use std::{
     net::SocketAddr,
     sync::{Arc, Mutex, PoisonError},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use async_trait::async_trait;
-use flint_lab::{Arm, ArmError, Connection, HttpClient, HttpRequest};
+use flint_lab::{Arm, ArmError, Connection, HttpAnswer, HttpClient, HttpRequest};
 use serde::{Deserialize, Serialize};
 
-use super::{manifest::Manifest, samples::Sample, site::Site};
+use super::{
+    manifest::Manifest,
+    place::{Place, baseline_sample},
+    samples::Sample,
+};
 use crate::bench::caller::{Called, Caller};
 
 /// A call with its record.
@@ -27,38 +31,51 @@ pub(super) struct Recorded {
 struct Noted {
     at_s: f64,
     which: usize,
-    called: Called,
+    call: Call,
 }
 
-/// Calls the copies of a site's function: copy n when the schedule says n.
+/// What is known of a call so far.
+enum Call {
+    /// Flint's record of it says more.
+    Recorded(Called),
+    /// All there is.
+    Known(Sample),
+}
+
+/// Whether the answer to that request is right.
+pub(super) type Check = Arc<dyn Fn(usize, &[u8]) -> Result<(), String> + Send + Sync>;
+
+/// Sends request n when the schedule says n.
 pub(super) struct Recorder {
     address: SocketAddr,
     requests: Arc<[HttpRequest]>,
-    manifest: Arc<Manifest>,
-    size: &'static str,
+    check: Check,
     begin: Instant,
     noted: Arc<Mutex<Vec<Noted>>>,
 }
 
 impl Recorder {
-    pub(super) fn of(site: &Site) -> Self {
-        Self {
-            address: site.address(),
-            requests: site.requests.clone().into(),
-            manifest: Arc::new(site.manifest.clone()),
-            size: site.options.size,
-            begin: Instant::now(),
-            noted: Arc::default(),
-        }
+    /// Calls the copies of a place's function: copy n when the schedule says n.
+    pub(super) fn of(place: &Place) -> Self {
+        let (manifest, size): (Manifest, _) = (place.manifest().clone(), place.size);
+        let check: Check = Arc::new(move |_, body| manifest.verify(size, body));
+        Self::new(place.address(), place.requests().into(), check)
+    }
+
+    pub(super) fn new(address: SocketAddr, requests: Arc<[HttpRequest]>, check: Check) -> Self {
+        Self { address, requests, check, begin: Instant::now(), noted: Arc::default() }
     }
 
     /// Every call that was answered rightly, with what its record says, in the order of the answers.
     pub(super) async fn records(&self, mut caller: Caller) -> anyhow::Result<Vec<Recorded>> {
         let noted = std::mem::take(&mut *self.noted.lock().unwrap_or_else(PoisonError::into_inner));
         let mut records = Vec::with_capacity(noted.len());
-        for Noted { at_s, which, called } in noted {
-            let stations = caller.stations(&called).await?;
-            records.push(Recorded { at_s, which, sample: Sample::of(&called, stations) });
+        for Noted { at_s, which, call } in noted {
+            let sample = match call {
+                Call::Known(sample) => sample,
+                Call::Recorded(called) => Sample::of(&called, caller.stations(&called).await?),
+            };
+            records.push(Recorded { at_s, which, sample });
         }
         Ok(records)
     }
@@ -70,8 +87,7 @@ impl Arm for Recorder {
         Ok(Box::new(Recording {
             client: HttpClient::connect(self.address).await?,
             requests: Arc::clone(&self.requests),
-            manifest: Arc::clone(&self.manifest),
-            size: self.size,
+            check: Arc::clone(&self.check),
             begin: self.begin,
             noted: Arc::clone(&self.noted),
         }))
@@ -81,8 +97,7 @@ impl Arm for Recorder {
 struct Recording {
     client: HttpClient,
     requests: Arc<[HttpRequest]>,
-    manifest: Arc<Manifest>,
-    size: &'static str,
+    check: Check,
     begin: Instant,
     noted: Arc<Mutex<Vec<Noted>>>,
 }
@@ -101,16 +116,17 @@ impl Connection for Recording {
         if answer.status != 200 {
             return Err(ArmError::Status { status: answer.status, expected: 200, body: body() });
         }
-        self.manifest
-            .verify(self.size, &answer.body)
+        (self.check)(which, &answer.body)
             .map_err(|why| ArmError::WrongAnswer(format!("{why}: {}", body())))?;
-        let activation = answer
-            .header("x-flint-activation-id")
-            .ok_or_else(|| ArmError::WrongAnswer("an answer without its activation".into()))?
-            .to_owned();
-        let noted =
-            Noted { at_s: self.begin.elapsed().as_secs_f64(), which, called: Called { latency, activation } };
+        let noted = Noted { at_s: self.begin.elapsed().as_secs_f64(), which, call: noted(&answer, latency) };
         self.noted.lock().unwrap_or_else(PoisonError::into_inner).push(noted);
         Ok(())
+    }
+}
+
+fn noted(answer: &HttpAnswer, latency: Duration) -> Call {
+    match Called::of(answer, latency) {
+        Some(called) => Call::Recorded(called),
+        None => Call::Known(baseline_sample(answer, latency)),
     }
 }

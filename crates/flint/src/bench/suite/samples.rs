@@ -32,6 +32,22 @@ impl Sample {
         }
     }
 
+    /// A call of a function that calls others, or of a sequence: what all of them waited for, side by side or one after the other.
+    pub(super) fn of_chain(called: &Called, parts: &[Stations]) -> Self {
+        let sum = |pick: fn(&Stations) -> Option<u64>| {
+            let all: Vec<u64> = parts.iter().filter_map(pick).collect();
+            (!all.is_empty()).then(|| all.iter().sum::<u64>() as f64)
+        };
+        Self {
+            latency: called.latency.as_secs_f64() * 1e6,
+            start: sum(|part| part.start_us),
+            init: sum(|part| part.init_us),
+            // A function's own time has that of those that it waits for in it.
+            run: None,
+            cpu: sum(|part| part.cpu_us),
+        }
+    }
+
     pub(super) const fn is_cold(&self) -> bool {
         self.start.is_some()
     }

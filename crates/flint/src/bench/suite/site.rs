@@ -1,6 +1,13 @@
 //! One workload brought up in one way: a server of its own, its back ends, its functions.
 
-use std::{collections::HashSet, fs, net::SocketAddr, time::Duration};
+use std::{
+    collections::HashSet,
+    fs,
+    net::SocketAddr,
+    path::PathBuf,
+    process::{Command, Stdio},
+    time::Duration,
+};
 
 use anyhow::{Context as _, ensure};
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
@@ -10,14 +17,10 @@ use serde_json::{Value, json};
 use super::{
     back_ends::{self, BackEnds},
     manifest::{Deployed, Manifest, Variant, substitute},
-    strategy::Strategy,
+    strategy::Wish,
 };
 use crate::{
-    bench::{
-        caller::{Caller, post},
-        overhead::python_kind,
-        server::Server,
-    },
+    bench::{caller::post, overhead::python_kind, server::Server},
     client::GUEST_KEY,
 };
 
@@ -54,6 +57,8 @@ pub(super) struct Site {
     before: HashSet<u32>,
     pub(super) manifest: Manifest,
     pub(super) options: Options,
+    /// The name of what is called.
+    entry: String,
     /// A request for each copy.
     pub(super) requests: Vec<HttpRequest>,
     /// How Flint runs the entry, in its own words.
@@ -71,7 +76,7 @@ impl Site {
     pub(super) async fn open(
         manifest: &Manifest,
         variant: &Variant,
-        strategy: &Strategy,
+        wish: Wish,
         options: Options,
     ) -> anyhow::Result<Self> {
         let scratch = tempfile::tempdir().context("making a scratch directory")?;
@@ -82,6 +87,7 @@ impl Site {
             // A cold start brings up its own runtime, as a container platform does.
             ("FLINT_POOL__PREWARM".to_owned(), "0".to_owned()),
             ("FLINT_POOL__MEMORY".to_owned(), "1024GB".to_owned()),
+            ("FLINT_LIMITS__MAX_CONCURRENCY".to_owned(), "1000".to_owned()),
             ("FLINT_LIMITS__MAX_CODE".to_owned(), "512MB".to_owned()),
             ("FLINT_PREPARE__MAX_UNPACKED".to_owned(), "2GB".to_owned()),
         ];
@@ -110,12 +116,13 @@ impl Site {
             before,
             manifest: manifest.clone(),
             options,
+            entry: String::new(),
             requests: Vec::new(),
             chosen: String::new(),
             _scratch: scratch,
         };
         for copy in 0..site.options.copies {
-            site.deploy(variant, strategy, copy).await?;
+            site.deploy(variant, wish, copy).await?;
         }
         if !site.options.unchecked {
             site.check().await?;
@@ -131,15 +138,19 @@ impl Site {
         self.server.pid()
     }
 
-    async fn deploy(&mut self, variant: &Variant, strategy: &Strategy, copy: usize) -> anyhow::Result<()> {
+    async fn deploy(&mut self, variant: &Variant, wish: Wish, copy: usize) -> anyhow::Result<()> {
         let entry = self.manifest.entry(variant, self.options.size)?.to_owned();
-        // Functions call each other by name, so only what stands alone can be copied.
-        let named = |name: &str| if copy == 0 { name.to_owned() } else { format!("{name}-{copy}") };
+        let tools = if wish.wasm { wasm_tools(&self.manifest) } else { None };
         for function in &variant.functions {
-            let options = self.deploy_options(function, strategy, function.name == entry)?;
+            let options = self.deploy_options(function, wish, function.name == entry)?;
             let options: Vec<&str> = options.iter().map(String::as_str).collect();
             let code = self.manifest.folder.join(&function.code);
-            let said = self.server.deployed(&code, &named(&function.name), &options)?;
+            let said = self.server.deployed_with(
+                tools.as_deref(),
+                &code,
+                &copied(&function.name, copy),
+                &options,
+            )?;
             if function.name == entry {
                 self.chosen = chosen(&said);
             }
@@ -148,30 +159,40 @@ impl Site {
             self.sequence(name, parts).await?;
         }
         let params = self.manifest.params(self.options.size, &self.back_ends.values)?;
-        let body = params.to_string();
-        self.requests.push(post(self.address(), &named(&entry), "application/json", body.as_bytes()));
+        self.entry = entry;
+        self.requests.push(self.request(copy, &params));
         Ok(())
     }
 
-    fn deploy_options(
-        &self,
-        function: &Deployed,
-        strategy: &Strategy,
-        is_entry: bool,
-    ) -> anyhow::Result<Vec<String>> {
+    /// A call of a copy of what is called.
+    pub(super) fn request(&self, copy: usize, params: &Value) -> HttpRequest {
+        let body = params.to_string();
+        post(self.address(), &copied(&self.entry, copy), "application/json", body.as_bytes())
+    }
+
+    fn deploy_options(&self, function: &Deployed, wish: Wish, is_entry: bool) -> anyhow::Result<Vec<String>> {
         let mut options: Vec<String> = Vec::new();
         let mut add = |option: &str, value: String| options.extend([option.to_owned(), value]);
         let is_wasm = function.kind == "wasm";
-        if let Some((start, reuse)) = strategy.asked {
-            ensure!(!is_wasm, "a WebAssembly module is instantiated for each call: the arm flint does that");
+        if let Some((start, reuse)) = wish.asked {
+            ensure!(!is_wasm, "a WebAssembly module is instantiated for each call: the arm wasm does that");
             add("--start", start.to_owned());
             add("--reuse", reuse.to_owned());
         }
-        if strategy.shared {
+        if wish.wasm && !is_wasm {
+            ensure!(
+                matches!(function.kind.as_str(), "nodejs" | "python"),
+                "nothing makes WebAssembly of {} functions",
+                function.kind
+            );
+            add("--isolation", "wasm".to_owned());
+        }
+        if wish.shared {
             add("--concurrency", self.options.callers.to_string());
         }
         let has_environment = self.manifest.folder.join(&function.code).join("virtualenv").is_dir();
         match function.kind.as_str() {
+            _ if wish.wasm => {}
             // The interpreter that is there, where the code does not bring one.
             "python" if !has_environment => add("--kind", python_kind()?),
             "java" | "nodejs" => add("--kind", function.kind.clone()),
@@ -192,9 +213,10 @@ impl Site {
             add("--init-param", format!("{name}={value}"));
         }
         let can_fork = matches!(function.kind.as_str(), "nodejs" | "python")
-            && strategy.asked.is_none_or(|(start, _)| start == "fork");
+            && !wish.wasm
+            && wish.asked.is_none_or(|(start, _)| start == "fork");
         if can_fork {
-            match strategy.warmed_up && is_entry {
+            match wish.warmed_up && is_entry {
                 true => {
                     let event = self.manifest.warmup(self.options.size, &self.back_ends.values)?;
                     let path = self._scratch.path().join("event.json");
@@ -243,10 +265,6 @@ impl Site {
         self.manifest.ask_oracle(size, &params, &answer.body, &self.back_ends.values)
     }
 
-    pub(super) const fn caller(&self) -> Caller {
-        Caller::new(self.server.address)
-    }
-
     /// Memory of everything that belongs to the functions: instances, the processes that they are forked from, and pools. The server and
     /// its launcher were there before.
     pub(super) fn memory(&self) -> (TreeMemory, usize) {
@@ -254,6 +272,18 @@ impl Site {
         let come: Vec<u32> = pids.into_iter().filter(|pid| !self.before.contains(pid)).collect();
         (come.iter().copied().map(memory_of).sum(), come.len())
     }
+}
+
+/// What puts JavaScript and Python into WebAssembly, where scripts/wasm-tools.sh has installed it; `flint deploy` says what is missing.
+fn wasm_tools(manifest: &Manifest) -> Option<PathBuf> {
+    let script = manifest.beside("scripts")?.join("wasm-tools.sh");
+    let output = Command::new(script).arg("--installed").stdin(Stdio::null()).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().into())
+}
+
+/// Functions call each other by name, so only what stands alone can be copied.
+fn copied(name: &str, copy: usize) -> String {
+    if copy == 0 { name.to_owned() } else { format!("{name}-{copy}") }
 }
 
 /// How the server says that it runs a function.

@@ -1,32 +1,110 @@
-//! Ways in which a workload is run: the arms of an experiment.
+//! Ways in which a workload is run: the arms of an experiment. docs/benchmarks.md says what each of them is.
 
-/// How functions are deployed.
+/// An arm.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Strategy {
-    /// The arm's name.
+    /// Its name.
     pub(super) name: &'static str,
+    pub(super) by: By,
+}
+
+/// Who runs the function.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum By {
+    /// Flint.
+    Flint(Wish),
+    /// A program that others use, by a script of scripts/baselines.
+    Baseline(Scripts),
+}
+
+/// What a deploy says.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wish {
     /// `--start`, `--reuse`; nothing: Flint chooses.
     pub(super) asked: Option<(&'static str, &'static str)>,
     /// Called with the workload's event before it is frozen, where that is a snapshot.
     pub(super) warmed_up: bool,
     /// Calls at once in one instance are as many as callers.
     pub(super) shared: bool,
+    /// `--isolation wasm`.
+    pub(super) wasm: bool,
 }
 
-const fn strategy(name: &'static str, start: &'static str, reuse: &'static str) -> Strategy {
-    Strategy { name, asked: Some((start, reuse)), warmed_up: false, shared: false }
+/// Folders of scripts/baselines, by language.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Scripts {
+    pub(super) node: Option<&'static str>,
+    pub(super) python: Option<&'static str>,
+    /// The function is all there is of it: its whole memory counts, and no call of it is cold.
+    pub(super) is_plain: bool,
 }
 
-/// A process for each call, as OpenFaaS' classic watchdog has it.
-pub(super) const CLASSIC: Strategy = strategy("classic", "spawn", "never");
-/// A sandbox with a runtime of its own that stays for further calls, as OpenWhisk's containers do.
-pub(super) const CONTAINER: Strategy = strategy("container", "spawn", "warm");
+const NOTHING_ASKED: Wish = Wish { asked: None, warmed_up: false, shared: false, wasm: false };
+
+const fn asked(name: &'static str, start: &'static str, reuse: &'static str) -> Strategy {
+    Strategy { name, by: By::Flint(Wish { asked: Some((start, reuse)), ..NOTHING_ASKED }) }
+}
+
+const fn warmed_up(name: &'static str, reuse: &'static str) -> Strategy {
+    let wish = Wish { asked: Some(("fork", reuse)), warmed_up: true, ..NOTHING_ASKED };
+    Strategy { name, by: By::Flint(wish) }
+}
+
+const fn baseline(name: &'static str, script: &'static str) -> Strategy {
+    let scripts = Scripts { node: Some(script), python: Some(script), is_plain: false };
+    Strategy { name, by: By::Baseline(scripts) }
+}
+
+/// A fresh sandbox and a fresh process for each call.
+pub(super) const SPAWN_NEVER: Strategy = asked("spawn-never", "spawn", "never");
+/// A sandbox with a runtime of its own that stays for further calls; none is prewarmed.
+pub(super) const SPAWN_WARM: Strategy = asked("spawn-warm", "spawn", "warm");
 /// A clone of a snapshot taken when the code was loaded and had never run: FIREWORKS' OS snapshot.
-pub(super) const LOADED: Strategy = strategy("snapshot-loaded", "fork", "never");
-/// A clone of a snapshot taken after the code was compiled: FIREWORKS' post-JIT snapshot.
-pub(super) const COMPILED: Strategy =
-    Strategy { warmed_up: true, ..strategy("snapshot-compiled", "fork", "never") };
-/// What Flint does when nobody says anything but the warm-up event.
-pub(super) const FLINT: Strategy = Strategy { name: "flint", asked: None, warmed_up: true, shared: false };
+pub(super) const UNWARMED: Strategy = asked("fork-never-unwarmed", "fork", "never");
+/// A clone of a snapshot taken after the code was compiled, for each call: FIREWORKS' post-JIT snapshot.
+pub(super) const FORK_NEVER: Strategy = warmed_up("fork-never", "never");
+/// The same, kept for further calls.
+pub(super) const FORK_WARM: Strategy = warmed_up("fork-warm", "warm");
+/// A WebAssembly instance for each call.
+pub(super) const WASM: Strategy =
+    Strategy { name: "wasm", by: By::Flint(Wish { wasm: true, ..NOTHING_ASKED }) };
 /// One instance for all callers, as Photons has it.
-pub(super) const SHARED: Strategy = Strategy { shared: true, ..strategy("shared", "spawn", "warm") };
+pub(super) const CONCURRENT: Strategy = Strategy {
+    name: "spawn-concurrent",
+    by: By::Flint(Wish { asked: Some(("spawn", "warm")), shared: true, ..NOTHING_ASKED }),
+};
+/// What Flint does when nobody says anything but the warm-up event.
+pub(super) const FLINT: Strategy =
+    Strategy { name: "flint", by: By::Flint(Wish { warmed_up: true, ..NOTHING_ASKED }) };
+
+/// Containers that runc makes and that are kept for further calls.
+pub(super) const OPENWHISK: Strategy = baseline("openwhisk", "openwhisk");
+/// The same, in gVisor.
+pub(super) const GVISOR: Strategy = baseline("gvisor", "gvisor");
+/// One warm container, a process of its own for each call.
+pub(super) const OPENFAAS: Strategy = baseline("openfaas-classic", "openfaas-classic");
+/// A server process of the language, without isolation.
+pub(super) const FRAMEWORK: Strategy = Strategy {
+    name: "functions-framework",
+    by: By::Baseline(Scripts {
+        node: Some("functions-framework-node"),
+        python: Some("functions-framework-python"),
+        is_plain: true,
+    }),
+};
+/// An isolate of V8 in one process.
+pub(super) const WORKERD: Strategy = Strategy {
+    name: "workerd",
+    by: By::Baseline(Scripts { node: Some("workerd"), python: None, is_plain: true }),
+};
+
+impl Strategy {
+    /// What the others are compared with: a sandbox, a runtime's start and the loading of the code, in a container and in Flint's own.
+    pub(super) fn is_reference(&self) -> bool {
+        [OPENWHISK.name, SPAWN_WARM.name].contains(&self.name)
+    }
+
+    pub(super) const fn is_flints(&self) -> bool {
+        matches!(self.by, By::Flint(_))
+    }
+}

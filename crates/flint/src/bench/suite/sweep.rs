@@ -3,19 +3,20 @@
 use std::time::Duration;
 
 use flint_lab::{
-    ArmReport, HttpArm, Latency, Load, Median, Report, TreeMemory, drive, machine_cpu_us, median,
-    process_cpu_us,
+    ArmReport, Latency, Load, Median, Report, TreeMemory, drive, machine_cpu_us, median, process_cpu_us,
 };
 use serde::{Deserialize, Serialize};
 
 use super::{
     Suite,
+    checked::Checked,
     manifest::{Manifest, Variant},
+    place::Place,
     samples::unavailable,
-    site::{Options, Site, build},
+    site::{Options, build},
     strategy::Strategy,
 };
-use crate::bench::run::Run;
+use crate::bench::run::{Run, numbers, option};
 
 /// Idle instances stay: the question is what warm ones do.
 const KEEP_ALIVE: Duration = Duration::from_secs(600);
@@ -33,76 +34,111 @@ struct Round {
     processes: usize,
 }
 
+/// An arm at one level: its rounds, or why there are none.
+struct Level {
+    strategy: Strategy,
+    place: Option<anyhow::Result<Place>>,
+    rounds: Vec<Round>,
+    failed: Option<String>,
+}
+
 pub(super) async fn run(
     suite: &Suite,
     run: &mut Run,
     workloads: &[(Manifest, Variant)],
 ) -> anyhow::Result<Report> {
-    let rounds = run.effort.rounds(if run.effort.quick { 1 } else { 3 });
-    let levels: &[usize] = if run.effort.quick { &[1, 4] } else { &[1, 2, 4, 8, 16] };
-    let duration = if run.effort.quick { Duration::from_secs(1) } else { Duration::from_secs(20) };
+    let quick = run.effort.quick;
+    let rounds = run.effort.rounds(if quick { 1 } else { 3 });
+    let levels = numbers(
+        "levels",
+        run.effort.set.get("levels").map_or(if quick { "1,4" } else { "1,2,4,8,16" }, String::as_str),
+    )?;
+    let duration = Duration::from_secs_f64(option(run, "seconds", if quick { 1.0 } else { 20.0 })?);
     let mut report = run.report(suite.name);
     let strategies = suite.chosen(run)?;
-    let steps = workloads.len() * strategies.len() * levels.len();
+    let steps = workloads.len() * levels.len();
     let mut step = 0;
     for (manifest, variant) in workloads {
         let title = manifest.title(variant);
         let built = build(manifest).map_err(|error| format!("{error:#}"));
-        for strategy in &strategies {
-            for &callers in levels {
-                let name = format!("{title} {} at {callers}", strategy.name);
-                run.show(&name, step, steps);
-                step += 1;
-                let measured = match &built {
-                    Err(why) => Err(anyhow::anyhow!("{why}")),
-                    Ok(()) => level(run, manifest, variant, strategy, (callers, rounds, duration)).await,
-                };
-                report.arms.push(match measured {
-                    Ok(rounds) => row(strategy.name, &title, callers, &rounds, run.effort.seed),
-                    Err(error) => ArmReport {
-                        concurrency: Some(callers),
-                        ..unavailable(strategy.name, &title, &format!("{error:#}"))
-                    },
-                });
-            }
+        for &callers in &levels {
+            run.show(&format!("{title} at {callers}"), step, steps);
+            step += 1;
+            let measured =
+                level(run, (manifest, variant), &strategies, &built, (callers, rounds, duration)).await?;
+            report.arms.extend(measured.iter().map(|level| match &level.failed {
+                None => row(level.strategy.name, &title, callers, &level.rounds, run.effort.seed),
+                Some(why) => {
+                    ArmReport { concurrency: Some(callers), ..unavailable(level.strategy.name, &title, why) }
+                }
+            }));
         }
     }
     suite.judge(&mut report);
     Ok(report)
 }
 
+/// All arms with so many callers, in turn.
 async fn level(
     run: &mut Run,
-    manifest: &Manifest,
-    variant: &Variant,
-    strategy: &Strategy,
+    (manifest, variant): (&Manifest, &Variant),
+    strategies: &[Strategy],
+    built: &Result<(), String>,
     (callers, rounds, duration): (usize, usize, Duration),
-) -> anyhow::Result<Vec<Round>> {
+) -> anyhow::Result<Vec<Level>> {
+    let title = manifest.title(variant);
     let key =
-        |round: usize| format!("{} {} at {callers} round {round}", manifest.title(variant), strategy.name);
-    let kept: Vec<Round> = (1..=rounds).map_while(|round| run.folder.get(&key(round))).collect();
-    if kept.len() == rounds {
-        return Ok(kept);
+        |strategy: &Strategy, round: usize| format!("{title} {} at {callers} round {round}", strategy.name);
+    let mut arms = Vec::new();
+    for strategy in strategies {
+        let kept: Vec<Round> =
+            (1..=rounds).map_while(|round| run.folder.get(&key(strategy, round))).collect();
+        let place = if kept.len() == rounds {
+            None
+        } else {
+            // The number of calls at once is changed from level to level, as in the original, so each level has servers of its own.
+            let options = Options {
+                keep_alive: KEEP_ALIVE,
+                callers,
+                standbys: true,
+                ..Options::new(run.effort.size.as_str())
+            };
+            Some(match built {
+                Err(why) => Err(anyhow::anyhow!("{why}")),
+                Ok(()) => Place::open(manifest, variant, strategy, options).await,
+            })
+        };
+        arms.push(Level { strategy: *strategy, place, rounds: kept, failed: None });
     }
-    // The number of calls at once is changed from level to level, as in the original, so each level has a server of its own.
-    let options =
-        Options { keep_alive: KEEP_ALIVE, callers, standbys: true, ..Options::new(run.effort.size.as_str()) };
-    let site = Site::open(manifest, variant, strategy, options).await?;
-    let mut measured = kept;
-    for round in measured.len()..=rounds {
-        run.noise.look().await;
-        let one = drive_once(&site, callers, duration).await?;
-        // The first one that is driven warms everything up.
-        if round > 0 && measured.len() < rounds {
-            run.folder.put(&key(measured.len() + 1), &one)?;
-            measured.push(one);
+    // The first time that an arm is driven warms everything up.
+    for round in 0..=rounds {
+        if arms.iter().any(|arm| matches!(arm.place, Some(Ok(_)))) {
+            run.noise.look().await;
+        }
+        for arm in arms.iter_mut().filter(|arm| arm.failed.is_none()) {
+            let place = match &arm.place {
+                None => continue,
+                Some(Err(error)) => {
+                    arm.failed = Some(format!("{error:#}"));
+                    continue;
+                }
+                Some(Ok(place)) => place,
+            };
+            match drive_once(place, callers, duration).await {
+                Err(error) => arm.failed = Some(format!("{error:#}")),
+                Ok(one) if round > 0 && arm.rounds.len() < rounds => {
+                    run.folder.put(&key(&arm.strategy, arm.rounds.len() + 1), &one)?;
+                    arm.rounds.push(one);
+                }
+                Ok(_) => {}
+            }
         }
     }
-    Ok(measured)
+    Ok(arms)
 }
 
-async fn drive_once(site: &Site, callers: usize, duration: Duration) -> anyhow::Result<Round> {
-    let http = HttpArm::new(site.address(), site.requests.clone());
+async fn drive_once(place: &Place, callers: usize, duration: Duration) -> anyhow::Result<Round> {
+    let checked = Checked::of(place);
     let load = Load { concurrency: callers, duration, warm_up: 2 };
     let own = std::process::id();
     let used = || machine_cpu_us().saturating_sub(process_cpu_us(own));
@@ -111,7 +147,7 @@ async fn drive_once(site: &Site, callers: usize, duration: Duration) -> anyhow::
     let watch = async {
         loop {
             tokio::time::sleep(Duration::from_millis(200)).await;
-            let (now, count) = site.memory();
+            let (now, count) = place.memory();
             if now.pss > memory.pss {
                 memory = now;
             }
@@ -119,7 +155,7 @@ async fn drive_once(site: &Site, callers: usize, duration: Duration) -> anyhow::
         }
     };
     let measured = tokio::select! {
-        measured = drive(&http, load) => measured?,
+        measured = drive(&checked, load) => measured?,
         () = watch => anyhow::bail!("watching does not end"),
     };
     let used = used().saturating_sub(before);

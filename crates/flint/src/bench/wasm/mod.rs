@@ -4,7 +4,6 @@
 mod engine;
 mod live;
 mod modules;
-mod serve;
 
 use std::{collections::BTreeMap, net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
@@ -21,9 +20,8 @@ use self::{
     engine::EngineArm,
     live::Live,
     modules::{JAVA, SAMPLES, Sample},
-    serve::Serve,
 };
-use super::{Run, bare_http, run::show, server::Server};
+use super::{Run, bare_http, run::show, server::Server, suite::Baseline};
 use crate::client::GUEST_KEY;
 
 const BARE: &str = "bare-http";
@@ -42,6 +40,11 @@ struct Scale {
 
 const FULL: Scale = Scale { rounds: 5, round: Duration::from_secs(3), live: 4000 };
 const QUICK: Scale = Scale { rounds: 2, round: Duration::from_millis(500), live: 500 };
+
+/// A component that answers, and at `/pause` waits for ever.
+pub(super) fn waiting_component() -> anyhow::Result<Vec<u8>> {
+    SAMPLES[2].code()
+}
 
 /// Every arm there is.
 fn names() -> Vec<String> {
@@ -203,7 +206,7 @@ async fn platform_level(
         _ => None,
     };
     let peer = match chosen(SERVE) {
-        true => Serve::start(&component)
+        true => Baseline::of_file(SERVE, true, &component, Duration::MAX, None)
             .map_err(|error| absent.push((SERVE.to_owned(), format!("{error:#}"))))
             .ok(),
         false => None,
@@ -229,8 +232,8 @@ async fn platform_level(
             }
         }
         if let Some(peer) = &peer {
-            let process = Some(ProcessTree::new(peer.pid()));
-            plans.push(plan(SERVE, Some(&peer.version), concurrency, get(peer.address), process));
+            let version = peer.version.as_deref();
+            plans.push(plan(SERVE, version, concurrency, get(peer.address), Some(peer.process)));
         }
     }
     let bar = run.bar.clone();
@@ -245,6 +248,12 @@ fn invoke(address: SocketAddr, sample: &Sample, key: &str) -> HttpRequest {
         [format!("authorization: Basic {}", BASE64.encode(key)), "content-type: application/json".to_owned()];
     let path = format!("/api/v1/namespaces/_/actions/{}?blocking=true&result=true", sample.name);
     HttpRequest::new("POST", &path, address, &headers, sample.body, 200)
+}
+
+/// What is promised, of nothing that was measured.
+#[cfg(test)]
+pub(super) fn targets_of_nothing() -> Vec<Target> {
+    report(Report::default(), &[], None, Vec::new()).targets
 }
 
 fn report(empty: Report, arms: &[ArmRounds], live: Option<&Live>, absent: Vec<(String, String)>) -> Report {
@@ -275,20 +284,22 @@ fn report(empty: Report, arms: &[ArmRounds], live: Option<&Live>, absent: Vec<(S
     let two_threads = arm("engine-core", 2).and_then(|arm| median(&arm.rates()));
     let per_gib = live.map(|live| f64::from(1 << 30) / (live.resident + live.tables));
     let targets = vec![
-        Target::at_most("core ABI: instantiate, call, drop, p50, µs", p50("engine-core"), 5.0),
-        Target::at_least("core ABI on two threads, calls/s", two_threads, 400_000.0),
+        Target::at_most("core ABI: instantiate, call, drop, p50, µs", p50("engine-core"), 5.0).of("W6"),
+        Target::at_least("core ABI on two threads, calls/s", two_threads, 400_000.0).of("W6"),
         Target::at_least(
             "wasi-http, of wasmtime serve's calls/s at 32",
             ratio_of("flint-http", SERVE, 32),
             2.0,
-        ),
+        )
+        .of("W7"),
         Target::at_least("the same without activation records", ratio_of(UNRECORDED, SERVE, 32), 2.5),
         Target::at_most(
             "wasi-http, p99 at 128, ms",
             arm("flint-http", 128).and_then(|arm| arm.quantile_us(0.99)).map(|us| us / 1e3),
             8.0,
-        ),
-        Target::at_least("live instances of the component per GiB", per_gib, 20_000.0),
+        )
+        .of("W8"),
+        Target::at_least("live instances of the component per GiB", per_gib, 20_000.0).of("W9"),
         Target::at_most("java-faas hello through TeaVM, p50, µs", p50("java-hello"), 50.0),
     ];
     let mut reports: Vec<ArmReport> = arms.iter().map(ArmReport::from).collect();

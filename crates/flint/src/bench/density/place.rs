@@ -1,0 +1,188 @@
+//! Where the instances live: a Flint server, or a container runtime.
+
+use std::{fs, net::SocketAddr, path::Path, time::Duration};
+
+use anyhow::Context as _;
+use flint_lab::{HttpClient, HttpRequest, ProcessTree, TreeMemory, memory_of};
+use serde_json::json;
+
+use super::{Language, group::Group};
+use crate::bench::{
+    caller::post_to,
+    overhead::python_kind,
+    server::{Server, metric},
+    suite::Baseline,
+    wasm::waiting_component,
+};
+
+/// An arm.
+#[derive(Debug)]
+pub(super) struct Way {
+    pub(super) name: &'static str,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// `--start`, `--reuse`, and whether it was called before its snapshot was taken.
+    Flint(&'static str, &'static str, bool),
+    /// One instance for all calls.
+    Concurrent,
+    /// A WebAssembly component that waits.
+    Wasm,
+    /// A script of scripts/baselines.
+    Baseline(&'static str),
+}
+
+pub(super) const SPAWN: &str = "spawn-warm";
+pub(super) const CONTAINER: &str = "openwhisk";
+pub(super) const CLONE: &str = "fork-never";
+
+/// While all are in a call, whether they are kept afterwards is the same: there is one arm for both.
+pub(super) const WAYS: [Way; 7] = [
+    Way { name: CONTAINER, kind: Kind::Baseline("openwhisk") },
+    Way { name: "gvisor", kind: Kind::Baseline("gvisor") },
+    Way { name: SPAWN, kind: Kind::Flint("spawn", "warm", false) },
+    Way { name: "spawn-concurrent", kind: Kind::Concurrent },
+    Way { name: "fork-never-unwarmed", kind: Kind::Flint("fork", "never", false) },
+    Way { name: CLONE, kind: Kind::Flint("fork", "never", true) },
+    Way { name: "wasm", kind: Kind::Wasm },
+];
+
+impl Way {
+    pub(super) fn is_wasm(&self) -> bool {
+        self.kind == Kind::Wasm
+    }
+}
+
+/// What answers; dropping it ends it.
+pub(super) enum Place {
+    Flint { server: Server, before: Vec<u32>, own: TreeMemory, path: String, concurrent: bool },
+    Container { baseline: Baseline },
+}
+
+impl Place {
+    pub(super) async fn open(
+        way: &Way,
+        language: Language,
+        group: &Group,
+        scratch: &Path,
+    ) -> anyhow::Result<Self> {
+        let (function, kind, code) = language;
+        let file = scratch.join(if kind == "python" { "wait.py" } else { "wait.js" });
+        fs::write(&file, code).context("writing the function")?;
+        if let Kind::Baseline(script) = way.kind {
+            let keep_alive = Duration::from_secs(600);
+            let baseline = Baseline::of_file(script, false, &file, keep_alive, Some(group.folder()))?;
+            return Ok(Self::Container { baseline });
+        }
+        let settings = [
+            ("FLINT_POOL__MEMORY", "1024GB"),
+            ("FLINT_POOL__PREWARM", "0"),
+            ("FLINT_SNAPSHOT__STANDBYS", "0"),
+            ("FLINT_LIMITS__MAX_CONCURRENCY", "100000"),
+        ];
+        let server = Server::start_in(scratch, &settings, Some(group.folder())).await?;
+        let before = ProcessTree::new(server.pid()).pids();
+        let event = scratch.join("event.json");
+        fs::write(&event, r#"{"ms":1}"#).context("writing the warm-up event")?;
+        let event = event.display().to_string();
+        let kind = if kind == "python" { python_kind()? } else { kind.to_owned() };
+        let common = ["--memory", "256", "--timeout", "300s"];
+        let mut options: Vec<&str> = common.into();
+        let mut path = format!("{function}/invoke");
+        let mut module = file;
+        match way.kind {
+            Kind::Flint(start, reuse, warmed_up) => {
+                options.extend(["--kind", &kind, "--start", start, "--reuse", reuse]);
+                if start == "fork" {
+                    options.extend(["--warmup", if warmed_up { &event } else { "none" }]);
+                }
+            }
+            Kind::Concurrent => {
+                options.extend([
+                    "--kind",
+                    &kind,
+                    "--start",
+                    "spawn",
+                    "--reuse",
+                    "warm",
+                    "--concurrency",
+                    "100000",
+                ]);
+            }
+            Kind::Wasm | Kind::Baseline(_) => {
+                module = scratch.join("pause.wasm");
+                fs::write(&module, waiting_component()?).context("writing the component")?;
+                path = format!("{function}/invoke/pause");
+            }
+        }
+        server.deploy(&module, function, &options)?;
+        let own = memory_of(server.pid());
+        Ok(Self::Flint { before, own, path, concurrent: way.kind == Kind::Concurrent, server })
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        match self {
+            Self::Flint { server, .. } => server.pid(),
+            Self::Container { baseline } => baseline.pid(),
+        }
+    }
+
+    pub(super) fn address(&self) -> SocketAddr {
+        match self {
+            Self::Flint { server, .. } => server.address,
+            Self::Container { baseline } => baseline.address,
+        }
+    }
+
+    /// A call that takes so long.
+    pub(super) fn request(&self, hold: Duration) -> HttpRequest {
+        let params = json!({ "ms": hold.as_millis() as u64 });
+        match self {
+            Self::Container { baseline } => baseline.request(0, &params),
+            Self::Flint { server, path, .. } => {
+                post_to(server.address, path, "application/json", params.to_string().as_bytes())
+            }
+        }
+    }
+
+    /// Calls that have their instance.
+    pub(super) async fn busy(&self) -> anyhow::Result<usize> {
+        match self {
+            Self::Flint { server, concurrent: false, .. } => {
+                Ok(metric(server.address, r#"flint_instances{state="busy"}"#).await? as usize)
+            }
+            Self::Flint { server, .. } => {
+                let of = async |name: &str| metric(server.address, name).await;
+                let starting = of(r#"flint_instances{state="starting"}"#).await?;
+                let (all, waiting) = (of("flint_calls_in_flight").await?, of("flint_calls_waiting").await?);
+                Ok(if starting > 0.0 { 0 } else { (all - waiting).max(0.0) as usize })
+            }
+            Self::Container { baseline } => {
+                let request = HttpRequest::new("GET", "/", baseline.address, &[], b"", 200);
+                let answer = HttpClient::connect(baseline.address).await?.exchange(&request).await?;
+                let said = String::from_utf8_lossy(&answer.body);
+                said.trim().parse().with_context(|| format!("the baseline says '{said}'"))
+            }
+        }
+    }
+
+    /// Of everything that belongs to the function; of a server what it has grown by.
+    pub(super) fn memory(&self) -> TreeMemory {
+        match self {
+            Self::Container { baseline } => baseline.memory().0,
+            Self::Flint { server, before, own, .. } => {
+                let pids = ProcessTree::new(server.pid()).pids();
+                let come = pids.into_iter().filter(|pid| !before.contains(pid)).map(memory_of);
+                let now = memory_of(server.pid());
+                let grown = TreeMemory {
+                    rss: now.rss.saturating_sub(own.rss),
+                    pss: now.pss.saturating_sub(own.pss),
+                    private: now.private.saturating_sub(own.private),
+                };
+                come.chain([grown]).sum()
+            }
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! `flint bench promises`: what SPECIFICATION.md promises, beside what the experiments measure of it.
+
+use std::{collections::BTreeMap, fmt, path::Path};
+
+use anyhow::Context as _;
+use flint_lab::{Report, Target};
+use serde::Serialize;
+
+use super::{Effort, Run, Size, measure};
+
+/// An experiment, and as little of it as its promises need: that all of them together take ten minutes at most.
+struct Check {
+    experiment: &'static str,
+    arms: &'static [&'static str],
+    set: &'static [(&'static str, &'static str)],
+}
+
+const CHECKS: [Check; 7] = [
+    Check { experiment: "overhead", arms: &[], set: &[] },
+    Check {
+        experiment: "coldstart",
+        arms: &[
+            "spawn-never:empty-node",
+            "fork-never:empty-node",
+            "fork-never-standby:empty-node",
+            "spawn-never:empty-python",
+            "fork-never:empty-python",
+            "fork-never:fact-node",
+            "fork-warm:fact-node",
+            "fork-never:matrix-mult-node",
+            "fork-warm:matrix-mult-node",
+            "fork-never:fact-python",
+            "fork-warm:fact-python",
+            "fork-never:matrix-mult-python",
+            "fork-warm:matrix-mult-python",
+            "rate-fork-never:empty-node",
+            "memory-fork-never",
+        ],
+        set: &[("live", "20,500")],
+    },
+    Check {
+        experiment: "wasm",
+        arms: &["engine-core", "flint-http", "flint-http-unrecorded", "wasmtime-serve", "live-http"],
+        set: &[],
+    },
+    Check {
+        experiment: "faasdom",
+        arms: &["openwhisk", "spawn-warm", "fork-never"],
+        set: &[("workload", "netlatency")],
+    },
+    Check {
+        experiment: "serverlessbench",
+        arms: &["spawn-warm", "fork-never"],
+        set: &[("workload", "alexa,wage-analysis")],
+    },
+    Check { experiment: "fireworks-density", arms: &["openwhisk", "spawn-warm", "fork-never"], set: &[] },
+    Check {
+        experiment: "azure-replay",
+        arms: &["openwhisk", "spawn-warm", "flint"],
+        set: &[
+            ("workload", "sleep"),
+            ("variant", "node"),
+            ("copies", "6"),
+            ("minutes", "20"),
+            ("compress", "60"),
+        ],
+    },
+];
+
+/// A promise, and what became of it.
+#[derive(Clone, Debug, Serialize)]
+struct Kept {
+    promise: String,
+    experiment: String,
+    name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value: Option<f64>,
+    target: String,
+    /// `met`, `MISSED`, or why neither is known.
+    verdict: String,
+}
+
+/// Runs the quick form of every experiment that a promise points to; one that cannot run says why in its promises' rows.
+pub(crate) async fn run(
+    out: Option<&Path>,
+    seed: u64,
+    despite_noise: bool,
+    json: bool,
+) -> anyhow::Result<()> {
+    let mut kept = Vec::new();
+    for (at, check) in CHECKS.iter().enumerate() {
+        eprintln!("{} of {}: {}", at + 1, CHECKS.len(), check.experiment);
+        let effort = Effort {
+            quick: true,
+            size: Size::Small,
+            arms: check.arms.iter().map(|&arm| arm.to_owned()).collect(),
+            repeat: None,
+            seed,
+            set: check.set.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect(),
+            out: out.map(|folder| folder.join(check.experiment)),
+            despite_noise,
+        };
+        match once(check.experiment, effort).await {
+            Ok(report) => kept.extend(rows(&report)),
+            Err(error) => kept.push(Kept {
+                promise: "–".into(),
+                experiment: check.experiment.into(),
+                name: "all of its promises".into(),
+                value: None,
+                target: String::new(),
+                verdict: format!("not measured: {error:#}"),
+            }),
+        }
+    }
+    show(kept, json)
+}
+
+async fn once(experiment: &str, effort: Effort) -> anyhow::Result<Report> {
+    let mut run = Run::begin(experiment, effort)?;
+    let report = measure(experiment, &mut run).await?;
+    run.end(report)
+}
+
+/// The same of runs that have ended: `folder` has theirs.
+pub(crate) fn of_kept(folder: &Path, json: bool) -> anyhow::Result<()> {
+    show(reports(folder)?.iter().flat_map(rows).collect(), json)
+}
+
+/// The reports of the runs in `folder`, or of the run that it is; by their experiments' names.
+pub(super) fn reports(folder: &Path) -> anyhow::Result<Vec<Report>> {
+    let within = std::fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))?;
+    let mut paths: Vec<_> = within.flatten().map(|entry| entry.path().join("report.json")).collect();
+    paths.push(folder.join("report.json"));
+    let mut reports = Vec::new();
+    for path in paths.iter().filter(|path| path.is_file()) {
+        let bytes = std::fs::read(path).with_context(|| format!("reading {}", path.display()))?;
+        let report: Report = serde_json::from_slice(&bytes)
+            .with_context(|| format!("{} is not a report of this release", path.display()))?;
+        reports.push(report);
+    }
+    anyhow::ensure!(!reports.is_empty(), "there is no report in {} or in its folders", folder.display());
+    reports.sort_by(|a, b| (&a.experiment, a.ended).cmp(&(&b.experiment, b.ended)));
+    Ok(reports)
+}
+
+fn rows(report: &Report) -> Vec<Kept> {
+    let row = |target: &Target| {
+        let verdict = match (target.met, &report.withheld) {
+            (Some(true), _) => "met".to_owned(),
+            (Some(false), _) => "MISSED".to_owned(),
+            (None, Some(why)) => format!("host too noisy: {why}"),
+            (None, None) => "not measured".to_owned(),
+        };
+        Some(Kept {
+            promise: target.promise.clone()?,
+            experiment: report.experiment.clone(),
+            name: target.name.clone(),
+            value: target.value,
+            target: target.target.clone(),
+            verdict,
+        })
+    };
+    report.targets.iter().filter_map(row).collect()
+}
+
+fn show(mut kept: Vec<Kept>, json: bool) -> anyhow::Result<()> {
+    kept.sort_by_key(|row| order(&row.promise));
+    if json {
+        println!("{}", serde_json::to_string_pretty(&kept).context("writing the promises")?);
+    } else {
+        println!("{}", Table(&kept));
+    }
+    Ok(())
+}
+
+/// S2 before S10.
+fn order(promise: &str) -> (String, u32) {
+    let letters: String = promise.chars().take_while(|sign| !sign.is_ascii_digit()).collect();
+    let number = promise[letters.len()..].parse().unwrap_or(0);
+    (letters, number)
+}
+
+struct Table<'a>(&'a [Kept]);
+
+impl fmt::Display for Table<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let width = self.0.iter().map(|row| row.name.chars().count()).max().unwrap_or(0);
+        writeln!(f, "{:<5} {:<width$} {:>12}  {:<12} verdict", "", "promise", "value", "target")?;
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        for row in self.0 {
+            let value = row.value.map_or("–".to_owned(), |value| format!("{value:.2}"));
+            writeln!(
+                f,
+                "{:<5} {:<width$} {value:>12}  {:<12} {}",
+                row.promise, row.name, row.target, row.verdict
+            )?;
+            *counts.entry(row.verdict.split(':').next().unwrap_or_default()).or_default() += 1;
+        }
+        let counts: Vec<_> = counts.iter().map(|(verdict, n)| format!("{n} {verdict}")).collect();
+        write!(f, "\n{}", counts.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::bench::{coldstart, density, overhead, suite, wasm};
+
+    /// Every target that there is, of nothing that was measured.
+    fn all() -> Vec<(&'static str, Vec<Target>)> {
+        let mut all = vec![
+            ("overhead", overhead::targets_of_nothing()),
+            ("coldstart", coldstart::targets_of_nothing()),
+            ("wasm", wasm::targets_of_nothing()),
+            ("fireworks-density", density::targets_of_nothing()),
+        ];
+        all.extend(suite::SUITES.iter().map(|suite| (suite.name, suite.targets_of_nothing())));
+        all
+    }
+
+    #[test]
+    fn every_experiment_has_targets_and_every_promise_of_speed_has_one() {
+        let specification = include_str!("../../../../SPECIFICATION.md");
+        let mut promised = BTreeSet::new();
+        for line in specification.lines() {
+            let Some((number, _)) = line.strip_prefix("| ").and_then(|rest| rest.split_once(" |")) else {
+                continue;
+            };
+            let (letters, n) = order(number);
+            let measured = match letters.as_str() {
+                "S" => (1..=13).contains(&n),
+                "W" => n >= 6,
+                "C" | "E" => n > 0,
+                _ => false,
+            };
+            if measured {
+                promised.insert(number.to_owned());
+            }
+        }
+        let all = all();
+        let judged: BTreeSet<String> =
+            all.iter().flat_map(|(_, targets)| targets).filter_map(|target| target.promise.clone()).collect();
+        assert_eq!(promised, judged);
+        for (experiment, targets) in &all {
+            assert!(!targets.is_empty(), "{experiment} has no targets");
+            // Those with a number are measured by `flint bench promises`.
+            let numbered = targets.iter().any(|target| target.promise.is_some());
+            let checked = CHECKS.iter().any(|check| check.experiment == *experiment);
+            assert_eq!(numbered, checked, "{experiment}");
+        }
+    }
+
+    #[test]
+    fn a_promise_is_met_missed_not_measured_or_not_judged() {
+        let target = |n, value| Target::at_most("t", value, 2.0).of(n);
+        let report = Report {
+            experiment: "x".into(),
+            targets: vec![target("S10", Some(1.0)), target("S2", Some(3.0)), target("S1", None)],
+            ..Report::default()
+        };
+        let noisy =
+            Report { withheld: Some("stolen".into()), targets: vec![target("C1", None)], ..report.clone() };
+        let unnumbered = Report { targets: vec![Target::at_most("u", None, 1.0)], ..report.clone() };
+        let mut kept: Vec<Kept> = [&report, &noisy, &unnumbered].into_iter().flat_map(rows).collect();
+        kept.sort_by_key(|row| order(&row.promise));
+        let seen: Vec<_> = kept.iter().map(|row| (row.promise.as_str(), row.verdict.as_str())).collect();
+        assert_eq!(
+            seen,
+            [("C1", "host too noisy: stolen"), ("S1", "not measured"), ("S2", "MISSED"), ("S10", "met")]
+        );
+        let text = Table(&kept).to_string();
+        assert!(text.ends_with("1 MISSED, 1 host too noisy, 1 met, 1 not measured"), "{text}");
+    }
+
+    #[test]
+    fn reports_are_found_in_the_folders_of_a_folder() {
+        let scratch = tempfile::tempdir().unwrap();
+        assert!(reports(scratch.path()).is_err());
+        let write = |name: &str| {
+            std::fs::create_dir_all(scratch.path().join(name)).unwrap();
+            let report = Report { experiment: name.into(), ..Report::default() };
+            let path = scratch.path().join(name).join("report.json");
+            std::fs::write(path, serde_json::to_vec(&report).unwrap()).unwrap();
+        };
+        write("b");
+        write("a");
+        let names: Vec<_> =
+            reports(scratch.path()).unwrap().into_iter().map(|report| report.experiment).collect();
+        assert_eq!(names, ["a", "b"]);
+        std::fs::write(scratch.path().join("b/report.json"), "{").unwrap();
+        assert!(reports(scratch.path()).unwrap_err().to_string().contains("not a report of this release"));
+    }
+}

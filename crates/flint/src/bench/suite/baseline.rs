@@ -1,0 +1,140 @@
+//! What functions are compared with: programs that others use, started and ended by the scripts in scripts/baselines.
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use anyhow::{Context as _, bail, ensure};
+use flint_lab::{HttpRequest, ProcessTree, TreeMemory, memory_of};
+use serde_json::Value;
+
+use super::{
+    manifest::{Manifest, Values, Variant, functions},
+    site::Options,
+    strategy::Scripts,
+};
+use crate::bench::server::in_group;
+
+/// A running baseline with one function; dropping it ends it.
+pub(in crate::bench) struct Baseline {
+    pub(in crate::bench) address: SocketAddr,
+    /// A request for each copy.
+    pub(super) requests: Vec<HttpRequest>,
+    pub(in crate::bench) process: ProcessTree,
+    /// Which release, where it says that.
+    pub(in crate::bench) version: Option<String>,
+    /// Of its processes those that are not the function's.
+    apart: HashSet<u32>,
+    stop: PathBuf,
+    data: PathBuf,
+    _scratch: tempfile::TempDir,
+}
+
+impl Baseline {
+    /// Starts it with the variant's function. The error says what it cannot run, or what is missing.
+    pub(super) fn start(
+        manifest: &Manifest,
+        variant: &Variant,
+        scripts: Scripts,
+        options: &Options,
+    ) -> anyhow::Result<Self> {
+        let [function] = variant.functions.as_slice() else {
+            bail!("this baseline runs single functions, and this workload has {}", variant.functions.len());
+        };
+        ensure!(variant.sequences.is_empty(), "this baseline runs no sequences");
+        ensure!(manifest.back_ends.is_empty(), "this baseline reaches no back ends");
+        ensure!(function.main.is_none(), "this baseline calls main, and this function is called otherwise");
+        let script = match function.kind.as_str() {
+            "nodejs" => scripts.node,
+            "python" => scripts.python,
+            _ => None,
+        };
+        let script = script.with_context(|| format!("this baseline runs no {} functions", function.kind))?;
+        let code = manifest.folder.join(&function.code);
+        let mut baseline = Self::of_file(script, scripts.is_plain, &code, options.keep_alive, None)?;
+        ensure!(options.copies <= 1 || !scripts.is_plain, "this baseline runs one function");
+        let params = manifest.params(options.size, &Values::new())?;
+        baseline.requests = (0..options.copies).map(|copy| baseline.request(copy, &params)).collect();
+        Ok(baseline)
+    }
+
+    /// The same of any file, in a group of processes, by the folder of its cgroup.
+    pub(in crate::bench) fn of_file(
+        script: &str,
+        is_plain: bool,
+        code: &Path,
+        keep_alive: Duration,
+        group: Option<&Path>,
+    ) -> anyhow::Result<Self> {
+        let folder = functions()?.join("../scripts/baselines").join(script);
+        let scratch = tempfile::tempdir().context("making a scratch directory")?;
+        let data = scratch.path().join("d");
+        let said = started(&folder.join("start.sh"), &data, code, keep_alive, group)?;
+        let value = |key: &str| said.get(key).with_context(|| format!("{script} does not say its {key}"));
+        let address = value("url")?.trim_start_matches("http://").trim_end_matches('/').to_owned();
+        let pid: u32 = value("pid")?.parse().context("reading its process id")?;
+        Ok(Self {
+            address: address.parse().with_context(|| format!("{script} listens at {address}"))?,
+            requests: Vec::new(),
+            process: ProcessTree::new(pid),
+            version: said.get("version").cloned(),
+            apart: if is_plain { HashSet::new() } else { HashSet::from([pid]) },
+            stop: folder.join("stop.sh"),
+            data,
+            _scratch: scratch,
+        })
+    }
+
+    /// A call of a copy.
+    pub(in crate::bench) fn request(&self, copy: usize, params: &Value) -> HttpRequest {
+        let path = if copy == 0 { "/".to_owned() } else { format!("/copy-{copy}") };
+        let header = ["content-type: application/json".to_owned()];
+        HttpRequest::new("POST", &path, self.address, &header, params.to_string().as_bytes(), 200)
+    }
+
+    pub(in crate::bench) fn pid(&self) -> u32 {
+        self.process.pids()[0]
+    }
+
+    /// Memory of everything that belongs to the function, and how many processes that are.
+    pub(in crate::bench) fn memory(&self) -> (TreeMemory, usize) {
+        let pids: Vec<u32> =
+            self.process.pids().into_iter().filter(|pid| !self.apart.contains(pid)).collect();
+        (pids.iter().copied().map(memory_of).sum(), pids.len())
+    }
+}
+
+/// Runs a start script; what it says.
+fn started(
+    script: &Path,
+    data: &Path,
+    code: &Path,
+    keep_alive: Duration,
+    group: Option<&Path>,
+) -> anyhow::Result<BTreeMap<String, String>> {
+    let output = in_group(group, script)
+        .args([data, code])
+        .env("KEEP_ALIVE_MS", keep_alive.as_millis().to_string())
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("running {}", script.display()))?;
+    let why = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{}", why.trim().lines().last().unwrap_or("it does not say why"));
+    let said = String::from_utf8_lossy(&output.stdout);
+    let pair = |line: &str| line.split_once('=').map(|(key, value)| (key.to_owned(), value.to_owned()));
+    Ok(said.lines().filter_map(pair).collect())
+}
+
+impl Drop for Baseline {
+    fn drop(&mut self) {
+        let (stop, data) = (self.stop.display(), self.data.display());
+        match Command::new(&self.stop).arg(&self.data).stdin(Stdio::null()).stdout(Stdio::null()).status() {
+            Ok(status) if status.success() => {}
+            _ => eprintln!("flint bench: {stop} {data} failed: end it by hand"),
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! An arm whose every answer is judged by its workload.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use flint_lab::{Arm, ArmError, Connection, HttpClient, HttpRequest};
+
+use super::{manifest::Manifest, place::Place};
+
+/// Calls the copies of a place's function in turn.
+pub(super) struct Checked {
+    address: SocketAddr,
+    requests: Arc<[HttpRequest]>,
+    manifest: Arc<Manifest>,
+    size: &'static str,
+}
+
+impl Checked {
+    pub(super) fn of(place: &Place) -> Self {
+        Self {
+            address: place.address(),
+            requests: place.requests().into(),
+            manifest: Arc::new(place.manifest().clone()),
+            size: place.size,
+        }
+    }
+}
+
+struct Checking {
+    address: SocketAddr,
+    /// Nothing after a server has closed it.
+    client: Option<HttpClient>,
+    requests: Arc<[HttpRequest]>,
+    manifest: Arc<Manifest>,
+    size: &'static str,
+    next: usize,
+    /// The last answer that was right: another one like it need not be read again.
+    right: Bytes,
+}
+
+#[async_trait]
+impl Arm for Checked {
+    async fn connect(&self) -> Result<Box<dyn Connection>, ArmError> {
+        Ok(Box::new(Checking {
+            address: self.address,
+            client: Some(HttpClient::connect(self.address).await?),
+            requests: Arc::clone(&self.requests),
+            manifest: Arc::clone(&self.manifest),
+            size: self.size,
+            next: 0,
+            right: Bytes::new(),
+        }))
+    }
+}
+
+#[async_trait]
+impl Connection for Checking {
+    async fn call(&mut self) -> Result<(), ArmError> {
+        let mut client = match self.client.take() {
+            Some(client) => client,
+            None => HttpClient::connect(self.address).await?,
+        };
+        let answer = client.exchange(&self.requests[self.next % self.requests.len()]).await?;
+        self.next = self.next.wrapping_add(1);
+        let body = || String::from_utf8_lossy(&answer.body[..answer.body.len().min(300)]).into_owned();
+        if answer.status != 200 {
+            return Err(ArmError::Status { status: answer.status, expected: 200, body: body() });
+        }
+        if answer.body != self.right || self.right.is_empty() {
+            self.manifest
+                .verify(self.size, &answer.body)
+                .map_err(|why| ArmError::WrongAnswer(format!("{why}: {}", body())))?;
+            self.right = answer.body.clone();
+        }
+        let closes = answer.header("connection").is_some_and(|value| value.eq_ignore_ascii_case("close"));
+        self.client = Some(client).filter(|_| !closes);
+        Ok(())
+    }
+}

@@ -1,0 +1,135 @@
+//! What is promised of two arms: that one does so many times as well as the other.
+
+use flint_lab::{ArmReport, Report, Target};
+
+/// Rows of a report, and how far apart they are at least.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Promise {
+    /// Its number in SPECIFICATION.md; published figures of others have none.
+    pub(super) number: Option<&'static str>,
+    pub(super) figure: Figure,
+    /// The function and the arm's row that take more.
+    pub(super) slow: (&'static str, &'static str),
+    /// Those that take less.
+    pub(super) fast: (&'static str, &'static str),
+    pub(super) times: f64,
+}
+
+/// What is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Figure {
+    /// Median latency, from request to answer.
+    Latency,
+    /// Until instances were there with their code loaded.
+    Start,
+    /// Calls a second; the slow one makes fewer.
+    Rate,
+    /// Memory (PSS).
+    Memory,
+}
+
+impl Figure {
+    fn of(self, row: &ArmReport) -> Option<f64> {
+        match self {
+            Self::Latency => row.latency_us.as_ref().map(|latency| latency.p50),
+            Self::Start => row.start_us,
+            // The more of it, the less a call takes.
+            Self::Rate => row.calls_per_s.map(f64::recip),
+            Self::Memory => row.pss_bytes.map(|bytes| bytes as f64),
+        }
+        .filter(|value| value.is_finite() && *value > 0.0)
+    }
+
+    const fn words(self) -> &'static str {
+        match self {
+            Self::Latency => "takes as many times as long as",
+            Self::Start => "waits for instances as many times as long as",
+            Self::Rate => "makes calls as many times as slowly as",
+            Self::Memory => "takes as many times the memory of",
+        }
+    }
+}
+
+impl Promise {
+    /// One function in two ways.
+    pub(super) const fn of(
+        number: &'static str,
+        figure: Figure,
+        function: &'static str,
+        slow: &'static str,
+        fast: &'static str,
+        times: f64,
+    ) -> Self {
+        Self { number: Some(number), figure, slow: (function, slow), fast: (function, fast), times }
+    }
+
+    /// The same, where others have published the figure.
+    pub(super) const fn published(
+        figure: Figure,
+        function: &'static str,
+        slow: &'static str,
+        fast: &'static str,
+        times: f64,
+    ) -> Self {
+        Self { number: None, figure, slow: (function, slow), fast: (function, fast), times }
+    }
+
+    /// It beside what `report` has measured: with the most callers that both were measured with.
+    pub(super) fn judge(&self, report: &Report) -> Target {
+        let rows = |(function, arm): (&str, &str)| -> Vec<&ArmReport> {
+            let has = |row: &&ArmReport| row.arm == arm && row.function.as_deref() == Some(function);
+            report.arms.iter().filter(has).collect()
+        };
+        let fast = rows(self.fast);
+        let ratio = rows(self.slow)
+            .into_iter()
+            .rev()
+            .find_map(|slow| Some((slow, fast.iter().find(|fast| fast.concurrency == slow.concurrency)?)))
+            .and_then(|(slow, fast)| Some(self.figure.of(slow)? / self.figure.of(fast)?));
+        let ((of_slow, slow), (of_fast, fast)) = (self.slow, self.fast);
+        let other = if of_slow == of_fast { String::new() } else { format!("{of_fast}, ") };
+        let name = format!("{of_slow}: {slow} {} {other}{fast}", self.figure.words());
+        Target::at_least(&name, ratio, self.times).of(self.number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use flint_lab::Latency;
+
+    use super::*;
+
+    #[test]
+    fn a_promise_is_judged_by_the_rows_with_the_most_callers() {
+        let row = |arm: &str, concurrency, p50, rate| ArmReport {
+            arm: arm.into(),
+            function: Some("f node".into()),
+            concurrency: Some(concurrency),
+            latency_us: Some(Latency { p50, ..Latency::default() }),
+            calls_per_s: Some(rate),
+            ..ArmReport::default()
+        };
+        let arms = [
+            row("a", 1, 100.0, 1.0),
+            row("a", 4, 600.0, 2.0),
+            row("b", 1, 10.0, 10.0),
+            row("b", 4, 20.0, 20.0),
+            row("a", 9, 1.0, 1.0),
+        ];
+        let report = Report { arms: arms[..4].to_vec(), ..Report::default() };
+        let judged = |figure, times| Promise::of("E1", figure, "f node", "a", "b", times).judge(&report);
+        let latency = judged(Figure::Latency, 30.0);
+        assert_eq!(
+            (latency.value, latency.met, latency.promise.as_deref()),
+            (Some(30.0), Some(true), Some("E1"))
+        );
+        assert_eq!(latency.name, "f node: a takes as many times as long as b");
+        assert_eq!(
+            (judged(Figure::Rate, 11.0).value, judged(Figure::Rate, 11.0).met),
+            (Some(10.0), Some(false))
+        );
+        // What one of the two does not have is not measured.
+        assert_eq!(judged(Figure::Start, 1.0).met, None);
+        assert_eq!(Promise::published(Figure::Memory, "g", "a", "b", 1.0).judge(&report).promise, None);
+    }
+}

@@ -1,0 +1,186 @@
+//! Azure's traces, replayed: as Photons@Graal does, copies of one function started one after the other, each with the calls of a function
+//! of the trace; or whole, every call of every function at its time and as long as it was.
+
+mod result;
+mod schedule;
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use flint_lab::{Arrivals, Failures, HttpRequest, OpenLoad, Report, TreeMemory, drive_open};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use self::schedule::{Schedule, Wanted};
+use super::{
+    Suite,
+    manifest::{Manifest, Values, Variant},
+    place::Place,
+    recorder::{Check, Recorded, Recorder},
+    site::{Options, build},
+    strategy::Strategy,
+};
+use crate::bench::run::Run;
+
+/// As OpenWhisk keeps idle containers; divided by the compression, as all times are.
+const KEEP_ALIVE: Duration = Duration::from_secs(600);
+/// Intervals of the pictures over time.
+const INTERVALS: f64 = 60.0;
+/// Calls at once in one instance, where it takes several.
+const AT_ONCE: usize = 64;
+
+/// What one arm did.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Replayed {
+    /// `which` is the function's number.
+    calls: Vec<Recorded>,
+    failures: Failures,
+    intended: u64,
+    /// How late calls were sent, p99 in µs: beyond some hundred the generator or the machine is at its end.
+    late_us: f64,
+    wall_s: f64,
+    /// Seconds, bytes (PSS) and processes of everything that belongs to the functions.
+    memory: Vec<(f64, TreeMemory, usize)>,
+}
+
+pub(super) async fn run(
+    suite: &Suite,
+    run: &mut Run,
+    workloads: &[(Manifest, Variant)],
+) -> anyhow::Result<Report> {
+    let wanted = Wanted::new(run)?;
+    let rounds = run.effort.rounds(if run.effort.quick { 1 } else { 3 });
+    let mut report = run.report(suite.name);
+    let strategies = suite.chosen(run)?;
+    let workloads: Vec<_> = workloads.iter().filter(|(manifest, _)| wanted.suits(manifest)).collect();
+    anyhow::ensure!(
+        !workloads.is_empty(),
+        "a whole trace is replayed by a workload that takes as long as it is told: --set workload=sleep"
+    );
+    let steps = workloads.len() * strategies.len() * rounds;
+    let mut step = 0;
+    for (manifest, variant) in workloads {
+        let title = manifest.title(variant);
+        let schedule = wanted.schedule(variant)?;
+        report.notes.push(format!(
+            "{title}: {}; the last of {rounds} rounds is shown, as in the original",
+            schedule.note
+        ));
+        let built = build(manifest).map_err(|error| format!("{error:#}"));
+        let mut done: Vec<(Strategy, Option<Replayed>, Option<String>)> =
+            strategies.iter().map(|strategy| (*strategy, None, None)).collect();
+        for round in 1..=rounds {
+            for (strategy, last, failed) in &mut done {
+                run.show(&format!("{title} {} {round}", strategy.name), step, steps);
+                step += 1;
+                if failed.is_some() {
+                    continue;
+                }
+                run.noise.look().await;
+                let key = format!("{title} {} round {round}", strategy.name);
+                let replayed = run.kept(&key, async || {
+                    built.clone().map_err(anyhow::Error::msg)?;
+                    once(run, manifest, variant, strategy, &schedule, wanted.compression).await
+                });
+                match replayed.await {
+                    Ok(replayed) => *last = Some(replayed),
+                    Err(error) => *failed = Some(format!("{error:#}")),
+                }
+            }
+        }
+        result::add(&mut report, &title, &done, run.effort.seed);
+    }
+    Ok(report)
+}
+
+async fn once(
+    run: &Run,
+    manifest: &Manifest,
+    variant: &Variant,
+    strategy: &Strategy,
+    schedule: &Schedule,
+    compression: f64,
+) -> anyhow::Result<Replayed> {
+    let options = Options {
+        keep_alive: KEEP_ALIVE.div_f64(compression).max(Duration::from_secs(1)),
+        copies: schedule.functions,
+        callers: AT_ONCE,
+        standbys: true,
+        unchecked: true,
+        ..Options::new(run.effort.size.as_str())
+    };
+    let place = Place::open(manifest, variant, strategy, options).await?;
+    let recorder = Arc::new(recorder(&place, manifest, schedule)?);
+    let load = OpenLoad {
+        arrivals: Arrivals::Trace(schedule.arrivals.clone().into()),
+        duration: schedule.length + Duration::from_millis(1),
+        warm_up: Duration::ZERO,
+        connections: 256,
+        timeout: Duration::from_secs(60),
+    };
+    let begin = Instant::now();
+    let every = schedule.length.div_f64(INTERVALS).max(Duration::from_millis(200));
+    let mut memory = Vec::new();
+    let watch = async {
+        loop {
+            let (now, processes) = place.memory();
+            memory.push((begin.elapsed().as_secs_f64(), now, processes));
+            tokio::time::sleep(every).await;
+        }
+    };
+    let driven = tokio::select! {
+        driven = drive_open(recorder.clone(), &load) => driven?,
+        () = watch => anyhow::bail!("watching does not end"),
+    };
+    let wall_s = begin.elapsed().as_secs_f64();
+    let mut calls = recorder.records(place.caller()).await?;
+    for call in &mut calls {
+        call.which = schedule.calls[call.which].0;
+    }
+    let late_us = driven.late_ns.value_at_quantile(0.99) as f64 / 1e3;
+    Ok(Replayed { calls, failures: driven.failures, intended: driven.intended, late_us, wall_s, memory })
+}
+
+/// Calls functions by their numbers, each call as long as the schedule says.
+fn recorder(place: &Place, manifest: &Manifest, schedule: &Schedule) -> anyhow::Result<Recorder> {
+    let Some(duration) = &manifest.duration else { return Ok(recorder_of_copies(place, schedule)) };
+    let usual = manifest.params(place.size, &Values::new())?;
+    let mut requests: Vec<HttpRequest> = Vec::with_capacity(schedule.calls.len());
+    let mut expected: Vec<Option<u64>> = Vec::with_capacity(schedule.calls.len());
+    for &(function, ms) in &schedule.calls {
+        let mut params = usual.clone();
+        if let Some(ms) = ms {
+            params[&duration.param] = Value::String(ms.to_string());
+        }
+        requests.push(place.request(function, &params));
+        expected.push(ms);
+    }
+    let (manifest, size, answer) = (manifest.clone(), place.size, duration.answer.clone());
+    let check: Check = Arc::new(move |which, body| match expected.get(which).copied().flatten() {
+        None => manifest.verify(size, body),
+        Some(ms) => {
+            let said: Value =
+                serde_json::from_slice(body).map_err(|error| format!("it is not JSON: {error}"))?;
+            match said.pointer(&answer).and_then(Value::as_u64) == Some(ms) {
+                true => Ok(()),
+                false => Err(format!("{answer} is not {ms}")),
+            }
+        }
+    });
+    Ok(Recorder::new(place.address(), requests.into(), check))
+}
+
+/// What is promised, of nothing that was measured.
+#[cfg(test)]
+pub(super) fn targets_of_nothing() -> Vec<flint_lab::Target> {
+    result::targets("", None, None, None)
+}
+
+fn recorder_of_copies(place: &Place, schedule: &Schedule) -> Recorder {
+    let requests: Vec<HttpRequest> =
+        schedule.calls.iter().map(|&(function, _)| place.requests()[function].clone()).collect();
+    let (manifest, size) = (place.manifest().clone(), place.size);
+    Recorder::new(place.address(), requests.into(), Arc::new(move |_, body| manifest.verify(size, body)))
+}

@@ -1,0 +1,175 @@
+//! What came of a replay: rows, pictures over time, promises.
+
+use std::collections::HashMap;
+
+use flint_lab::{ArmReport, Point, Report, Target, quantile};
+
+use super::{INTERVALS, Recorded, Replayed, Strategy};
+use crate::bench::suite::{
+    samples::{Sample, report as row, unavailable},
+    strategy::{FLINT, OPENWHISK, SPAWN_WARM},
+};
+
+/// Waits longer than this are felt.
+const FELT_US: f64 = 10_000.0;
+
+/// What a caller waits for beside the function itself.
+fn added(sample: &Sample) -> Option<f64> {
+    sample.run.map(|run| (sample.latency - run).max(0.0))
+}
+
+fn peak(replayed: &Replayed) -> u64 {
+    replayed.memory.iter().map(|(_, memory, _)| memory.pss).max().unwrap_or(0)
+}
+
+/// The arms of one workload, and what is promised of them. An arm that failed has no figures, whatever it measured before.
+pub(super) fn add(
+    report: &mut Report,
+    title: &str,
+    done: &[(Strategy, Option<Replayed>, Option<String>)],
+    seed: u64,
+) {
+    let of = |name: &str| {
+        let found = done.iter().find(|(strategy, _, failed)| strategy.name == name && failed.is_none());
+        found.and_then(|(_, replayed, _)| replayed.as_ref())
+    };
+    for (strategy, replayed, failed) in done {
+        let replayed = match (replayed, failed) {
+            (Some(replayed), None) => replayed,
+            (_, why) => {
+                let why = why.as_deref().unwrap_or("nothing was measured");
+                report.arms.push(unavailable(strategy.name, title, why));
+                continue;
+            }
+        };
+        let samples: Vec<Sample> = replayed.calls.iter().map(|call| call.sample).collect();
+        let felt = samples.iter().filter(|sample| sample.start.is_some_and(|start| start > FELT_US)).count();
+        let largest = replayed.memory.iter().max_by_key(|(_, memory, _)| memory.pss);
+        report.arms.push(ArmReport {
+            calls_per_s: Some(samples.len() as f64 / replayed.wall_s),
+            pss_bytes: largest.map(|(_, memory, _)| memory.pss),
+            private_bytes: largest.map(|(_, memory, _)| memory.private),
+            instances: replayed.memory.iter().map(|(.., processes)| *processes as u64).max(),
+            failures: (replayed.failures.calls() > 0).then(|| replayed.failures.clone()),
+            series: over_time(replayed),
+            note: Some(format!(
+                "{felt} of {} calls waited longer than 10 ms for an instance; 99 % were sent at most {:.1} ms late",
+                replayed.intended,
+                replayed.late_us / 1e3
+            )),
+            ..row(strategy.name, title, &samples, seed)
+        });
+    }
+    report.targets.extend(targets(title, of(FLINT.name), of(SPAWN_WARM.name), of(OPENWHISK.name)));
+}
+
+/// What is promised of Flint as it is, beside its own sandboxes and a runtime's containers.
+pub(super) fn targets(
+    title: &str,
+    flint: Option<&Replayed>,
+    sandboxes: Option<&Replayed>,
+    containers: Option<&Replayed>,
+) -> Vec<Target> {
+    let steady = flint.map(steady).unwrap_or_default();
+    let felt = steady.iter().filter(|call| call.sample.start.is_some_and(|start| start > FELT_US)).count();
+    let waits: Vec<f64> = steady.iter().filter_map(|call| added(&call.sample)).collect();
+    let mut targets = vec![
+        Target::at_most(
+            &format!("{title}: calls that wait longer than 10 ms for an instance"),
+            (!steady.is_empty()).then_some(felt as f64),
+            0.0,
+        )
+        .of("E6"),
+        Target::at_most(
+            &format!("{title}: added latency, p99, ms"),
+            quantile(&waits, 0.99).map(|us| us / 1e3),
+            20.0,
+        )
+        .of("E7"),
+    ];
+    for (name, theirs) in [(SPAWN_WARM.name, sandboxes), (OPENWHISK.name, containers)] {
+        let theirs = theirs.map(peak).filter(|bytes| *bytes > 0);
+        let share = flint.map(peak).zip(theirs).map(|(ours, theirs)| ours as f64 / theirs as f64);
+        let name = format!("{title}: memory at its peak, of {name}'s");
+        targets.push(Target::at_most(&name, share, 0.1).of("E8"));
+    }
+    targets
+}
+
+/// What comes before a function's first call has been answered is the start of the experiment, not its steady state.
+fn steady(replayed: &Replayed) -> Vec<&Recorded> {
+    let mut first: HashMap<usize, f64> = HashMap::new();
+    for call in &replayed.calls {
+        let at = first.entry(call.which).or_insert(call.at_s);
+        *at = at.min(call.at_s);
+    }
+    replayed.calls.iter().filter(|call| first[&call.which] < call.at_s).collect()
+}
+
+fn over_time(replayed: &Replayed) -> Vec<Point> {
+    let width = (replayed.wall_s / INTERVALS).max(0.1);
+    let mut cold = 0;
+    (1..=(replayed.wall_s / width).ceil() as usize)
+        .map(|interval| {
+            let (from, to) = ((interval - 1) as f64 * width, interval as f64 * width);
+            let within: Vec<&Recorded> =
+                replayed.calls.iter().filter(|call| (from..to).contains(&call.at_s)).collect();
+            let latencies: Vec<f64> = within.iter().map(|call| call.sample.latency).collect();
+            cold += within.iter().filter(|call| call.sample.is_cold()).count() as u64;
+            let memory = replayed.memory.iter().rev().find(|(at, ..)| *at < to);
+            Point {
+                at_s: to,
+                calls_per_s: Some(within.len() as f64 / width),
+                p90_us: quantile(&latencies, 0.9),
+                cold_starts: Some(cold),
+                memory_bytes: memory.map(|(_, memory, _)| memory.pss),
+                instances: memory.map(|(.., processes)| *processes as u64),
+            }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use flint_lab::{Failures, TreeMemory};
+
+    use super::*;
+
+    #[test]
+    fn the_first_call_of_a_copy_is_not_steady_and_memory_is_compared_at_its_peak() {
+        let call = |at_s, which, start: Option<f64>| Recorded {
+            at_s,
+            which,
+            sample: Sample { latency: 30_000.0, start, run: Some(29_000.0), ..Sample::default() },
+        };
+        let replayed = |pss: u64, last: Option<f64>| Replayed {
+            calls: vec![call(1.0, 0, Some(50_000.0)), call(2.0, 1, Some(50_000.0)), call(3.0, 0, last)],
+            failures: Failures::default(),
+            intended: 3,
+            late_us: 100.0,
+            wall_s: 6.0,
+            memory: vec![
+                (0.0, TreeMemory { pss, ..TreeMemory::default() }, 2),
+                (1.0, TreeMemory::default(), 1),
+            ],
+        };
+        let mut report = Report::default();
+        let done = [(SPAWN_WARM, Some(replayed(1000, None)), None), (FLINT, Some(replayed(50, None)), None)];
+        add(&mut report, "sleep node", &done, 1);
+        let met: Vec<_> = report.targets.iter().map(|target| (target.value, target.met)).collect();
+        assert_eq!(
+            met,
+            [(Some(0.0), Some(true)), (Some(1.0), Some(true)), (Some(0.05), Some(true)), (None, None)]
+        );
+        let arm = &report.arms[1];
+        assert_eq!((arm.cold_starts, arm.instances, arm.pss_bytes), (Some(2), Some(2), Some(50)));
+        assert_eq!(arm.series.last().unwrap().cold_starts, Some(2));
+        let mut slow = Report::default();
+        add(&mut slow, "sleep node", &[(FLINT, Some(replayed(50, Some(10_001.0))), None)], 1);
+        assert_eq!((slow.targets[0].met, slow.targets[2].met), (Some(false), None));
+        let mut failed = Report::default();
+        add(&mut failed, "sleep node", &[(FLINT, Some(replayed(50, None)), Some("no".into()))], 1);
+        assert_eq!(failed.arms[0].note.as_deref(), Some("unavailable: no"));
+        assert!(failed.targets.iter().all(|target| target.met.is_none()));
+    }
+}

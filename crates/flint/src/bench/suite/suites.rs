@@ -1,0 +1,220 @@
+//! The experiments: whose tables they reproduce, with which arms, and what is promised of them.
+
+use super::{
+    Procedure, Suite,
+    promise::{Figure, Promise},
+    strategy::{
+        CONCURRENT, FLINT, FORK_NEVER, FORK_WARM, FRAMEWORK, GVISOR, OPENFAAS, OPENWHISK, SPAWN_NEVER,
+        SPAWN_WARM, UNWARMED, WASM, WORKERD,
+    },
+};
+
+/// All of them.
+pub(in crate::bench) const SUITES: &[Suite] = &[
+    Suite {
+        name: "faasdom",
+        what: "FaaSdom's functions, cold and warm: start, loading and execution",
+        suites: &["faasdom"],
+        arms: &[
+            OPENWHISK,
+            GVISOR,
+            OPENFAAS,
+            FRAMEWORK,
+            WORKERD,
+            SPAWN_NEVER,
+            SPAWN_WARM,
+            CONCURRENT,
+            FORK_NEVER,
+            FORK_WARM,
+            WASM,
+        ],
+        procedure: Procedure::ColdWarm,
+        promised: &[
+            Promise::of("E1", Figure::Latency, "netlatency node", "openwhisk cold", "fork-never cold", 20.0),
+            Promise::of(
+                "E1",
+                Figure::Latency,
+                "netlatency python",
+                "openwhisk cold",
+                "fork-never cold",
+                20.0,
+            ),
+            Promise::of("E2", Figure::Latency, "netlatency node", "spawn-warm cold", "fork-never cold", 20.0),
+            Promise::of(
+                "E2",
+                Figure::Latency,
+                "netlatency python",
+                "spawn-warm cold",
+                "fork-never cold",
+                20.0,
+            ),
+        ],
+    },
+    Suite {
+        name: "serverlessbench",
+        what: "ServerlessBench's applications: the Alexa skills, the wage analysis, chains, data transfer, images",
+        suites: &["serverlessbench"],
+        arms: &[OPENWHISK, SPAWN_NEVER, SPAWN_WARM, CONCURRENT, FORK_NEVER, FORK_WARM, WASM],
+        procedure: Procedure::ColdWarm,
+        promised: &[
+            Promise::of("E3", Figure::Start, "alexa node", "spawn-warm cold", "fork-never cold", 25.0),
+            Promise::of(
+                "E3",
+                Figure::Start,
+                "wage-analysis node",
+                "spawn-warm cold",
+                "fork-never cold",
+                25.0,
+            ),
+            Promise::of("E4", Figure::Latency, "alexa node", "spawn-warm cold", "fork-never cold", 5.0),
+            Promise::of(
+                "E4",
+                Figure::Latency,
+                "wage-analysis node",
+                "spawn-warm cold",
+                "fork-never cold",
+                5.0,
+            ),
+        ],
+    },
+    Suite {
+        name: "sebs",
+        what: "thumbnails, compression, dynamic HTML and graphs, as in SeBS",
+        suites: &["sebs"],
+        arms: &[OPENWHISK, SPAWN_NEVER, SPAWN_WARM, CONCURRENT, FORK_NEVER, FORK_WARM, WASM],
+        procedure: Procedure::ColdWarm,
+        // Nobody published a figure to reach: a clone has to be no slower than a fresh process.
+        promised: &[
+            Promise::published(
+                Figure::Latency,
+                "dynamic-html node",
+                "spawn-warm cold",
+                "fork-never cold",
+                1.0,
+            ),
+            Promise::published(
+                Figure::Latency,
+                "thumbnailer python",
+                "spawn-warm cold",
+                "fork-never cold",
+                1.0,
+            ),
+        ],
+    },
+    Suite {
+        name: "fireworks-factors",
+        what: "FIREWORKS' factor analysis: a container, a sandbox, a snapshot after loading, a snapshot after compiling",
+        suites: &["faasdom"],
+        arms: &[OPENWHISK, GVISOR, SPAWN_NEVER, SPAWN_WARM, UNWARMED, FORK_NEVER, FORK_WARM],
+        procedure: Procedure::ColdWarm,
+        // FIREWORKS: 2.3 to 6.1 times by the snapshot, twice more by its being taken after compiling.
+        promised: &[
+            Promise::published(
+                Figure::Latency,
+                "netlatency node",
+                "openwhisk cold",
+                "fork-never-unwarmed cold",
+                2.3,
+            ),
+            Promise::published(
+                Figure::Latency,
+                "matrix-mult node",
+                "fork-never-unwarmed cold",
+                "fork-never cold",
+                2.0,
+            ),
+        ],
+    },
+    Suite {
+        name: "java-faas",
+        what: "the six programs of java-faas-benchmarks: a JVM for each call, a JVM that stays, WebAssembly by TeaVM",
+        suites: &["java-faas"],
+        arms: &[SPAWN_NEVER, SPAWN_WARM, WASM],
+        procedure: Procedure::ColdWarm,
+        promised: &[Promise {
+            number: None,
+            figure: Figure::Latency,
+            slow: ("hello jvm", "spawn-never cold"),
+            fast: ("hello wasm", "wasm cold"),
+            times: 20.0,
+        }],
+    },
+    Suite {
+        name: "photons-concurrency",
+        what: "Photons' sweep: more and more callers of one function; latency, throughput, memory",
+        suites: &["photons"],
+        arms: &[
+            OPENWHISK,
+            FRAMEWORK,
+            SPAWN_NEVER,
+            SPAWN_WARM,
+            CONCURRENT,
+            FORK_NEVER,
+            FORK_WARM,
+            WASM,
+            FLINT,
+        ],
+        procedure: Procedure::Sweep,
+        // Photons: a quarter of the memory less in its least favourable case.
+        promised: &[Promise::published(Figure::Memory, "sleep java", "spawn-warm", "spawn-concurrent", 1.33)],
+    },
+    Suite {
+        name: "afterburn",
+        what: "OpenFaaS' and AfterBurn's question: what a process for each request costs, beside one that stays",
+        suites: &["faasdom"],
+        arms: &[
+            OPENFAAS,
+            OPENWHISK,
+            FRAMEWORK,
+            WORKERD,
+            SPAWN_NEVER,
+            SPAWN_WARM,
+            CONCURRENT,
+            FORK_NEVER,
+            FORK_WARM,
+            WASM,
+            FLINT,
+        ],
+        procedure: Procedure::Sweep,
+        // AfterBurn: 3000 requests a second instead of 91.
+        promised: &[Promise::published(
+            Figure::Rate,
+            "netlatency node",
+            "openfaas-classic",
+            "spawn-warm",
+            3000.0 / 91.0,
+        )],
+    },
+    Suite {
+        name: "openwhisk-casestudy",
+        what: "the image resize of the OpenWhisk evaluation, a call a second, with little and with more memory",
+        suites: &["openwhisk"],
+        arms: &[],
+        procedure: Procedure::Paced,
+        // The evaluation: 38 % better by more memory.
+        promised: &[
+            Promise::published(
+                Figure::Latency,
+                "image-resize node",
+                "default cold",
+                "flint cold",
+                1.0 / 0.62,
+            ),
+            Promise::published(
+                Figure::Latency,
+                "image-resize java",
+                "default cold",
+                "flint cold",
+                1.0 / 0.62,
+            ),
+        ],
+    },
+    Suite {
+        name: "azure-replay",
+        what: "Azure's traces of 2019 and 2021, by Photons' procedure or whole: cold starts, p90, memory and throughput over time",
+        suites: &["photons"],
+        arms: &[OPENWHISK, SPAWN_NEVER, SPAWN_WARM, CONCURRENT, FORK_WARM, WASM, FLINT],
+        procedure: Procedure::Replay,
+        promised: &[],
+    },
+];
