@@ -2,34 +2,8 @@
 
 use std::{fmt, time::Duration};
 
-use flint_model::ByteSize;
+use flint_model::{ByteSize, parse_duration};
 use serde::de::{Error, Visitor};
-
-/// Reads `500ms`, `10s`, `10min`, `1h`; a bare number is milliseconds.
-fn parse_duration(text: &str) -> Option<Duration> {
-    let text = text.trim();
-    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-    let (number, unit) = text.split_at(digits);
-    let millis = match unit.trim() {
-        "" | "ms" => 1,
-        "s" => 1000,
-        "min" | "m" => 60_000,
-        "h" => 3_600_000,
-        _ => return None,
-    };
-    number.parse::<u64>().ok()?.checked_mul(millis).map(Duration::from_millis)
-}
-
-/// The shortest exact way of writing it.
-fn show_duration(duration: Duration) -> String {
-    let millis = duration.as_millis();
-    for (unit, length) in [("h", 3_600_000), ("min", 60_000), ("s", 1000)] {
-        if millis >= length && millis.is_multiple_of(length) {
-            return format!("{}{unit}", millis / length);
-        }
-    }
-    format!("{millis}ms")
-}
 
 struct DurationText;
 
@@ -85,7 +59,7 @@ pub mod duration {
 
     /// Writes `10s`.
     pub fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&super::show_duration(*duration))
+        serializer.serialize_str(&flint_model::show_duration(*duration))
     }
 
     /// Reads `10s`, or a number of milliseconds.

@@ -26,7 +26,8 @@ pub struct Activation {
     pub kind: Option<Kind>,
     /// On whose behalf.
     pub subject: String,
-    /// The enclosing sequence's or composition's activation.
+    /// The activation that this one belongs to: the enclosing sequence or composition; of an attempt that was made again, the call; of a
+    /// redriven call, the one that had become a dead letter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<ActivationId>,
     /// When the last attempt's initialisation or run began.
@@ -74,6 +75,24 @@ pub struct Attempt {
     pub start: Timestamp,
     /// What ended it.
     pub ended_by: String,
+    /// Its own record, where it has one: it came to an end, and its namespace keeps records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub activation: Option<ActivationId>,
+}
+
+impl Attempt {
+    /// How much is kept of what ended an attempt; its own record has the rest.
+    const SHOWN: usize = 1024;
+
+    /// An attempt without a record of its own.
+    pub fn new(start: Timestamp, ended_by: impl Into<String>) -> Self {
+        let mut ended_by = ended_by.into();
+        if ended_by.len() > Self::SHOWN {
+            ended_by.truncate(ended_by.floor_char_boundary(Self::SHOWN));
+            ended_by.push('…');
+        }
+        Self { start, ended_by, activation: None }
+    }
 }
 
 /// How a call ended.

@@ -4,7 +4,7 @@ use std::{num::NonZeroU32, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use crate::ByteSize;
+use crate::{ByteSize, duration::millis};
 
 /// What one instance of a function may use. The time limit holds for initialisation and for each call separately.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -194,21 +194,6 @@ pub struct NamespaceLimits {
     /// Whether activation records are kept; absent = yes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub store_activations: Option<bool>,
-}
-
-/// Durations as whole milliseconds.
-mod millis {
-    use std::time::Duration;
-
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    pub(super) fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_u64(duration.as_millis() as u64)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-        u64::deserialize(deserializer).map(Duration::from_millis)
-    }
 }
 
 #[cfg(test)]

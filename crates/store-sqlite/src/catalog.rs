@@ -14,6 +14,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use crate::{
     entities::{self, At, List, Type},
     fault::{sql_fault, unreadable},
+    queue::tally::Tally,
     readers::Readers,
     writer::Writer,
 };
@@ -24,6 +25,7 @@ pub(crate) const READING: &str = "reading the catalog";
 pub(crate) struct SqliteCatalog {
     pub(crate) writer: Arc<Writer>,
     pub(crate) readers: Arc<Readers>,
+    pub(crate) tally: Arc<Tally>,
 }
 
 pub(crate) fn to_json(entity: &impl Serialize, operation: &'static str) -> Result<String, StoreError> {
@@ -234,9 +236,10 @@ impl Catalog for SqliteCatalog {
     async fn delete_namespace(&self, name: &NamespaceName) -> Result<bool, StoreError> {
         const OPERATION: &str = "deleting a namespace";
         let name = name.clone();
+        let tally = Arc::clone(&self.tally);
         self.writer
             .run(OPERATION, move |connection| {
-                let delete = |sql| {
+                let delete = |sql: &str| {
                     connection
                         .prepare_cached(sql)
                         .and_then(|mut statement| statement.execute([name.as_str()]))
@@ -245,7 +248,15 @@ impl Catalog for SqliteCatalog {
                 delete("DELETE FROM entities WHERE namespace = ?1")?;
                 delete("DELETE FROM key_values WHERE namespace = ?1")?;
                 delete("DELETE FROM key_value_usage WHERE namespace = ?1")?;
-                Ok(delete("DELETE FROM namespaces WHERE name = ?1")? > 0) // its keys and APIs go by their foreign key
+                // Whoever has its name next does not get its calls.
+                let calls = "(SELECT number FROM calls WHERE namespace = ?1)";
+                for table in ["arguments", "compositions", "composition_states"] {
+                    delete(&format!("DELETE FROM {table} WHERE number IN {calls}"))?;
+                }
+                delete("DELETE FROM calls WHERE namespace = ?1")?;
+                let deleted = delete("DELETE FROM namespaces WHERE name = ?1")?; // its keys and APIs go by their foreign key
+                tally.forget(name.as_str());
+                Ok(deleted > 0)
             })
             .await
     }

@@ -10,7 +10,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::{
     fault::{sql_fault, unreadable},
-    queue::id_bytes,
+    queue::call::id_bytes,
     writer::Writer,
 };
 

@@ -1,8 +1,9 @@
 //! What an operator chooses about the store.
 
-use std::{path::PathBuf, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use flint_model::ByteSize;
+use flint_store::{Clock, SystemClock};
 
 /// Where the store is and how it behaves.
 #[derive(Clone, Debug)]
@@ -15,6 +16,8 @@ pub struct StoreConfig {
     pub sync: SyncMode,
     /// Sizes of the activation log.
     pub log: LogTuning,
+    /// What leases and delays of accepted calls end by.
+    pub clock: Arc<dyn Clock>,
 }
 
 impl StoreConfig {
@@ -25,6 +28,7 @@ impl StoreConfig {
             retention: Retention::default(),
             sync: SyncMode::default(),
             log: LogTuning::default(),
+            clock: Arc::new(SystemClock),
         }
     }
 }

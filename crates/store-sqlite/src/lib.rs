@@ -19,6 +19,7 @@ mod catalog;
 mod compositions;
 mod config;
 mod database;
+mod dead_letters;
 mod entities;
 mod fault;
 mod files;

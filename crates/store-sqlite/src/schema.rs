@@ -123,6 +123,20 @@ const MIGRATIONS: &[&str] = &[
         PRIMARY KEY (namespace, base_path)
     );
     ",
+    // 6: retries and dead letters.
+    "
+    ALTER TABLE calls ADD COLUMN policy TEXT;                   -- JSON; NULL = the plain one, with max_attempts
+    ALTER TABLE calls ADD COLUMN cause BLOB;                    -- of a redriven call: the activation it was before
+    ALTER TABLE calls ADD COLUMN size INTEGER NOT NULL DEFAULT 0; -- bytes it takes, about
+    ALTER TABLE calls ADD COLUMN reason TEXT;                   -- of a dead letter
+    UPDATE calls SET size = 256 + ifnull((SELECT length(body) FROM arguments WHERE arguments.number = calls.number), 0);
+    -- States beside those above: 6 dead letter (at: when it died), 7 due, and failed before.
+    UPDATE calls SET state = 7 WHERE state = 2 AND attempt > 0;
+    -- By namespace, so that namespaces take turns. Calls that are run from memory are in none of these.
+    CREATE INDEX calls_due ON calls(namespace, at, activation) WHERE state = 2;
+    CREATE INDEX calls_due_again ON calls(namespace, at, activation) WHERE state = 7;
+    CREATE INDEX dead_letters ON calls(namespace, at, activation) WHERE state = 6;
+    ",
 ];
 
 /// The newest format this build writes and reads.
@@ -151,7 +165,10 @@ pub(crate) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), St
 
 #[cfg(test)]
 mod tests {
+    use flint_model::RetryPolicy;
+
     use super::*;
+    use crate::queue::call::{ARGUMENTS, COLUMNS, read};
 
     #[test]
     fn functions_become_entities_with_nothing_changed() {
@@ -173,6 +190,34 @@ mod tests {
             .unwrap();
         let all: i64 = connection.query_row("SELECT count(*) FROM entities", [], |row| row.get(0)).unwrap();
         assert_eq!((same, all), (2, 2));
+    }
+
+    #[test]
+    fn calls_that_were_accepted_before_there_were_policies_are_run() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        for step in &MIGRATIONS[..5] {
+            connection.execute_batch(step).unwrap();
+        }
+        connection.pragma_update(None, "user_version", 5).unwrap();
+        for (number, state, attempt) in [(1, 2, 0), (2, 2, 1), (3, 0, 0)] {
+            let call = format!(
+                "{number}, x'0000000000000000000000000000000{number}', 'guest', 's', 'guest/f', 't', 7, 4, {attempt}, 0, '[]', {state}, 7, ''"
+            );
+            connection.execute(&format!("INSERT INTO calls VALUES ({call})"), []).unwrap();
+            connection.execute("INSERT INTO arguments VALUES (?1, x'7b7d')", [number]).unwrap();
+        }
+        migrate(&mut connection, Path::new("x")).unwrap();
+        let sql = format!("SELECT {COLUMNS}, {ARGUMENTS}, state, size FROM calls ORDER BY number");
+        let mut statement = connection.prepare(&sql).unwrap();
+        let mut rows = statement.query([]).unwrap();
+        let mut states = Vec::new();
+        while let Some(row) = rows.next().unwrap() {
+            let (_, leased) = read(&connection, row).unwrap();
+            assert_eq!(leased.call.policy, RetryPolicy { max_attempts: 4, ..RetryPolicy::default() });
+            assert_eq!((&*leased.call.arguments, row.get::<_, i64>(14).unwrap()), (&b"{}"[..], 258));
+            states.push(row.get::<_, i64>(13).unwrap());
+        }
+        assert_eq!(states, [2, 7, 0]);
     }
 
     #[test]

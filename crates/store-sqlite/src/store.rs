@@ -2,7 +2,9 @@
 
 use std::{path::Path, sync::Arc};
 
-use flint_store::{ActivationLog, Apis, Blobs, Catalog, Compositions, KeyValue, Queue, StoreError};
+use flint_store::{
+    ActivationLog, Apis, Blobs, Catalog, Compositions, DeadLetters, KeyValue, Queue, StoreError,
+};
 
 use crate::{
     BackupSummary, Progress, StoreConfig,
@@ -12,12 +14,13 @@ use crate::{
     catalog::SqliteCatalog,
     compositions::SqliteCompositions,
     database,
+    dead_letters::SqliteDeadLetters,
     fault::{file_fault, locked, off_thread},
     files,
     key_value::SqliteKeyValue,
     lock::DataDirLock,
     log::SegmentLog,
-    queue::{Depth, SqliteQueue},
+    queue::{SqliteQueue, tally::Tally},
     readers::Readers,
     writer::Writer,
 };
@@ -38,6 +41,7 @@ pub struct SqliteStore {
     readers: Arc<Readers>,
     catalog: Arc<SqliteCatalog>,
     queue: Arc<SqliteQueue>,
+    dead_letters: Arc<SqliteDeadLetters>,
     compositions: Arc<SqliteCompositions>,
     values: Arc<SqliteKeyValue>,
     apis: Arc<SqliteApis>,
@@ -61,23 +65,41 @@ impl SqliteStore {
         }
         let database = dir.join(layout::DATABASE);
         let connection = database::open_writer(&database, config.sync)?;
-        let depth = Arc::new(Depth::default());
-        depth.recount(&connection)?;
+        let tally = Arc::new(Tally::default());
+        tally.recount(&connection)?;
         let blobs = FileBlobs::open(dir.join(layout::BLOBS), config.sync)?;
         let log = Arc::new(SegmentLog::open(dir.join(layout::ACTIVATIONS), &config)?);
-        let counted = Arc::clone(&depth);
+        let counted = Arc::clone(&tally);
         let writer = Arc::new(Writer::start(connection, move |connection| {
             if let Err(error) = counted.recount(connection) {
-                tracing::warn!(%error, "the depth of the queue may be wrong until the next start");
+                tracing::warn!(%error, "the counts of the queue may be wrong until the next start");
             }
         })?);
         let readers = Arc::new(Readers::new(database));
         Ok(Self {
-            catalog: Arc::new(SqliteCatalog { writer: Arc::clone(&writer), readers: Arc::clone(&readers) }),
+            catalog: Arc::new(SqliteCatalog {
+                writer: Arc::clone(&writer),
+                readers: Arc::clone(&readers),
+                tally: Arc::clone(&tally),
+            }),
             values: Arc::new(SqliteKeyValue { writer: Arc::clone(&writer), readers: Arc::clone(&readers) }),
             apis: Arc::new(SqliteApis { writer: Arc::clone(&writer), readers: Arc::clone(&readers) }),
             compositions: Arc::new(SqliteCompositions { writer: Arc::clone(&writer) }),
-            queue: Arc::new(SqliteQueue::new(Arc::clone(&writer), depth, Arc::clone(&log))),
+            queue: Arc::new(SqliteQueue {
+                writer: Arc::clone(&writer),
+                readers: Arc::clone(&readers),
+                tally: Arc::clone(&tally),
+                log: Arc::clone(&log),
+                clock: Arc::clone(&config.clock),
+                turns: Default::default(),
+            }),
+            dead_letters: Arc::new(SqliteDeadLetters {
+                writer: Arc::clone(&writer),
+                readers: Arc::clone(&readers),
+                tally,
+                log: Arc::clone(&log),
+                clock: Arc::clone(&config.clock),
+            }),
             config,
             writer,
             readers,
@@ -100,6 +122,11 @@ impl SqliteStore {
     /// Accepted calls.
     pub fn queue(&self) -> Arc<dyn Queue> {
         Arc::clone(&self.queue) as Arc<dyn Queue>
+    }
+
+    /// Calls that failed for good.
+    pub fn dead_letters(&self) -> Arc<dyn DeadLetters> {
+        Arc::clone(&self.dead_letters) as Arc<dyn DeadLetters>
     }
 
     /// The journal of compositions.

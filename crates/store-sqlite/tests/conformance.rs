@@ -39,6 +39,7 @@ impl Driver for Sqlite {
             catalog: store.catalog(),
             activations: store.activations(),
             queue: store.queue(),
+            dead_letters: store.dead_letters(),
             compositions: store.compositions(),
             blobs: store.blobs(),
             values: store.values(),

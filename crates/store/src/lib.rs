@@ -1,4 +1,4 @@
-//! What Flint keeps, as seven contracts that every driver fulfils: [`Catalog`], [`ActivationLog`], [`Queue`], [`Compositions`], [`Blobs`], [`KeyValue`] and [`Apis`].
+//! What Flint keeps, as eight contracts that every driver fulfils: [`Catalog`], [`ActivationLog`], [`Queue`], [`DeadLetters`], [`Compositions`], [`Blobs`], [`KeyValue`] and [`Apis`].
 //!
 //! The conformance suite in `conformance` (the feature of that name) is the definition of these contracts: a driver
 //! passes all of it. When a write is acknowledged is part of the contract, and stated on each method.
@@ -9,9 +9,11 @@ mod activation_log;
 mod apis;
 mod blobs;
 mod catalog;
+mod clock;
 mod compositions;
 #[cfg(feature = "conformance")]
 pub mod conformance;
+mod dead_letters;
 mod error;
 mod key_value;
 mod page;
@@ -21,8 +23,12 @@ pub use activation_log::{ActivationLog, ActivationLogStats, ActivationQuery};
 pub use apis::Apis;
 pub use blobs::Blobs;
 pub use catalog::{Catalog, Expected};
+pub use clock::{Clock, SystemClock};
 pub use compositions::{CompositionStep, Compositions};
+pub use dead_letters::{
+    Buried, DeadLetter, DeadLetterBounds, DeadLetterUsage, DeadLetters, LetterQuery, Redrive, WhenFull,
+};
 pub use error::StoreError;
 pub use key_value::{BucketPath, Change, KeyValue, KeyValueError, KeyValueQuota, KeyValueUsage};
 pub use page::Page;
-pub use queue::{LeasedCall, Queue, QueuedCall};
+pub use queue::{LeasedCall, Places, Queue, QueuedCall, Waiting};

@@ -1,10 +1,10 @@
 //! Accepted asynchronous calls.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use flint_model::{ActivationId, Attempt, FunctionPath, NamespaceName, Timestamp};
+use flint_model::{ActivationId, Attempt, FunctionPath, NamespaceName, RetryPolicy, Timestamp};
 
 use crate::StoreError;
 
@@ -25,8 +25,10 @@ pub struct QueuedCall {
     pub transaction: String,
     /// When it was accepted.
     pub accepted: Timestamp,
-    /// How many attempts it may have in all.
-    pub max_attempts: u32,
+    /// How often, when and for how long it is attempted.
+    pub policy: RetryPolicy,
+    /// The activation that had become a dead letter, when this is that call again.
+    pub cause: Option<ActivationId>,
 }
 
 /// A call that one server may run until its lease ends.
@@ -40,10 +42,25 @@ pub struct LeasedCall {
     pub earlier: Vec<Attempt>,
 }
 
-/// Accepted asynchronous calls: each runs at least once, and never more often than its `max_attempts`.
+/// How many further calls of a namespace may be leased.
+pub type Places = Arc<dyn Fn(&NamespaceName) -> usize + Send + Sync>;
+
+/// Calls that have failed before and that nobody holds: waiting for their delay, or for a place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Waiting {
+    /// Calls.
+    pub calls: usize,
+    /// What they take: arguments, attempts and names.
+    pub bytes: u64,
+}
+
+/// Accepted asynchronous calls: each runs at least once, and never more often than its policy says.
 ///
-/// A call is *due* (or will be after a delay), *leased* to a server, *begun* by that server, or *exhausted*. To be leased is to wait
+/// A call is *due* (or will be after a delay), *leased* to a server, *begun* by that server, *exhausted*, or a [dead letter](crate::DeadLetters). To be leased is to wait
 /// in a server's hands, and is no attempt however often it happens: an attempt counts from [`Self::begin`].
+///
+/// Namespaces take turns wherever calls are taken out. Calls that no attempt has been made at stand apart from those that have failed before, so that a
+/// namespace whose calls fail does not keep its own others waiting either.
 ///
 /// `owner` names one server's life: a server that restarts takes a new name.
 #[async_trait]
@@ -63,9 +80,22 @@ pub trait Queue: Send + Sync {
         holder: Option<(&str, Duration)>,
     ) -> Result<(), StoreError>;
 
-    /// Leases up to `limit` calls that are due, in the order in which they were accepted. A call with no attempts left is never
-    /// given here: see [`Self::take_exhausted`].
+    /// Leases up to `limit` calls that are due and that no attempt has been made at: as many of one namespace as of another where there are enough, within a
+    /// namespace in the order in which they were accepted.
     async fn lease(&self, owner: &str, limit: usize, lease: Duration) -> Result<Vec<LeasedCall>, StoreError>;
+
+    /// The same for calls that have failed before, of each namespace at most as many as `places` says. A call with no attempts left is never
+    /// given: see [`Self::take_exhausted`].
+    async fn lease_again(
+        &self,
+        owner: &str,
+        limit: usize,
+        lease: Duration,
+        places: Places,
+    ) -> Result<Vec<LeasedCall>, StoreError>;
+
+    /// When the next delay ends.
+    async fn next_due(&self) -> Result<Option<Timestamp>, StoreError>;
 
     /// Counts an attempt, to be called right before it is made. Acknowledged when it is committed and fsynced; many at the same
     /// time share a commit. `false`, and nothing is counted, when `owner` does not hold the call or has begun it already: then it
@@ -89,12 +119,21 @@ pub trait Queue: Send + Sync {
     /// but later operations on the queue see it. An unknown call is no error.
     async fn complete(&self, activation: ActivationId) -> Result<(), StoreError>;
 
-    /// The attempt failed: record why and make the call due again after `delay`, or exhausted when it was the last. A call that is not begun
-    /// is left as it is.
+    /// The attempt failed: record why and make the call due again after `delay`, or exhausted when it was the last. With `anew`, a composition begins
+    /// with its first step then. Acknowledged when it is committed and fsynced. A call that is not begun is left as it is.
     async fn retry(
         &self,
         activation: ActivationId,
         failed: Attempt,
+        delay: Duration,
+        anew: bool,
+    ) -> Result<(), StoreError>;
+
+    /// Gives back a call that was leased and not begun, to be due again after `delay`. Need not be durable on return. A call that `owner` does not hold is left as it is.
+    async fn give_back(
+        &self,
+        owner: &str,
+        activation: ActivationId,
         delay: Duration,
     ) -> Result<(), StoreError>;
 
@@ -103,9 +142,12 @@ pub trait Queue: Send + Sync {
     async fn release_all_except(&self, owner: &str) -> Result<usize, StoreError>;
 
     /// Calls that have had all their attempts without an end: given once each so that their failure can be recorded, then
-    /// [`Self::complete`]d by the caller. `attempt` is the last one, and `earlier` has them all, that one included.
+    /// [buried](crate::DeadLetters::bury) or [completed](Self::complete) by the caller. `attempt` is the last one, and `earlier` has them all, that one included.
     async fn take_exhausted(&self, limit: usize) -> Result<Vec<LeasedCall>, StoreError>;
 
-    /// Calls waiting or running, of one namespace or of all.
+    /// Of the calls in [`Self::depth`] those that have failed before and that nobody holds, of one namespace or of all.
+    async fn waiting_again(&self, namespace: Option<&NamespaceName>) -> Result<Waiting, StoreError>;
+
+    /// Calls waiting or running, of one namespace or of all. Dead letters are not among them.
     async fn depth(&self, namespace: Option<&NamespaceName>) -> Result<usize, StoreError>;
 }

@@ -152,8 +152,7 @@ pub async fn values_survive(log: &dyn ActivationLog) {
     full.timed_out = true;
     full.usage.memory_peak = Some(ByteSize::mib(300));
     full.annotations.set(UNICODE, UNICODE);
-    full.attempts =
-        vec![flint_model::Attempt { start: Timestamp::from_millis(1), ended_by: UNICODE.to_owned() }];
+    full.attempts = vec![flint_model::Attempt::new(Timestamp::from_millis(1), UNICODE.to_owned())];
     // Logs of two streams may go back in time.
     full.logs = [(5, UNICODE), (3, ""), (u64::MAX, "x"), (0, "\r\t")]
         .map(|(time_us, text)| LogLine { time_us, stream: LogStream::Stderr, text: text.to_owned() })

@@ -44,7 +44,7 @@ pub async fn attempts_at_a_step_are_counted(driver: &dyn Driver) {
     let id = accepted(opened).await;
     let journal = &opened.compositions;
     journal.reach(id, "s".into()).await.unwrap();
-    let failed = || Attempt { start: Timestamp::from_millis(7), ended_by: "failed".to_owned() };
+    let failed = || Attempt::new(Timestamp::from_millis(7), "failed".to_owned());
     journal.fail(id, failed()).await.unwrap(); // none was begun
     assert!(journal.begin(id).await.unwrap());
     journal.fail(id, failed()).await.unwrap();

@@ -12,14 +12,15 @@ use std::{
 };
 
 use bytes::Bytes;
-use flint_model::{Activation, ActivationId, Digest, FunctionPath};
+use flint_model::{Activation, ActivationId, Attempt, DeadLetterReason, Digest, FunctionPath, Timestamp};
 use futures_util::future::{join, join_all};
 
 use super::{
     Driver, Opened,
-    sample::{LONG, activation, call, function, namespace_name},
+    dead_letters::{ROOM, anew},
+    sample::{LONG, activation, call, function, lease, namespace_name},
 };
-use crate::{ActivationQuery, Expected, Page};
+use crate::{ActivationQuery, Expected, LeasedCall, LetterQuery, Page};
 
 /// Every line of the child's that counts begins with this: test harnesses write to standard output too.
 const MARK: &str = "ack ";
@@ -32,7 +33,7 @@ fn say(line: &str) {
 
 /// Writes to all parts of the store and says so, until it is killed.
 pub async fn work(opened: &Opened) {
-    let Opened { catalog, activations, queue, blobs, .. } = opened;
+    let Opened { catalog, activations, queue, dead_letters, blobs, .. } = opened;
     let life = ActivationId::generate().to_string();
     let functions = join_all((0..4).map(|writer| {
         let at = format!("guest/f{life}-{writer}");
@@ -65,6 +66,29 @@ pub async fn work(opened: &Opened) {
             }
         }
     }));
+    let failing = join_all((0..4).map(|_| async {
+        for at in 0.. {
+            let failed = call("failing", at, 3);
+            let id = failed.activation;
+            queue.enqueue(failed, &life, LONG).await.unwrap();
+            assert!(queue.begin(&life, id).await.unwrap());
+            let failure = || Attempt::new(Timestamp::from_millis(at), "it failed");
+            if at % 2 == 0 {
+                queue.retry(id, failure(), Duration::ZERO, false).await.unwrap();
+                say(&format!("failed {id}"));
+                continue;
+            }
+            let reason = DeadLetterReason::AttemptsUsed;
+            assert!(dead_letters.bury(id, reason, Some(failure()), ROOM).await.unwrap().kept);
+            say(&format!("buried {id}"));
+            if at % 4 == 1 {
+                let redrive = anew();
+                let new = redrive.activation;
+                assert!(dead_letters.redrive(&namespace_name("failing"), id, redrive).await.unwrap());
+                say(&format!("redriven {id} {new}"));
+            }
+        }
+    }));
     let together = async {
         for at in 0.. {
             let calls: Vec<_> = (0..4).map(|_| call("guest", at, 3)).collect();
@@ -92,7 +116,7 @@ pub async fn work(opened: &Opened) {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
-    join(join(functions, join(calls, together)), join(code, records)).await;
+    join(join(functions, join(calls, join(together, failing))), join(code, records)).await;
 }
 
 /// What a child has acknowledged.
@@ -101,6 +125,9 @@ struct Acknowledged {
     functions: HashMap<FunctionPath, u64>,
     calls: HashSet<ActivationId>,
     begun: HashSet<ActivationId>,
+    failed: Vec<ActivationId>,
+    buried: Vec<ActivationId>,
+    redriven: HashMap<ActivationId, ActivationId>,
     blobs: Vec<Digest>,
     records: Vec<ActivationId>,
 }
@@ -118,6 +145,9 @@ impl Acknowledged {
                 self.calls.extend(ids.iter().map(|id| id.parse::<ActivationId>().unwrap()));
             }
             ["begun", id] => self.begun.extend([id.parse::<ActivationId>().unwrap()]),
+            ["failed", id] => self.failed.push(id.parse().unwrap()),
+            ["buried", id] => self.buried.push(id.parse().unwrap()),
+            ["redriven", old, new] => drop(self.redriven.insert(old.parse().unwrap(), new.parse().unwrap())),
             ["blob", digest] => self.blobs.push(digest.parse().unwrap()),
             ["record", id] => self.records.push(id.parse().unwrap()),
             _ => panic!("the child said '{line}'"),
@@ -154,6 +184,41 @@ fn live_and_die(mut command: Command, delay: Duration) -> Acknowledged {
     acknowledged
 }
 
+/// Every failure that was acknowledged is there, as a call that has one attempt less, as a letter, or as a call that was a letter; and
+/// never as two of them.
+async fn failures_are_there(opened: &Opened, said: &Acknowledged, leased: &[LeasedCall], round: u32) {
+    let failing = namespace_name("failing");
+    let attempts: HashMap<_, _> =
+        leased.iter().map(|leased| (leased.call.activation, leased.earlier.len())).collect();
+    let causes: HashMap<_, _> =
+        leased.iter().filter_map(|leased| Some((leased.call.cause?, leased.call.activation))).collect();
+    for id in &said.failed {
+        assert_eq!(attempts.get(id), Some(&1), "round {round}: a failed attempt is lost");
+    }
+    let letters: HashSet<_> = opened
+        .dead_letters
+        .list(&failing, &LetterQuery::default(), ALL)
+        .await
+        .unwrap()
+        .into_iter()
+        .map(|letter| letter.call.activation)
+        .collect();
+    for id in &said.buried {
+        // A redrive may be durable a moment before it is said.
+        let places = [letters.contains(id), attempts.contains_key(id), causes.contains_key(id)];
+        assert!(
+            places == [true, false, false] || places == [false, false, true],
+            "round {round}: {id} {places:?}"
+        );
+    }
+    for (old, new) in &said.redriven {
+        assert_eq!(causes.get(old), Some(new), "round {round}: a redriven call is lost");
+    }
+    for id in letters {
+        assert!(opened.dead_letters.remove(&failing, id).await.unwrap());
+    }
+}
+
 /// Kills a child `rounds` times, each time at another moment, and checks after each that nothing acknowledged is lost.
 pub async fn killed(driver: &dyn Driver, mut child: impl FnMut() -> Command, rounds: u32) {
     let guest = namespace_name("guest");
@@ -174,9 +239,10 @@ pub async fn killed(driver: &dyn Driver, mut child: impl FnMut() -> Command, rou
 
         let owner = format!("after {round}");
         opened.queue.release_all_except(&owner).await.unwrap();
-        let leased = opened.queue.lease(&owner, usize::MAX, LONG).await.unwrap();
+        let leased = lease(&*opened.queue, &owner, 1 << 40, LONG).await;
         assert_eq!(opened.queue.depth(None).await.unwrap(), leased.len());
         let waiting: HashSet<_> = leased.iter().map(|leased| leased.call.activation).collect();
+        failures_are_there(&opened, &said, &leased, round).await;
         for leased in &leased {
             // One that was not said to be begun may have been, a moment before the kill.
             let begun = leased.earlier.len();

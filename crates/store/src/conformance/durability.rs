@@ -5,7 +5,9 @@ use flint_model::{ByteSize, Entity};
 
 use super::{
     Driver,
-    sample::{LONG, activation, call, function, key, namespace, namespace_name, package, rule, text_of},
+    sample::{
+        LONG, activation, call, function, key, lease, namespace, namespace_name, package, rule, text_of,
+    },
 };
 use crate::{ActivationQuery, BucketPath, Expected, KeyValueQuota, KeyValueUsage};
 
@@ -59,7 +61,7 @@ pub async fn restarts_before_it_begins_do_not_count(driver: &dyn Driver) {
         let owner = format!("life {life}");
         assert_eq!(opened.queue.release_all_except(&owner).await.unwrap(), 1);
         assert!(opened.queue.take_exhausted(10).await.unwrap().is_empty());
-        let leased = opened.queue.lease(&owner, 10, LONG).await.unwrap();
+        let leased = lease(&*opened.queue, &owner, 10, LONG).await;
         assert_eq!((&leased[0].call, leased[0].attempt, leased[0].earlier.len()), (&waiting, 1, 0));
         // Taken back in the life's last moment, which counts as little.
         assert!(opened.queue.begin(&owner, waiting.activation).await.unwrap());
@@ -79,7 +81,7 @@ pub async fn attempts_are_counted_over_restarts(driver: &dyn Driver) {
         let opened = driver.open().await;
         let owner = format!("life {life}");
         assert_eq!(opened.queue.release_all_except(&owner).await.unwrap(), 1);
-        let leased = opened.queue.lease(&owner, 10, LONG).await.unwrap();
+        let leased = lease(&*opened.queue, &owner, 10, LONG).await;
         assert_eq!(leased.len(), 1);
         assert_eq!((leased[0].attempt, leased[0].earlier.len()), (life, life as usize - 1));
         assert!(opened.queue.begin(&owner, poison.activation).await.unwrap());
@@ -87,7 +89,7 @@ pub async fn attempts_are_counted_over_restarts(driver: &dyn Driver) {
     }
     let opened = driver.open().await;
     assert_eq!(opened.queue.release_all_except("life 4").await.unwrap(), 1);
-    assert!(opened.queue.lease("life 4", 10, LONG).await.unwrap().is_empty());
+    assert!(lease(&*opened.queue, "life 4", 10, LONG).await.is_empty());
     let exhausted = opened.queue.take_exhausted(10).await.unwrap();
     assert_eq!(exhausted.len(), 1);
     assert_eq!((&exhausted[0].call, exhausted[0].earlier.len()), (&poison, 3));

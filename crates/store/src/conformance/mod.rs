@@ -14,17 +14,22 @@ pub mod blobs;
 pub mod catalog;
 pub mod compositions;
 pub mod crash;
+pub mod dead_letters;
 pub mod durability;
 pub mod entities;
 pub mod key_value;
+mod manual_clock;
 pub mod queue;
+pub mod retries;
 pub mod sample;
 
 use std::{pin::Pin, sync::Arc};
 
 use async_trait::async_trait;
 
-use crate::{ActivationLog, Apis, Blobs, Catalog, Compositions, KeyValue, Queue};
+pub use manual_clock::ManualClock;
+
+use crate::{ActivationLog, Apis, Blobs, Catalog, Compositions, DeadLetters, KeyValue, Queue};
 
 /// Opens one and the same store, again and again.
 #[async_trait]
@@ -41,6 +46,8 @@ pub struct Opened {
     pub activations: Arc<dyn ActivationLog>,
     /// Accepted calls.
     pub queue: Arc<dyn Queue>,
+    /// Calls that failed for good.
+    pub dead_letters: Arc<dyn DeadLetters>,
     /// The journal of compositions.
     pub compositions: Arc<dyn Compositions>,
     /// Code.
@@ -74,6 +81,9 @@ macro_rules! conformance_suite {
             a_failed_call_waits_for_its_delay, an_exhausted_call_is_handed_out_once,
             a_failed_last_attempt_exhausts, a_restart_releases_the_others, the_oldest_goes_first,
             a_completed_call_is_forgotten, values_survive);
+        $crate::conformance_suite!(@ $driver, retries, queue:
+            namespaces_take_turns, failed_calls_stand_apart, the_next_delay_is_known, what_waits_again_is_counted,
+            a_call_is_given_back, policies_survive);
         $crate::conformance_suite!(@ $driver, activation_log, activations:
             a_record_is_seen_at_once, a_list_is_in_order_and_paged, filters_agree_with_a_plain_list,
             a_name_is_that_of_the_call, logs_come_on_request, values_survive, the_first_of_two_is_kept,
@@ -84,6 +94,12 @@ macro_rules! conformance_suite {
         $crate::conformance_suite!(@ $driver, key_value, values:
             values_come_back_by_key, buckets_and_namespaces_are_apart, keys_are_listed_in_order_and_paged,
             a_quota_holds_and_is_counted_exactly, counters_count_every_increment);
+        mod dead_letters {
+            use super::*;
+            $crate::conformance_suite!(@driver $driver, dead_letters:
+                a_letter_has_everything, what_is_over_becomes_no_letter, letters_are_listed, a_letter_is_redriven_once,
+                bounds_hold, old_letters_go, a_composition_begins_anew, letters_stay_until_their_namespace_goes);
+        }
         mod compositions {
             use super::*;
             $crate::conformance_suite!(@driver $driver, compositions:

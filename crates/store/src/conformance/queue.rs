@@ -7,7 +7,7 @@ use flint_model::{ActivationId, Attempt, Timestamp};
 use futures_util::future::join_all;
 use tokio::time::sleep;
 
-use super::sample::{LONG, UNICODE, call, namespace_name};
+use super::sample::{LONG, UNICODE, call, lease, namespace_name};
 use crate::{LeasedCall, Queue, QueuedCall, StoreError};
 
 /// A lease that is over at once.
@@ -37,8 +37,8 @@ async fn begun(queue: &dyn Queue, call: &QueuedCall, owner: &str, lease: Duratio
 }
 
 /// Leases and begins the one call that is due.
-async fn lease_and_begin(queue: &dyn Queue, owner: &str, lease: Duration) -> LeasedCall {
-    let leased = queue.lease(owner, 10, lease).await.unwrap();
+async fn lease_and_begin(queue: &dyn Queue, owner: &str, time: Duration) -> LeasedCall {
+    let leased = lease(queue, owner, 10, time).await;
     assert_eq!(leased.len(), 1);
     assert!(queue.begin(owner, leased[0].call.activation).await.unwrap());
     leased.into_iter().next().unwrap()
@@ -47,8 +47,8 @@ async fn lease_and_begin(queue: &dyn Queue, owner: &str, lease: Duration) -> Lea
 /// Whoever accepts a call has it.
 pub async fn an_accepted_call_is_leased_to_its_owner(queue: &dyn Queue) {
     queue.enqueue(call("guest", 1, 3), "a", LONG).await.unwrap();
-    assert!(queue.lease("b", 10, LONG).await.unwrap().is_empty());
-    assert!(queue.lease("a", 10, LONG).await.unwrap().is_empty(), "nor is it given to its owner again");
+    assert!(lease(queue, "b", 10, LONG).await.is_empty());
+    assert!(lease(queue, "a", 10, LONG).await.is_empty(), "nor is it given to its owner again");
     assert!(queue.take_exhausted(10).await.unwrap().is_empty());
     assert_eq!(queue.depth(None).await.unwrap(), 1);
 }
@@ -73,7 +73,7 @@ pub async fn several_are_accepted_or_none(queue: &dyn Queue) {
     queue.enqueue_all(due.clone(), None).await.unwrap();
     queue.enqueue_all(Vec::new(), None).await.unwrap();
     assert_eq!(queue.depth(None).await.unwrap(), 10);
-    let leased: HashSet<_> = ids(&queue.lease("b", 100, LONG).await.unwrap()).into_iter().collect();
+    let leased: HashSet<_> = ids(&lease(queue, "b", 100, LONG).await).into_iter().collect();
     assert_eq!(leased, due.iter().map(|call| call.activation).collect(), "the others are held");
     assert!(queue.begin("a", held[0].activation).await.unwrap());
     let mut again = calls(3);
@@ -83,7 +83,7 @@ pub async fn several_are_accepted_or_none(queue: &dyn Queue) {
     }
     assert_eq!(queue.depth(None).await.unwrap(), 10);
     assert_eq!(queue.release_all_except("c").await.unwrap(), 10);
-    assert_eq!(queue.lease("c", 100, LONG).await.unwrap().len(), 10);
+    assert_eq!(lease(queue, "c", 100, LONG).await.len(), 10);
 }
 
 /// 64 at a time, none is lost.
@@ -98,7 +98,7 @@ pub async fn many_are_accepted_at_once(queue: &dyn Queue) {
     }
     assert_eq!(queue.depth(None).await.unwrap(), 256);
     assert_eq!(queue.release_all_except("b").await.unwrap(), 256);
-    let leased = queue.lease("b", 1000, LONG).await.unwrap();
+    let leased = lease(queue, "b", 1000, LONG).await;
     assert_eq!(ids(&leased).into_iter().collect::<HashSet<_>>(), accepted);
 }
 
@@ -109,7 +109,7 @@ pub async fn a_lease_is_exclusive(queue: &dyn Queue) {
     let lessees = owners.iter().map(|owner| async move {
         let mut got = Vec::new();
         loop {
-            let leased = queue.lease(owner, 3, LONG).await.unwrap();
+            let leased = lease(queue, owner, 3, LONG).await;
             assert!(leased.len() <= 3);
             if leased.is_empty() {
                 return got;
@@ -133,7 +133,7 @@ pub async fn an_expired_lease_is_given_again(queue: &dyn Queue) {
     assert_eq!(ends(&leased), ["lease expired"]);
     assert!((before..=Timestamp::now()).contains(&leased.earlier[0].start), "when the attempt began");
     sleep(MOMENT).await;
-    let leased = queue.lease("a", 10, LONG).await.unwrap();
+    let leased = lease(queue, "a", 10, LONG).await;
     assert_eq!((leased[0].attempt, ends(&leased[0])), (3, vec!["lease expired", "lease expired"]));
 }
 
@@ -168,7 +168,7 @@ pub async fn only_the_holder_begins_and_only_once(queue: &dyn Queue) {
     assert!(!queue.begin("a", held.activation).await.unwrap());
     queue.release_all_except("b").await.unwrap();
     assert!(!queue.begin("a", held.activation).await.unwrap(), "it is due, and nobody's");
-    let leased = queue.lease("b", 10, LONG).await.unwrap();
+    let leased = lease(queue, "b", 10, LONG).await;
     assert_eq!((leased[0].attempt, ends(&leased[0])), (2, vec!["server restarted"]));
     assert!(!queue.begin("a", held.activation).await.unwrap(), "it is another's");
     // Many at a time, which share a commit.
@@ -193,7 +193,7 @@ pub async fn an_attempt_is_taken_back(queue: &dyn Queue) {
         assert!(!queue.begin("a", refused.activation).await.unwrap(), "only its holder can");
         queue.unbegin("a", refused.activation).await.unwrap();
         queue.unbegin("a", refused.activation).await.unwrap();
-        assert!(queue.lease("b", 10, LONG).await.unwrap().is_empty(), "it is still leased");
+        assert!(lease(queue, "b", 10, LONG).await.is_empty(), "it is still leased");
     }
     queue.unbegin("a", ActivationId::generate()).await.unwrap();
     queue.release_all_except("b").await.unwrap();
@@ -213,25 +213,25 @@ pub async fn an_extended_lease_stays(queue: &dyn Queue) {
     queue.extend("a", &[kept_id, ActivationId::generate(), runs.activation], LONG).await.unwrap();
     queue.extend("b", &[lost_id], LONG).await.unwrap();
     sleep(Duration::from_millis(220)).await;
-    assert_eq!(ids(&queue.lease("b", 10, LONG).await.unwrap()), [lost_id]);
+    assert_eq!(ids(&lease(queue, "b", 10, LONG).await), [lost_id]);
 }
 
 /// A failed call comes again after its delay, with the reason.
 pub async fn a_failed_call_waits_for_its_delay(queue: &dyn Queue) {
     let (soon, late) = (call("guest", 1, 3), call("guest", 2, 3));
-    let failed = Attempt { start: Timestamp::from_millis(77), ended_by: UNICODE.to_owned() };
+    let failed = Attempt::new(Timestamp::from_millis(77), UNICODE.to_owned());
     let waits = call("guest", 3, 3);
     for call in [&soon, &late] {
         begun(queue, call, "a", LONG).await;
     }
     queue.enqueue(waits.clone(), "a", LONG).await.unwrap();
-    queue.retry(waits.activation, failed.clone(), OVER).await.unwrap();
-    queue.retry(soon.activation, failed.clone(), Duration::from_millis(50)).await.unwrap();
-    queue.retry(late.activation, failed.clone(), LONG).await.unwrap();
-    queue.retry(ActivationId::generate(), failed.clone(), OVER).await.unwrap();
-    assert!(queue.lease("a", 10, LONG).await.unwrap().is_empty(), "not before the delay");
+    queue.retry(waits.activation, failed.clone(), OVER, false).await.unwrap();
+    queue.retry(soon.activation, failed.clone(), Duration::from_millis(50), false).await.unwrap();
+    queue.retry(late.activation, failed.clone(), LONG, false).await.unwrap();
+    queue.retry(ActivationId::generate(), failed.clone(), OVER, false).await.unwrap();
+    assert!(lease(queue, "a", 10, LONG).await.is_empty(), "not before the delay");
     sleep(Duration::from_millis(60)).await;
-    let leased = queue.lease("b", 10, LONG).await.unwrap();
+    let leased = lease(queue, "b", 10, LONG).await;
     assert_eq!(ids(&leased), [soon.activation]);
     assert_eq!((leased[0].attempt, &leased[0].earlier), (2, &vec![failed]));
     assert_eq!(queue.depth(None).await.unwrap(), 3, "a delayed call still counts");
@@ -245,13 +245,13 @@ pub async fn an_exhausted_call_is_handed_out_once(queue: &dyn Queue) {
     assert!(queue.take_exhausted(10).await.unwrap().is_empty(), "it has one attempt left");
     lease_and_begin(queue, "a", OVER).await;
     sleep(MOMENT).await;
-    assert!(queue.lease("a", 10, LONG).await.unwrap().is_empty());
+    assert!(lease(queue, "a", 10, LONG).await.is_empty());
     let exhausted = queue.take_exhausted(10).await.unwrap();
     assert_eq!(exhausted.len(), 1);
     assert_eq!((&exhausted[0].call, exhausted[0].attempt), (&lost, 2));
     assert_eq!(ends(&exhausted[0]), ["lease expired", "lease expired"]);
     assert!(queue.take_exhausted(10).await.unwrap().is_empty(), "once");
-    assert!(queue.lease("a", 10, LONG).await.unwrap().is_empty());
+    assert!(lease(queue, "a", 10, LONG).await.is_empty());
     assert_eq!(queue.depth(None).await.unwrap(), 1, "until it is completed");
     // Who took it died before it could record the failure.
     queue.release_all_except("b").await.unwrap();
@@ -268,12 +268,12 @@ pub async fn a_failed_last_attempt_exhausts(queue: &dyn Queue) {
     for accepted in [3, 1, 2] {
         let one = call("guest", accepted, 1);
         begun(queue, &one, "a", LONG).await;
-        let failed = Attempt { start: Timestamp::from_millis(1), ended_by: "no memory".to_owned() };
-        queue.retry(one.activation, failed, LONG).await.unwrap();
+        let failed = Attempt::new(Timestamp::from_millis(1), "no memory".to_owned());
+        queue.retry(one.activation, failed, LONG, false).await.unwrap();
         expected.push((accepted, one.activation));
     }
     expected.sort();
-    assert!(queue.lease("a", 10, LONG).await.unwrap().is_empty());
+    assert!(lease(queue, "a", 10, LONG).await.is_empty());
     let first = queue.take_exhausted(2).await.unwrap();
     let rest = queue.take_exhausted(2).await.unwrap();
     assert_eq!((first.len(), rest.len()), (2, 1));
@@ -290,7 +290,7 @@ pub async fn a_restart_releases_the_others(queue: &dyn Queue) {
     }
     assert_eq!(queue.release_all_except("b").await.unwrap(), 2);
     assert_eq!(queue.release_all_except("b").await.unwrap(), 0);
-    let leased = queue.lease("b", 10, LONG).await.unwrap();
+    let leased = lease(queue, "b", 10, LONG).await;
     assert_eq!(ids(&leased), [lost.activation]);
     assert_eq!((leased[0].attempt, ends(&leased[0])), (2, vec!["server restarted"]));
     let exhausted = queue.take_exhausted(10).await.unwrap();
@@ -303,10 +303,10 @@ pub async fn the_oldest_goes_first(queue: &dyn Queue) {
     let mut calls: Vec<_> = [5, 1, 4, 2, 3].map(|accepted| call("guest", accepted, 9)).into();
     due(queue, calls.clone()).await;
     calls.sort_by_key(|call| call.accepted);
-    assert!(queue.lease("b", 0, LONG).await.unwrap().is_empty());
+    assert!(lease(queue, "b", 0, LONG).await.is_empty());
     let mut leased = Vec::new();
     for limit in [2, 1, 10] {
-        leased.extend(ids(&queue.lease("b", limit, LONG).await.unwrap()));
+        leased.extend(ids(&lease(queue, "b", limit, LONG).await));
     }
     assert_eq!(leased, calls.iter().map(|call| call.activation).collect::<Vec<_>>());
 }
@@ -319,8 +319,8 @@ pub async fn a_completed_call_is_forgotten(queue: &dyn Queue) {
     for call in [&running, &other, &waiting] {
         begun(queue, call, "a", LONG).await;
     }
-    let failed = Attempt { start: Timestamp::from_millis(1), ended_by: "failed".to_owned() };
-    queue.retry(waiting.activation, failed, OVER).await.unwrap();
+    let failed = Attempt::new(Timestamp::from_millis(1), "failed".to_owned());
+    queue.retry(waiting.activation, failed, OVER, false).await.unwrap();
     assert_eq!(queue.depth(None).await.unwrap(), 3);
     assert_eq!(queue.depth(Some(&namespace_name("guest"))).await.unwrap(), 2);
     for id in [running.activation, waiting.activation, waiting.activation, ActivationId::generate()] {
@@ -330,7 +330,7 @@ pub async fn a_completed_call_is_forgotten(queue: &dyn Queue) {
     assert_eq!(queue.depth(Some(&namespace_name("none"))).await.unwrap(), 0);
     assert_eq!(queue.depth(None).await.unwrap(), 1);
     queue.release_all_except("b").await.unwrap();
-    assert_eq!(ids(&queue.lease("b", 10, LONG).await.unwrap()), [other.activation]);
+    assert_eq!(ids(&lease(queue, "b", 10, LONG).await), [other.activation]);
 }
 
 /// What was accepted is what is run, whatever it contains.
@@ -342,7 +342,7 @@ pub async fn values_survive(queue: &dyn Queue) {
     large.arguments = Bytes::from((0..1 << 20).map(|at| at as u8).collect::<Vec<_>>());
     let empty = QueuedCall { arguments: Bytes::new(), ..call("guest", 2, 2) };
     due(queue, vec![large.clone(), empty.clone()]).await;
-    let leased = queue.lease("b", 10, LONG).await.unwrap();
+    let leased = lease(queue, "b", 10, LONG).await;
     let calls: Vec<_> = leased.into_iter().map(|leased| leased.call).collect();
     assert!(calls == [large, empty]);
 }

@@ -1,16 +1,17 @@
 //! Values for the cases.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use flint_model::{
     Activation, ActivationId, Digest, EntityName, EntityPath, Function, FunctionPath, KeyId, KeyRecord,
-    LogLine, LogStream, Namespace, NamespaceName, Package, Rule, SecretHash, Sequence, Timestamp, Trigger,
+    LogLine, LogStream, Namespace, NamespaceName, Package, RetryPolicy, Rule, SecretHash, Sequence,
+    Timestamp, Trigger,
 };
 use serde_json::json;
 use uuid::Uuid;
 
-use crate::QueuedCall;
+use crate::{LeasedCall, Places, Queue, QueuedCall};
 
 /// Long enough for no case to see its end.
 pub const LONG: Duration = Duration::from_secs(3600);
@@ -111,8 +112,24 @@ pub fn call(namespace: &str, accepted: u64, max_attempts: u32) -> QueuedCall {
         arguments: Bytes::from_static(b"{}"),
         transaction: "transaction".to_owned(),
         accepted: Timestamp::from_millis(accepted),
-        max_attempts,
+        policy: RetryPolicy { max_attempts, ..RetryPolicy::default() },
+        cause: None,
     }
+}
+
+/// As many places as anybody may ask for.
+pub fn everybody() -> Places {
+    Arc::new(|_| usize::MAX)
+}
+
+/// Leases calls that are due, those that failed before last.
+pub async fn lease(queue: &dyn Queue, owner: &str, limit: usize, lease: Duration) -> Vec<LeasedCall> {
+    let mut leased = queue.lease(owner, limit, lease).await.unwrap();
+    assert!(leased.iter().all(|leased| leased.attempt == 1), "{leased:?}");
+    let again = queue.lease_again(owner, limit - leased.len(), lease, everybody()).await.unwrap();
+    assert!(again.iter().all(|leased| leased.attempt > 1), "{again:?}");
+    leased.extend(again);
+    leased
 }
 
 /// The record of a call of `at`, started at `start`, with `lines` log lines.

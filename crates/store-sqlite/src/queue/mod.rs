@@ -1,0 +1,382 @@
+//! Accepted calls in SQLite.
+//!
+//! A call is in one state (`calls.state`), and `calls.at` says when that ends. The index over both finds what has to change its state, oldest
+//! first, without looking at anything else; what is due has an index of its own, by namespace ([`turns`]).
+
+pub(crate) mod call;
+pub(crate) mod tally;
+mod turns;
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use flint_model::{ActivationId, Attempt, NamespaceName, Timestamp};
+use flint_store::{ActivationLog, Clock, LeasedCall, Places, Queue, QueuedCall, StoreError, Waiting};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use crate::{
+    compositions,
+    fault::{locked, sql_fault},
+    log::SegmentLog,
+    readers::Readers,
+    writer::Writer,
+};
+use call::{ARGUMENTS, Beginning, COLUMNS, counted, delete, id_bytes, insert, json};
+use tally::{Counted, Tally};
+use turns::Taking;
+
+/// Values of `calls.state`. Statements have them written out, so that partial indexes are found.
+pub(crate) mod state {
+    /// In a server's hands.
+    pub(crate) const LEASED: i64 = 0;
+    /// Failed before, and waits for its delay.
+    pub(crate) const DELAYED: i64 = 1;
+    /// No attempt was made at it, and nobody holds it.
+    pub(crate) const DUE: i64 = 2;
+    // 3: it had all its attempts. 4: and was handed out for that. 5: an attempt is under way.
+    /// A dead letter.
+    pub(crate) const DEAD: i64 = 6;
+    /// Failed before, and nobody holds it.
+    pub(crate) const DUE_AGAIN: i64 = 7;
+}
+
+/// The queue's tables.
+pub(crate) struct SqliteQueue {
+    pub(crate) writer: Arc<Writer>,
+    pub(crate) readers: Arc<Readers>,
+    pub(crate) tally: Arc<Tally>,
+    pub(crate) log: Arc<SegmentLog>,
+    pub(crate) clock: Arc<dyn Clock>,
+    /// The namespaces that were served last: of calls that no attempt was made at, and of those that failed before.
+    pub(crate) turns: [Arc<Mutex<String>>; 2],
+}
+
+/// The time, as `calls.at` has it.
+pub(crate) fn millis_of(time: Timestamp) -> i64 {
+    time.as_millis() as i64
+}
+
+fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX / 2)
+}
+
+/// Ends the leases and delays whose time has come.
+fn advance(connection: &Connection, tally: &Tally, now: i64) -> Result<(), StoreError> {
+    let fault = sql_fault(connection, "ending leases");
+    let run = |sql| {
+        connection.prepare_cached(sql).and_then(|mut statement| statement.execute([now])).map_err(&fault)
+    };
+    let begun = run(
+        "UPDATE calls SET state = iif(attempt >= max_attempts, 3, 7), at = accepted,
+             earlier = json_insert(earlier, '$[#]', json_object('start', started, 'ended_by', 'lease expired'))
+         WHERE state = 5 AND at <= ?1",
+    )?;
+    let held =
+        run("UPDATE calls SET state = iif(attempt = 0, 2, 7), at = accepted WHERE state = 0 AND at <= ?1")?;
+    run("UPDATE calls SET state = 7, at = accepted WHERE state = 1 AND at <= ?1")?;
+    if begun + held > 0 {
+        tally.recount(connection)?;
+    }
+    Ok(())
+}
+
+/// Who holds a call from its acceptance on, and for how long.
+type FirstLease = Option<(String, Duration)>;
+
+impl SqliteQueue {
+    fn now(&self) -> i64 {
+        millis_of(self.clock.now())
+    }
+
+    async fn accept(&self, calls: Vec<QueuedCall>, lease: FirstLease) -> Result<(), StoreError> {
+        let tally = Arc::clone(&self.tally);
+        let until = lease.as_ref().map_or(0, |(_, lease)| self.now().saturating_add(millis(*lease)));
+        self.writer
+            .run("accepting calls", move |connection| {
+                let beginning = |call: &QueuedCall| match &lease {
+                    Some((owner, _)) => Beginning { state: state::LEASED, at: until, owner },
+                    None => Beginning { state: state::DUE, at: millis_of(call.accepted), owner: "" },
+                };
+                let accepted: Result<Vec<_>, _> =
+                    calls.iter().map(|call| insert(connection, call, &beginning(call))).collect();
+                accepted?.iter().for_each(|call| tally.add(call));
+                Ok(())
+            })
+            .await
+    }
+
+    /// Leases calls of a line: 0 those that no attempt was made at, 1 those that failed before.
+    async fn take(
+        &self,
+        line: usize,
+        owner: &str,
+        limit: usize,
+        lease: Duration,
+        places: Places,
+    ) -> Result<Vec<LeasedCall>, StoreError> {
+        let state = [state::DUE, state::DUE_AGAIN][line];
+        let (owner, now) = (owner.to_owned(), self.now());
+        let (tally, turns) = (Arc::clone(&self.tally), Arc::clone(&self.turns[line]));
+        self.writer
+            .run("leasing calls", move |connection| {
+                advance(connection, &tally, now)?;
+                let until = now.saturating_add(millis(lease));
+                let taking = Taking { connection, state, owner: &owner, until };
+                let places = |name: &str| name.parse().map_or(usize::MAX, |name| places(&name));
+                let taken = taking.take(limit, &mut locked(&turns), places)?;
+                let leased = |(call, size): (LeasedCall, u64)| {
+                    let namespace = call.call.namespace.to_string();
+                    tally.moved(state, &Counted { namespace, state: state::LEASED, size });
+                    call
+                };
+                Ok(taken.into_iter().map(leased).collect())
+            })
+            .await
+    }
+}
+
+#[async_trait]
+impl Queue for SqliteQueue {
+    async fn enqueue(&self, call: QueuedCall, owner: &str, lease: Duration) -> Result<(), StoreError> {
+        self.accept(vec![call], Some((owner.to_owned(), lease))).await
+    }
+
+    async fn enqueue_due(&self, call: QueuedCall) -> Result<(), StoreError> {
+        self.accept(vec![call], None).await
+    }
+
+    async fn enqueue_all(
+        &self,
+        calls: Vec<QueuedCall>,
+        holder: Option<(&str, Duration)>,
+    ) -> Result<(), StoreError> {
+        self.accept(calls, holder.map(|(owner, lease)| (owner.to_owned(), lease))).await
+    }
+
+    async fn lease(&self, owner: &str, limit: usize, lease: Duration) -> Result<Vec<LeasedCall>, StoreError> {
+        self.take(0, owner, limit, lease, Arc::new(|_| usize::MAX)).await
+    }
+
+    async fn lease_again(
+        &self,
+        owner: &str,
+        limit: usize,
+        lease: Duration,
+        places: Places,
+    ) -> Result<Vec<LeasedCall>, StoreError> {
+        self.take(1, owner, limit, lease, places).await
+    }
+
+    async fn next_due(&self) -> Result<Option<Timestamp>, StoreError> {
+        const OPERATION: &str = "reading the queue";
+        self.readers
+            .run(OPERATION, |connection| {
+                connection
+                    .prepare_cached("SELECT min(at) FROM calls WHERE state = 1")
+                    .and_then(|mut statement| statement.query_row([], |row| row.get::<_, Option<i64>>(0)))
+                    .map(|at| at.map(|at| Timestamp::from_millis(at as u64)))
+                    .map_err(sql_fault(connection, OPERATION))
+            })
+            .await
+    }
+
+    async fn begin(&self, owner: &str, activation: ActivationId) -> Result<bool, StoreError> {
+        const OPERATION: &str = "beginning a call";
+        let (owner, now) = (owner.to_owned(), self.now());
+        self.writer
+            .run(OPERATION, move |connection| {
+                connection
+                    .prepare_cached(
+                        "UPDATE calls SET state = 5, attempt = attempt + 1, started = ?3
+                         WHERE activation = ?1 AND state = 0 AND owner = ?2",
+                    )
+                    .and_then(|mut statement| statement.execute(params![id_bytes(activation), owner, now]))
+                    .map(|begun| begun > 0)
+                    .map_err(sql_fault(connection, OPERATION))
+            })
+            .await
+    }
+
+    async fn unbegin(&self, owner: &str, activation: ActivationId) -> Result<(), StoreError> {
+        const OPERATION: &str = "taking back an attempt";
+        let owner = owner.to_owned();
+        self.writer
+            .run_early(OPERATION, move |connection| {
+                connection
+                    .prepare_cached(
+                        "UPDATE calls SET state = 0, attempt = attempt - 1
+                         WHERE activation = ?1 AND state = 5 AND owner = ?2",
+                    )
+                    .and_then(|mut statement| statement.execute(params![id_bytes(activation), owner]))
+                    .map(|_| ())
+                    .map_err(sql_fault(connection, OPERATION))
+            })
+            .await
+    }
+
+    async fn extend(
+        &self,
+        owner: &str,
+        activations: &[ActivationId],
+        lease: Duration,
+    ) -> Result<(), StoreError> {
+        const OPERATION: &str = "extending leases";
+        let (owner, activations) = (owner.to_owned(), activations.to_vec());
+        let until = self.now().saturating_add(millis(lease));
+        self.writer
+            .run(OPERATION, move |connection| {
+                let fault = sql_fault(connection, OPERATION);
+                let mut statement = connection
+                    .prepare_cached(
+                        "UPDATE calls SET at = ?3 WHERE activation = ?1 AND state IN (0, 5) AND owner = ?2",
+                    )
+                    .map_err(&fault)?;
+                for activation in &activations {
+                    statement.execute(params![id_bytes(*activation), owner, until]).map_err(&fault)?;
+                }
+                Ok(())
+            })
+            .await
+    }
+
+    async fn complete(&self, activation: ActivationId) -> Result<(), StoreError> {
+        const OPERATION: &str = "completing a call";
+        let tally = Arc::clone(&self.tally);
+        // A log that cannot write keeps the record pending. Running the call again would not make it write.
+        let _ = self.log.flush().await;
+        self.writer
+            .run_early(OPERATION, move |connection| {
+                let gone = delete(connection, activation).map_err(sql_fault(connection, OPERATION))?;
+                gone.iter().for_each(|gone| tally.remove(gone));
+                Ok(())
+            })
+            .await
+    }
+
+    async fn retry(
+        &self,
+        activation: ActivationId,
+        failed: Attempt,
+        delay: Duration,
+        anew: bool,
+    ) -> Result<(), StoreError> {
+        const OPERATION: &str = "putting a call back";
+        let (tally, due) = (Arc::clone(&self.tally), self.now().saturating_add(millis(delay)));
+        self.writer
+            .run(OPERATION, move |connection| {
+                let put_back = || -> rusqlite::Result<Option<Counted>> {
+                    let found: Option<(i64, Counted)> = connection
+                        .prepare_cached(
+                            "UPDATE calls SET state = iif(attempt >= max_attempts, 3, 1), at = iif(attempt >= max_attempts, accepted, ?2),
+                                 earlier = json_insert(earlier, '$[#]', json(?3)), size = size + length(?3)
+                             WHERE activation = ?1 AND state = 5 RETURNING number, namespace, state, size",
+                        )?
+                        .query_row(params![id_bytes(activation), due, json(&failed)?], |row| {
+                            Ok((row.get(0)?, counted(row, 1)?))
+                        })
+                        .optional()?;
+                    let Some((number, counted)) = found else { return Ok(None) };
+                    if anew {
+                        compositions::forget(connection, number)?;
+                    }
+                    Ok(Some(counted))
+                };
+                let put_back = put_back().map_err(sql_fault(connection, OPERATION))?;
+                put_back.iter().for_each(|call| tally.moved(state::LEASED, call));
+                Ok(())
+            })
+            .await
+    }
+
+    async fn give_back(
+        &self,
+        owner: &str,
+        activation: ActivationId,
+        delay: Duration,
+    ) -> Result<(), StoreError> {
+        const OPERATION: &str = "giving a call back";
+        let (owner, due) = (owner.to_owned(), self.now().saturating_add(millis(delay)));
+        let tally = Arc::clone(&self.tally);
+        self.writer
+            .run_early(OPERATION, move |connection| {
+                let given = connection
+                    .prepare_cached(
+                        "UPDATE calls SET state = 1, at = ?3 WHERE activation = ?1 AND state = 0 AND owner = ?2
+                         RETURNING namespace, state, size",
+                    )
+                    .and_then(|mut statement| {
+                        let one = params![id_bytes(activation), owner, due];
+                        statement.query_row(one, |row| counted(row, 0)).optional()
+                    })
+                    .map_err(sql_fault(connection, OPERATION))?;
+                given.iter().for_each(|call| tally.moved(state::LEASED, call));
+                Ok(())
+            })
+            .await
+    }
+
+    async fn release_all_except(&self, owner: &str) -> Result<usize, StoreError> {
+        const OPERATION: &str = "releasing calls";
+        let (owner, tally) = (owner.to_owned(), Arc::clone(&self.tally));
+        self.writer
+            .run(OPERATION, move |connection| {
+                let fault = sql_fault(connection, OPERATION);
+                let run = |sql| {
+                    let ran = connection.prepare_cached(sql).and_then(|mut statement| statement.execute([&owner]));
+                    ran.map_err(&fault)
+                };
+                // The parameter is not needed for those that were handed out, whoever has them.
+                run("UPDATE calls SET state = 3 WHERE state = 4 AND ?1 IS NOT NULL")?;
+                let waiting = run(
+                    "UPDATE calls SET state = iif(attempt = 0, 2, 7), at = accepted WHERE state = 0 AND owner <> ?1",
+                )?;
+                let begun = run(
+                    "UPDATE calls SET state = iif(attempt >= max_attempts, 3, 7), at = accepted,
+                         earlier = json_insert(earlier, '$[#]', json_object('start', started, 'ended_by', 'server restarted'))
+                     WHERE state = 5 AND owner <> ?1",
+                )?;
+                tally.recount(connection)?;
+                Ok(waiting + begun)
+            })
+            .await
+    }
+
+    async fn take_exhausted(&self, limit: usize) -> Result<Vec<LeasedCall>, StoreError> {
+        const OPERATION: &str = "taking exhausted calls";
+        let (tally, now) = (Arc::clone(&self.tally), self.now());
+        self.writer
+            .run(OPERATION, move |connection| {
+                let fault = sql_fault(connection, OPERATION);
+                advance(connection, &tally, now)?;
+                let sql = format!(
+                    "SELECT {COLUMNS}, {ARGUMENTS} FROM calls WHERE state = 3 ORDER BY at, activation LIMIT ?1"
+                );
+                let mut statement = connection.prepare_cached(&sql).map_err(&fault)?;
+                let mut rows = statement.query([i64::try_from(limit).unwrap_or(i64::MAX)]).map_err(&fault)?;
+                let mut calls = Vec::new();
+                while let Some(row) = rows.next().map_err(&fault)? {
+                    calls.push(call::read(connection, row)?);
+                }
+                drop(rows);
+                for (number, _) in &calls {
+                    connection
+                        .prepare_cached("UPDATE calls SET state = 4 WHERE number = ?1")
+                        .and_then(|mut statement| statement.execute([number]))
+                        .map_err(&fault)?;
+                }
+                Ok(calls.into_iter().map(|(_, exhausted)| exhausted).collect())
+            })
+            .await
+    }
+
+    async fn waiting_again(&self, namespace: Option<&NamespaceName>) -> Result<Waiting, StoreError> {
+        Ok(self.tally.waiting_again(namespace))
+    }
+
+    async fn depth(&self, namespace: Option<&NamespaceName>) -> Result<usize, StoreError> {
+        Ok(self.tally.depth(namespace))
+    }
+}

@@ -1,0 +1,184 @@
+//! What a [`Queue`] does with calls that failed, and whose turn it is.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use flint_model::{ActivationId, Attempt, FailureKind, RetryPolicy, Timestamp};
+
+use super::sample::{LONG, call, everybody, lease, namespace_name};
+use crate::{LeasedCall, Queue, QueuedCall, Waiting};
+
+fn failure() -> Attempt {
+    Attempt::new(Timestamp::from_millis(7), "it failed")
+}
+
+fn ids(calls: &[LeasedCall]) -> Vec<ActivationId> {
+    calls.iter().map(|leased| leased.call.activation).collect()
+}
+
+/// How many of each namespace.
+fn by_namespace(calls: &[LeasedCall]) -> HashMap<&str, usize> {
+    let mut counts = HashMap::new();
+    for leased in calls {
+        *counts.entry(leased.call.namespace.as_str()).or_default() += 1;
+    }
+    counts
+}
+
+/// Accepts a call, begins it, and puts it back to be due after `delay`.
+async fn failed(queue: &dyn Queue, call: &QueuedCall, delay: Duration) {
+    queue.enqueue(call.clone(), "a", LONG).await.unwrap();
+    assert!(queue.begin("a", call.activation).await.unwrap());
+    queue.retry(call.activation, failure(), delay, false).await.unwrap();
+}
+
+/// However many calls one namespace has, another one's turn comes.
+pub async fn namespaces_take_turns(queue: &dyn Queue) {
+    for (namespace, calls) in [("busy", 50), ("calm", 3), ("single", 1)] {
+        for at in 0..calls {
+            queue.enqueue_due(call(namespace, at, 3)).await.unwrap();
+        }
+    }
+    let first = queue.lease("b", 6, LONG).await.unwrap();
+    assert_eq!(
+        by_namespace(&first),
+        HashMap::from([("busy", 3), ("calm", 2), ("single", 1)]),
+        "what one does not need is another's"
+    );
+    let order: Vec<_> = first
+        .iter()
+        .filter(|leased| leased.call.namespace.as_str() == "calm")
+        .map(|leased| leased.call.accepted.as_millis())
+        .collect();
+    assert_eq!(order, [0, 1], "within a namespace the oldest goes first");
+    for _ in 0..3 {
+        queue.enqueue_due(call("single", 9, 3)).await.unwrap();
+    }
+    // One at a time: nobody is passed over.
+    let mut served = Vec::new();
+    for _ in 0..6 {
+        served.push(queue.lease("b", 1, LONG).await.unwrap()[0].call.namespace.to_string());
+    }
+    for name in ["busy", "single"] {
+        assert!(served.iter().filter(|served| *served == name).count() >= 2, "{served:?}");
+    }
+    assert!(served.iter().any(|served| served == "calm"), "{served:?}");
+    assert_eq!(queue.lease("b", 1000, LONG).await.unwrap().len(), 57 - 12);
+}
+
+/// Calls that failed before are not in the way of the others, of whichever namespace, and come as far as there are places for them.
+pub async fn failed_calls_stand_apart(queue: &dyn Queue) {
+    let mut again = Vec::new();
+    for (namespace, calls) in [("failing", 20), ("other", 2)] {
+        for at in 0..calls {
+            let one = call(namespace, at, 3);
+            failed(queue, &one, Duration::ZERO).await;
+            again.push(one.activation);
+        }
+    }
+    let fresh = call("failing", 99, 3);
+    queue.enqueue_due(fresh.clone()).await.unwrap();
+    assert_eq!(ids(&queue.lease("b", 10, LONG).await.unwrap()), [fresh.activation]);
+    let few: crate::Places = Arc::new(|name| if name.as_str() == "failing" { 3 } else { 9 });
+    let leased = queue.lease_again("b", 10, LONG, few).await.unwrap();
+    assert_eq!(by_namespace(&leased), HashMap::from([("failing", 3), ("other", 2)]));
+    assert!(leased.iter().all(|leased| leased.attempt == 2 && leased.earlier == [failure()]));
+    assert!(queue.lease_again("b", 10, LONG, Arc::new(|_| 0)).await.unwrap().is_empty());
+    let rest = queue.lease_again("b", 100, LONG, everybody()).await.unwrap();
+    let mut all = [ids(&leased), ids(&rest)].concat();
+    all.sort_unstable();
+    again.sort_unstable();
+    assert_eq!(all, again);
+}
+
+/// When the next delay ends is known, so that nobody has to look before.
+pub async fn the_next_delay_is_known(queue: &dyn Queue) {
+    assert_eq!(queue.next_due().await.unwrap(), None);
+    let (soon, late) = (call("guest", 1, 3), call("guest", 2, 3));
+    failed(queue, &late, LONG).await;
+    let end = queue.next_due().await.unwrap().unwrap();
+    assert!(end > Timestamp::now());
+    failed(queue, &soon, Duration::ZERO).await;
+    assert!(queue.next_due().await.unwrap().unwrap() < end);
+    assert_eq!(ids(&lease(queue, "b", 10, LONG).await), [soon.activation]);
+    assert_eq!(queue.next_due().await.unwrap(), Some(end), "what is leased is not awaited");
+}
+
+/// What waits after a failure is counted, by calls and bytes; what is held or was not attempted is not.
+pub async fn what_waits_again_is_counted(queue: &dyn Queue) {
+    let guest = namespace_name("guest");
+    let waiting = || async { queue.waiting_again(Some(&guest)).await.unwrap() };
+    let mut large = call("guest", 1, 9);
+    large.arguments = vec![b'x'; 100_000].into();
+    let small = call("guest", 2, 9);
+    queue.enqueue_due(call("guest", 3, 9)).await.unwrap();
+    assert_eq!(waiting().await, Waiting::default());
+    failed(queue, &small, LONG).await;
+    let alone = waiting().await;
+    assert_eq!(alone.calls, 1);
+    failed(queue, &large, Duration::ZERO).await;
+    let both = waiting().await;
+    assert_eq!(both.calls, 2);
+    let rest = both.bytes - alone.bytes;
+    assert!((100_000..102_000).contains(&rest), "{rest}");
+    failed(queue, &call("other", 1, 9), LONG).await;
+    assert_eq!((waiting().await, queue.waiting_again(None).await.unwrap().calls), (both, 3));
+
+    let held = queue.lease_again("b", 10, LONG, everybody()).await.unwrap();
+    assert_eq!((ids(&held), waiting().await), (vec![large.activation], alone));
+    queue.give_back("b", large.activation, Duration::ZERO).await.unwrap();
+    assert_eq!(waiting().await, both);
+    queue.lease_again("b", 10, LONG, everybody()).await.unwrap();
+    assert!(queue.begin("b", large.activation).await.unwrap());
+    assert_eq!(waiting().await, alone);
+    queue.release_all_except("c").await.unwrap();
+    assert_eq!(waiting().await.calls, 2, "an attempt that its server did not survive");
+    queue.complete(large.activation).await.unwrap();
+    queue.complete(small.activation).await.unwrap();
+    assert_eq!((waiting().await, queue.depth(None).await.unwrap()), (Waiting::default(), 2));
+}
+
+/// What is given back is due later, has the attempts that it had, and is given back by its holder alone.
+pub async fn a_call_is_given_back(queue: &dyn Queue) {
+    let given = call("guest", 1, 3);
+    failed(queue, &given, Duration::ZERO).await;
+    assert_eq!(lease(queue, "b", 10, LONG).await.len(), 1);
+    queue.give_back("a", given.activation, Duration::ZERO).await.unwrap();
+    queue.give_back("b", ActivationId::generate(), Duration::ZERO).await.unwrap();
+    assert!(lease(queue, "c", 10, LONG).await.is_empty(), "it is held");
+    queue.give_back("b", given.activation, LONG).await.unwrap();
+    assert!(lease(queue, "c", 10, LONG).await.is_empty(), "it is not due");
+    assert!(!queue.begin("b", given.activation).await.unwrap(), "nobody holds it");
+    queue.give_back("b", given.activation, Duration::ZERO).await.unwrap();
+    assert!(
+        queue.next_due().await.unwrap().unwrap() > Timestamp::now(),
+        "who does not hold it does not change it"
+    );
+
+    let begun = call("guest", 2, 3);
+    failed(queue, &begun, Duration::ZERO).await;
+    assert_eq!(lease(queue, "b", 10, LONG).await.len(), 1);
+    assert!(queue.begin("b", begun.activation).await.unwrap());
+    queue.give_back("b", begun.activation, Duration::ZERO).await.unwrap();
+    assert!(lease(queue, "c", 10, LONG).await.is_empty(), "an attempt is under way");
+}
+
+/// What holds for a call is what held when it was accepted.
+pub async fn policies_survive(queue: &dyn Queue) {
+    let own = QueuedCall {
+        policy: RetryPolicy {
+            max_attempts: 101,
+            backoff: Duration::from_millis(1),
+            max_backoff: Duration::from_secs(86_400),
+            max_age: Some(Duration::from_secs(1_209_600)),
+            on: [FailureKind::Platform, FailureKind::Application].into_iter().collect(),
+        },
+        cause: Some(ActivationId::generate()),
+        ..call("guest", 1, 1)
+    };
+    let plain = call("guest", 2, 7);
+    for call in [&own, &plain] {
+        queue.enqueue_due(call.clone()).await.unwrap();
+    }
+    let leased: Vec<_> = lease(queue, "b", 10, LONG).await.into_iter().map(|leased| leased.call).collect();
+    assert_eq!(leased, [own, plain]);
+}

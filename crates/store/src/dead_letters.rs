@@ -1,0 +1,142 @@
+//! Calls that failed for good.
+
+use async_trait::async_trait;
+use flint_model::{
+    ActivationId, Attempt, ByteSize, DeadLetterReason, FunctionPath, NamespaceName, RetryPolicy, Timestamp,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::{Page, QueuedCall, StoreError};
+
+/// An accepted call that failed for good, kept for its owner to look at and to run again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeadLetter {
+    /// The call. Without its arguments in lists.
+    pub call: QueuedCall,
+    /// How large those are.
+    pub arguments: ByteSize,
+    /// Why there is no further attempt.
+    pub reason: DeadLetterReason,
+    /// When that was.
+    pub died: Timestamp,
+    /// All its attempts.
+    pub attempts: Vec<Attempt>,
+}
+
+/// How much is kept of each namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeadLetterBounds {
+    /// Letters.
+    pub letters: usize,
+    /// What they take: arguments, attempts and names.
+    pub bytes: ByteSize,
+    /// Which letter goes where there is no room for all.
+    pub when_full: WhenFull,
+}
+
+/// Which letter goes where there is no room for all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WhenFull {
+    /// The one that died first.
+    #[default]
+    DropOldest,
+    /// The one that comes.
+    DropNewest,
+}
+
+/// What became of a call that was to become a letter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Buried {
+    /// It is kept.
+    pub kept: bool,
+    /// Letters that are gone because there was no room, the call itself among them where it was dropped.
+    pub dropped: usize,
+}
+
+/// What a redriven call is from now on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Redrive {
+    /// Its new activation; the old one becomes its cause.
+    pub activation: ActivationId,
+    /// Its new policy.
+    pub policy: RetryPolicy,
+    /// The transaction of the request that redrives it.
+    pub transaction: String,
+    /// When that was.
+    pub at: Timestamp,
+}
+
+/// Which letters of a namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LetterQuery {
+    /// Only calls of this path.
+    pub function: Option<FunctionPath>,
+    /// The one that died first comes first.
+    pub oldest_first: bool,
+}
+
+/// What there is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeadLetterUsage {
+    /// Letters.
+    pub letters: usize,
+    /// What they take.
+    pub bytes: u64,
+}
+
+/// Dead letters. A call of the [`Queue`](crate::Queue) becomes one in the same transaction that ends it there, and back.
+#[async_trait]
+pub trait DeadLetters: Send + Sync {
+    /// The call is over without success: keeps it as a letter, within `bounds`. `failed` is its last attempt, where that is not written down
+    /// yet. Takes effect only when every record appended to the [`ActivationLog`](crate::ActivationLog) before is durable (or was shed).
+    /// Acknowledged when it is committed and fsynced. Nothing happens, and nothing counts as dropped, when the queue does not have the call.
+    async fn bury(
+        &self,
+        activation: ActivationId,
+        reason: DeadLetterReason,
+        failed: Option<Attempt>,
+        bounds: DeadLetterBounds,
+    ) -> Result<Buried, StoreError>;
+
+    /// Letters of a namespace, the one that died last first (ties by id, latest first), without their arguments.
+    async fn list(
+        &self,
+        namespace: &NamespaceName,
+        query: &LetterQuery,
+        page: Page,
+    ) -> Result<Vec<DeadLetter>, StoreError>;
+
+    /// One letter of a namespace.
+    async fn get(
+        &self,
+        namespace: &NamespaceName,
+        activation: ActivationId,
+    ) -> Result<Option<DeadLetter>, StoreError>;
+
+    /// Makes an accepted call of a letter again, due at once and with all its attempts. Acknowledged when it is committed and fsynced; by then the letter
+    /// is gone, so that whoever else redrives it finds nothing. `false` when there is no such letter.
+    async fn redrive(
+        &self,
+        namespace: &NamespaceName,
+        letter: ActivationId,
+        redrive: Redrive,
+    ) -> Result<bool, StoreError>;
+
+    /// Forgets a letter; `false` when there is no such one.
+    async fn remove(&self, namespace: &NamespaceName, letter: ActivationId) -> Result<bool, StoreError>;
+
+    /// Forgets up to `limit` letters of a namespace, the oldest first, all together or none; with `function`, only calls of that path. Gives how many.
+    async fn remove_some(
+        &self,
+        namespace: &NamespaceName,
+        function: Option<&FunctionPath>,
+        limit: usize,
+    ) -> Result<usize, StoreError>;
+
+    /// Forgets up to `limit` letters that died before a time, of all namespaces, the oldest first; gives how many.
+    async fn expire(&self, before: Timestamp, limit: usize) -> Result<usize, StoreError>;
+
+    /// What a namespace has, or all of them together.
+    async fn usage(&self, namespace: Option<&NamespaceName>) -> Result<DeadLetterUsage, StoreError>;
+}
