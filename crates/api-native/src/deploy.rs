@@ -162,6 +162,9 @@ fn put_of(Upload { request, code }: Upload, defaults: &FunctionLimits) -> Result
     for (key, value) in request.annotations {
         annotations.set(key, value);
     }
+    if let Some(retry) = &request.retry {
+        retry.note(&mut annotations);
+    }
     let limits = request.limits.apply(defaults.clone());
     Ok(PutFunction {
         overwrite: true,

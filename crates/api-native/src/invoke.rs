@@ -153,7 +153,7 @@ fn head(parts: &Parts, rest: Option<String>, query: &str) -> Box<CallHead> {
 }
 
 /// The caller's own transaction id, if it is one, or a new one.
-fn transaction(headers: &HeaderMap) -> Arc<str> {
+pub(crate) fn transaction(headers: &HeaderMap) -> Arc<str> {
     let own = headers.get("x-request-id").and_then(|value| value.to_str().ok());
     match own.filter(|id| {
         (1..=64).contains(&id.len())

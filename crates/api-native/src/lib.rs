@@ -9,6 +9,7 @@ mod answer;
 mod arguments;
 mod auth;
 mod body;
+mod dead_letters;
 mod deploy;
 mod error;
 mod explain;
@@ -82,6 +83,10 @@ pub fn router(controller: Arc<Controller>, config: NativeConfig) -> Router {
         .route("/v1/activations", get(activations::list))
         .route("/v1/activations/{id}", get(activations::get))
         .route("/v1/activations/{id}/logs", get(activations::logs))
+        .route("/v1/dead-letters", get(dead_letters::list).delete(dead_letters::delete_some))
+        .route("/v1/dead-letters/redrive", post(dead_letters::redrive_some))
+        .route("/v1/dead-letters/{id}", get(dead_letters::get).delete(dead_letters::delete))
+        .route("/v1/dead-letters/{id}/redrive", post(dead_letters::redrive))
         .route("/v1/logs", get(logs::of_all))
         .route("/v1/explain/{name}", get(explain::explain))
         .route("/v1/namespaces", get(namespaces::list).post(namespaces::create))

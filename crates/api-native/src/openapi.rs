@@ -6,7 +6,10 @@ use utoipa::{
     openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme},
 };
 
-use crate::{activations, deploy, explain, functions, invoke, logs, namespaces, resource, sequences, server};
+use crate::{
+    activations, dead_letters, deploy, explain, functions, invoke, logs, namespaces, resource, sequences,
+    server,
+};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -22,6 +25,7 @@ use crate::{activations, deploy, explain, functions, invoke, logs, namespaces, r
     paths(
         functions::list, functions::get, functions::code, functions::delete, deploy::deploy, invoke::invoke, explain::explain,
         sequences::list, sequences::get, sequences::put, sequences::delete,
+        dead_letters::list, dead_letters::get, dead_letters::redrive, dead_letters::redrive_some, dead_letters::delete, dead_letters::delete_some,
         activations::list, activations::get, activations::logs, logs::of_function, logs::of_all,
         namespaces::list, namespaces::create, namespaces::get, namespaces::patch, namespaces::delete,
         namespaces::create_key, namespaces::delete_key, server::backup,

@@ -7,7 +7,7 @@ use axum::{
     extract::{Path, State},
 };
 use flint_controller::{ControllerError, PutSequence};
-use flint_model::Entity;
+use flint_model::{Annotations, Entity, RetryOptions};
 use flint_store::Page;
 
 use crate::{
@@ -66,7 +66,14 @@ pub(crate) async fn put(
     let path = path_of(&tenant.caller, &name)?;
     let components: Result<_, _> =
         asked.components.iter().map(|component| path_of(&tenant.caller, component)).collect();
+    let mut annotations = Annotations::default();
+    if let Some(retry) = &asked.retry {
+        retry.note(&mut annotations);
+    }
     let put = PutSequence {
+        annotations,
+        // What is written says all of what there is to say about it.
+        remove_annotations: vec![RetryOptions::ANNOTATION.to_owned()],
         overwrite: !asked.create_only,
         components: Some(components?),
         ..PutSequence::default()

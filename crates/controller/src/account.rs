@@ -22,6 +22,10 @@ pub(crate) struct Account {
     fires: Window,
     /// Calls admitted and not over, asynchronous ones that wait included.
     in_flight: AtomicU32,
+    /// Those among them that failed before, and are run again.
+    again: AtomicU32,
+    /// How many there may be in flight, as it was said last.
+    allowed: AtomicU32,
 }
 
 /// A count within one wall-clock minute: the minute in the upper half, the count in the lower.
@@ -78,9 +82,10 @@ impl Account {
         if count > per_minute {
             return Err(ControllerError::Rate { count, allowed: per_minute });
         }
+        self.allow(concurrent);
         let one_more = |now: u32| (now < concurrent).then_some(now + 1);
         match self.in_flight.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more) {
-            Ok(_) => Ok(InFlight { account: Arc::clone(self) }),
+            Ok(_) => Ok(InFlight { account: Arc::clone(self), again: false }),
             Err(count) => Err(ControllerError::Concurrency { count, allowed: concurrent }),
         }
     }
@@ -92,7 +97,33 @@ impl Account {
 
     /// Takes charge of a call that is counted already.
     pub(crate) fn adopt(self: &Arc<Self>) -> InFlight {
-        InFlight { account: Arc::clone(self) }
+        InFlight { account: Arc::clone(self), again: false }
+    }
+
+    /// Notes how many calls may be in flight.
+    pub(crate) fn allow(&self, concurrent: u32) {
+        if self.allowed.load(Ordering::Relaxed) != concurrent {
+            self.allowed.store(concurrent, Ordering::Relaxed);
+        }
+    }
+
+    /// How many more calls that failed before may run, where the server lets `at_once` run of one namespace: they have at most
+    /// half of the namespace's places, so that they do not keep others from being admitted.
+    pub(crate) fn places_again(&self, at_once: u32) -> u32 {
+        let allowed = self.allowed.load(Ordering::Relaxed);
+        let most = at_once.min(allowed.div_ceil(2));
+        let free = allowed.saturating_sub(self.in_flight());
+        most.saturating_sub(self.again.load(Ordering::Acquire)).min(free)
+    }
+
+    /// Admits a call that failed before, if there is a place.
+    pub(crate) fn admit_again(self: &Arc<Self>, at_once: u32) -> Option<InFlight> {
+        if self.places_again(at_once) == 0 {
+            return None;
+        }
+        self.in_flight.fetch_add(1, Ordering::AcqRel);
+        self.again.fetch_add(1, Ordering::AcqRel);
+        Some(InFlight { account: Arc::clone(self), again: true })
     }
 
     /// Calls admitted and not over.
@@ -105,20 +136,31 @@ impl Account {
 #[derive(Debug)]
 pub(crate) struct InFlight {
     account: Arc<Account>,
+    /// It failed before.
+    again: bool,
 }
 
 impl InFlight {
-    /// The call waits in the durable queue now: it stays counted, and is adopted when it comes back.
-    pub(crate) fn leave_counted(self) {
-        // The account must still be released, so that only the decrement is skipped.
-        self.account.in_flight.fetch_add(1, Ordering::AcqRel);
+    /// The call waits in the durable queue now. One that no attempt was made at stays counted, and is adopted when it comes back; one that
+    /// failed before is admitted again then.
+    pub(crate) fn leave_to_queue(self) {
+        if !self.again {
+            // The account must still be released, so that only the decrement is skipped.
+            self.account.in_flight.fetch_add(1, Ordering::AcqRel);
+        }
     }
 }
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        let one_less = |now: u32| Some(now.saturating_sub(1));
-        let _ = self.account.in_flight.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_less);
+        let one_less = |count: &AtomicU32| {
+            let less = |now: u32| Some(now.saturating_sub(1));
+            let _ = count.fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
+        };
+        one_less(&self.account.in_flight);
+        if self.again {
+            one_less(&self.account.again);
+        }
     }
 }
 
@@ -198,9 +240,29 @@ mod tests {
             "Too many concurrent requests in flight (count: 1, allowed: 1)."
         );
         drop(first);
-        account.admit_in(1, 9, 1).unwrap().leave_counted();
+        account.admit_in(1, 9, 1).unwrap().leave_to_queue();
         assert_eq!(account.in_flight(), 1);
         drop(account.adopt());
         assert_eq!(account.in_flight(), 0);
+    }
+
+    #[test]
+    fn calls_that_failed_before_leave_half_of_the_places_to_others() {
+        let account = Arc::new(Account::default());
+        assert!(account.admit_again(9).is_none(), "nothing is allowed yet");
+        account.allow(5);
+        let again: Vec<_> = std::iter::from_fn(|| account.admit_again(9)).collect();
+        assert_eq!((again.len(), account.in_flight(), account.places_again(9)), (3, 3, 0));
+        let fresh: Vec<_> = (0..2).map(|_| account.admit_in(1, 9, 5).unwrap()).collect();
+        assert!(account.admit_in(1, 9, 5).is_err());
+        drop(again);
+        assert_eq!((account.in_flight(), account.places_again(2), account.places_again(9)), (2, 2, 3));
+        account.admit_again(9).unwrap().leave_to_queue();
+        assert_eq!(account.in_flight(), 2, "it waits outside");
+        let more: Vec<_> = (0..3).map(|_| account.admit_in(1, 9, 5).unwrap()).collect();
+        assert!(account.admit_again(9).is_none(), "all places are taken");
+        drop((fresh, more));
+        account.allow(1);
+        assert!(account.admit_again(9).is_some(), "one place is for whoever comes");
     }
 }

@@ -5,11 +5,11 @@ use std::{
     sync::Arc,
 };
 
-use flint_model::{Annotations, Function, FunctionPath, Parameters};
+use flint_model::{Annotations, Function, FunctionPath, Parameters, RetryOptions};
 use flint_telemetry::{FunctionMetrics, Metrics};
 use serde_json::{Map, Value};
 
-use crate::{arguments::Defaults, resolve::Inherited, weight};
+use crate::{arguments::Defaults, asynchronous::policy, resolve::Inherited, weight};
 
 /// A function, ready to be called.
 pub(crate) struct Callable {
@@ -27,6 +27,8 @@ pub(crate) struct Callable {
     pub(crate) wants_key: bool,
     /// Its answers say what is called next.
     pub(crate) conductor: bool,
+    /// What its user says about retries.
+    pub(crate) retry: Option<RetryOptions>,
     pub(crate) metrics: FunctionMetrics,
 }
 
@@ -56,6 +58,7 @@ impl Callable {
             annotations,
             wants_key,
             conductor: function.annotations.is_truthy("conductor"),
+            retry: policy::options(&function.annotations),
             metrics: metrics.function(path.namespace.as_str(), &path.local(), function.kind.as_str()),
             asked,
             function: Arc::new(function),

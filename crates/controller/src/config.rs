@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use flint_invoker::units;
-use flint_model::{FunctionLimits, LimitBounds};
+use flint_model::{ByteSize, FunctionLimits, LimitBounds, RetryPolicy};
+use flint_store::{DeadLetterBounds, WhenFull};
 use flint_telemetry::MetricsConfig;
 use serde::{Deserialize, Serialize, de::Error};
 use serde_json::{Map, Value};
@@ -17,6 +18,8 @@ pub struct ControllerConfig {
     pub defaults: FunctionLimits,
     /// Keys `async.*`.
     pub asynchronous: AsyncConfig,
+    /// Keys `dead_letters.*`.
+    pub dead_letters: DeadLettersConfig,
     /// Whether the well-known guest key works: only while Flint listens on loopback.
     pub guest: bool,
     /// Where functions reach Flint, as `http://HOST:PORT`.
@@ -35,6 +38,7 @@ impl Default for ControllerConfig {
             limits: LimitsConfig::default(),
             defaults: FunctionLimits::default(),
             asynchronous: AsyncConfig::default(),
+            dead_letters: DeadLettersConfig::default(),
             guest: false,
             api_host: "http://127.0.0.1:3233".to_owned(),
             credential_ttl: Duration::from_secs(30),
@@ -94,8 +98,8 @@ impl<'de> Deserialize<'de> for LimitsConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AsyncConfig {
-    /// How often a call is attempted in all when Flint or the host fails. An error of the function's own is an answer
-    /// and is not repeated.
+    /// How often a call is attempted in all whose function says nothing about retries, when Flint or the host fails. What the function
+    /// answers, and that it does not, is an answer then and is not repeated.
     pub max_attempts: u32,
     /// How many accepted calls run at once, beside sequences and compositions.
     pub running: usize,
@@ -107,6 +111,28 @@ pub struct AsyncConfig {
     /// How long after a failed attempt the next one comes; doubled for each further one.
     #[serde(with = "units::duration")]
     pub retry_delay: Duration,
+    /// The longest such time.
+    #[serde(with = "units::duration")]
+    pub retry_max_delay: Duration,
+    /// How many calls of one namespace that failed before are run at once.
+    pub retries_running: u32,
+    /// How many of them may wait; what fails beyond that becomes a dead letter.
+    pub retries_waiting: usize,
+    /// How much those may take.
+    #[serde(with = "units::size")]
+    pub retries_waiting_size: ByteSize,
+}
+
+impl AsyncConfig {
+    /// What holds for calls of functions that say nothing.
+    pub fn policy(&self) -> RetryPolicy {
+        RetryPolicy {
+            max_attempts: self.max_attempts.max(1),
+            backoff: self.retry_delay,
+            max_backoff: self.retry_max_delay.max(self.retry_delay),
+            ..RetryPolicy::default()
+        }
+    }
 }
 
 impl Default for AsyncConfig {
@@ -117,7 +143,44 @@ impl Default for AsyncConfig {
             waiting: 4096,
             lease: Duration::from_secs(60),
             retry_delay: Duration::from_secs(1),
+            retry_max_delay: Duration::from_secs(300),
+            retries_running: 64,
+            retries_waiting: 10_000,
+            retries_waiting_size: ByteSize::mib(64),
         }
+    }
+}
+
+/// Keys `dead_letters.*`: what is kept of each namespace's calls that failed for good.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DeadLettersConfig {
+    /// How many letters; 0 = none.
+    pub max_count: usize,
+    /// How much they may take.
+    #[serde(with = "units::size")]
+    pub max_size: ByteSize,
+    /// How long they are kept; zero = at any age.
+    #[serde(with = "units::duration")]
+    pub max_age: Duration,
+    /// Which one goes where there is no room for all.
+    pub when_full: WhenFull,
+}
+
+impl Default for DeadLettersConfig {
+    fn default() -> Self {
+        Self {
+            max_count: 10_000,
+            max_size: ByteSize::mib(64),
+            max_age: Duration::from_secs(14 * 24 * 3600),
+            when_full: WhenFull::DropOldest,
+        }
+    }
+}
+
+impl DeadLettersConfig {
+    pub(crate) fn bounds(&self) -> DeadLetterBounds {
+        DeadLetterBounds { letters: self.max_count, bytes: self.max_size, when_full: self.when_full }
     }
 }
 

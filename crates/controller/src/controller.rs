@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use flint_executor::Capability;
 use flint_invoker::Invoker;
 use flint_scheduler::Scheduler;
-use flint_store::{ActivationLog, Apis, Blobs, Catalog, Compositions, Queue};
+use flint_store::{ActivationLog, Apis, Blobs, Catalog, Clock, Compositions, DeadLetters, Queue};
 use flint_telemetry::Metrics;
 use tokio::{
     runtime::Handle,
@@ -35,12 +35,16 @@ pub struct Stores {
     pub activations: Arc<dyn ActivationLog>,
     /// Accepted asynchronous calls.
     pub queue: Arc<dyn Queue>,
+    /// Calls that failed for good.
+    pub dead_letters: Arc<dyn DeadLetters>,
     /// The journal of compositions.
     pub compositions: Arc<dyn Compositions>,
     /// Function code.
     pub blobs: Arc<dyn Blobs>,
     /// APIs of the gateway.
     pub apis: Arc<dyn Apis>,
+    /// What retries wait by.
+    pub clock: Arc<dyn Clock>,
 }
 
 /// The use cases.
@@ -116,6 +120,7 @@ impl Controller {
         self.tasks.spawn(Arc::clone(self).feed());
         self.tasks.spawn(Arc::clone(self).complete());
         self.tasks.spawn(Arc::clone(self).extend_leases());
+        self.tasks.spawn(Arc::clone(self).expire_dead_letters());
         self.tasks.spawn(Arc::clone(self).collect_periodically());
         Ok(())
     }

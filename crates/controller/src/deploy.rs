@@ -142,6 +142,7 @@ impl Controller {
             &kind,
         );
         merge::check_size("annotations", merge::size_of_annotations(&annotations), bounds.max_parameters)?;
+        merge::check_annotations(&annotations)?;
         let parameters = put.parameters.or_else(|| old.map(|old| old.parameters.clone())).unwrap_or_default();
         merge::check_size("parameters", merge::size_of_parameters(&parameters), bounds.max_parameters)?;
         let version = put.version.unwrap_or_else(|| old.map_or(Version::FIRST, |old| old.version.bump()));

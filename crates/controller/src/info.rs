@@ -146,10 +146,19 @@ impl Controller {
         let HostState { pool, queues } = self.host_state();
         let log = self.stores.activations.stats();
         let count = |count: usize| count as u64;
+        let letters = self.stores.dead_letters.usage(None).await.unwrap_or_default();
         self.metrics.render(&Samples {
             in_flight: self.accounts.in_flight(),
             // A store that does not answer is seen elsewhere; the other metrics must still come.
             queue_depth: self.stores.queue.depth(None).await.map_or(0, count),
+            retries_waiting: self
+                .stores
+                .queue
+                .waiting_again(None)
+                .await
+                .map_or(0, |again| count(again.calls)),
+            dead_letters: count(letters.letters),
+            dead_letters_bytes: letters.bytes,
             waiting: count(queues.waiting),
             instances: vec![
                 (InstanceState::Starting, count(pool.instances.starting)),

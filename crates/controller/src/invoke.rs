@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use flint_executor::{Body, BodyError, CallHead};
-use flint_model::{ActivationId, Timestamp};
+use flint_model::ActivationId;
 use flint_store::QueuedCall;
 use flint_telemetry::ThrottledBy;
 use http::header::CONTENT_TYPE;
@@ -12,6 +12,7 @@ use http::header::CONTENT_TYPE;
 use crate::{
     Answer, Caller, Controller, ControllerError, HttpAnswer, Invocation, Mode,
     account::InFlight,
+    asynchronous::policy,
     call::{Admitted, Attempted, ended},
     callable::Callable,
     outcome::{Phase, Verdict},
@@ -63,8 +64,9 @@ impl Controller {
                     path: call.callable.asked.clone(),
                     arguments: as_it_came,
                     transaction: call.transaction.as_ref().to_owned(),
-                    accepted: Timestamp::now(),
-                    max_attempts: self.config.asynchronous.max_attempts,
+                    accepted: self.stores.clock.now(),
+                    policy: policy::policy(&resolved, &self.config.asynchronous),
+                    cause: None,
                 };
                 let accepting =
                     Arc::clone(self).accept(queued, call.arrived, call.api_key, call.recorded, place);

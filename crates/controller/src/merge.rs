@@ -3,8 +3,8 @@
 use std::{num::NonZeroU32, time::Duration};
 
 use flint_model::{
-    Annotations, ByteSize, CodeFormat, Function, FunctionLimits, Jit, Kind, Parameters, SnapshotOptions,
-    WasmOptions,
+    Annotations, ByteSize, CodeFormat, Function, FunctionLimits, Jit, Kind, Parameters, RetryOptions,
+    SnapshotOptions, WasmOptions,
 };
 
 use crate::{ControllerError, LimitsWish};
@@ -99,6 +99,12 @@ pub(crate) fn size_of_parameters(parameters: &Parameters) -> u64 {
 /// The same for annotations.
 pub(crate) fn size_of_annotations(annotations: &Annotations) -> u64 {
     serde_json::to_vec(annotations).map_or(u64::MAX, |text| text.len() as u64)
+}
+
+/// Whether what annotations say to Flint is understood.
+pub(crate) fn check_annotations(annotations: &Annotations) -> Result<(), ControllerError> {
+    let retry = annotations.get(RetryOptions::ANNOTATION).map(RetryOptions::of_annotation).transpose();
+    retry.map(drop).map_err(|error| ControllerError::Invalid(error.to_string()))
 }
 
 /// Whether `size` stays within `allowed`.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use flint_executor::{Fault, Reply, ReplyHead};
-use flint_model::{ByteSize, LogLine, LogStream, Response, Status};
+use flint_model::{ByteSize, LogLine, LogStream, Response, Status, show_duration};
 use http::{HeaderMap, HeaderValue, StatusCode, header::CONTENT_TYPE};
 use serde_json::{json, value::RawValue};
 
@@ -62,6 +62,14 @@ impl Verdict {
     /// An accepted call that had all its attempts.
     pub(crate) fn given_up(attempts: u32, last: &str) -> Self {
         let text = format!("The call was given up after {attempts} attempts; the last one ended by: {last}");
+        Self::error(Status::InternalError, &text)
+    }
+
+    /// An accepted call that no attempt was made at in time.
+    pub(crate) fn too_old(most: Duration) -> Self {
+        let most = show_duration(most);
+        let text =
+            format!("The call was given up: it was accepted longer ago than the {most} of its retry policy");
         Self::error(Status::InternalError, &text)
     }
 

@@ -81,6 +81,14 @@ impl Resolved {
         }
     }
 
+    /// Whether it is other actions that a call of it calls.
+    pub(crate) fn is_composition(&self) -> bool {
+        match &self.callee {
+            Callee::Function(callable) => callable.conductor,
+            Callee::Sequence(_) => true,
+        }
+    }
+
     /// Whether this was made from the package, as provider or as binding.
     fn is_of(&self, package: &EntityPath) -> bool {
         self.origin.package.as_ref() == Some(package) || self.origin.binding.as_ref() == Some(package)

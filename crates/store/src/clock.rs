@@ -9,8 +9,8 @@ pub trait Clock: Debug + Send + Sync {
     /// The time now.
     fn now(&self) -> Timestamp;
 
-    /// Returns when so much time has passed.
-    fn sleep(&self, time: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
+    /// Returns when it is that time.
+    fn sleep_until(&self, time: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
 }
 
 /// The system's clock.
@@ -22,7 +22,8 @@ impl Clock for SystemClock {
         Timestamp::now()
     }
 
-    fn sleep(&self, time: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
-        Box::pin(tokio::time::sleep(time))
+    fn sleep_until(&self, time: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        let wait = time.as_millis().saturating_sub(self.now().as_millis());
+        Box::pin(tokio::time::sleep(Duration::from_millis(wait)))
     }
 }

@@ -94,7 +94,7 @@ pub trait Queue: Send + Sync {
         places: Places,
     ) -> Result<Vec<LeasedCall>, StoreError>;
 
-    /// When the next delay ends.
+    /// When the next call that failed before is due; a time that has passed where one is.
     async fn next_due(&self) -> Result<Option<Timestamp>, StoreError>;
 
     /// Counts an attempt, to be called right before it is made. Acknowledged when it is committed and fsynced; many at the same

@@ -60,3 +60,15 @@ pub(crate) struct ShedLabels {
 pub(crate) struct SnapshotStartLabels {
     pub(crate) by: &'static str,
 }
+
+/// Why a call became a dead letter.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub(crate) struct ReasonLabels {
+    pub(crate) reason: &'static str,
+}
+
+/// By what a dead letter went.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub(crate) struct DroppedLabels {
+    pub(crate) by: &'static str,
+}

@@ -20,8 +20,8 @@ use crate::{
     FunctionMetrics, Samples, StartKind,
     function_metrics::STATUSES,
     labels::{
-        ActivationLabels, HttpLabels, KindLabels, MemoryLabels, ShedLabels, SnapshotStartLabels, StartLabels,
-        StateLabels, ThrottleLabels,
+        ActivationLabels, DroppedLabels, HttpLabels, KindLabels, MemoryLabels, ReasonLabels, ShedLabels,
+        SnapshotStartLabels, StartLabels, StateLabels, ThrottleLabels,
     },
     process,
 };
@@ -80,6 +80,9 @@ pub struct Metrics {
     async_accepted: Counter,
     async_retried: Counter,
     async_exhausted: Counter,
+    dead_letters_buried: Family<ReasonLabels, Counter>,
+    dead_letters_dropped: Family<DroppedLabels, Counter>,
+    dead_letters_redriven: Counter,
 }
 
 fn durations() -> Family<KindLabels, Histogram, fn() -> Histogram> {
@@ -103,6 +106,9 @@ impl Metrics {
             async_accepted: Counter::default(),
             async_retried: Counter::default(),
             async_exhausted: Counter::default(),
+            dead_letters_buried: Family::default(),
+            dead_letters_dropped: Family::default(),
+            dead_letters_redriven: Counter::default(),
         };
         let registry = &mut metrics.registry;
         registry.register("activations", "Calls that are over", metrics.activations.clone());
@@ -122,6 +128,21 @@ impl Metrics {
             metrics.async_retried.clone(),
         );
         registry.register("async_exhausted", "Asynchronous calls given up", metrics.async_exhausted.clone());
+        registry.register(
+            "dead_letters_buried",
+            "Calls given up that became dead letters",
+            metrics.dead_letters_buried.clone(),
+        );
+        registry.register(
+            "dead_letters_dropped",
+            "Dead letters that there was no room for, or that grew too old",
+            metrics.dead_letters_dropped.clone(),
+        );
+        registry.register(
+            "dead_letters_redriven",
+            "Dead letters that became calls again",
+            metrics.dead_letters_redriven.clone(),
+        );
         metrics
     }
 
@@ -181,6 +202,26 @@ impl Metrics {
         self.async_exhausted.inc();
     }
 
+    /// A call became a dead letter for that reason, if it was kept; so many letters had to go for it.
+    pub fn dead_letter(&self, reason: &'static str, kept: bool, dropped: u64) {
+        if kept {
+            self.dead_letters_buried.get_or_create(&ReasonLabels { reason }).inc();
+        }
+        if dropped > 0 {
+            self.dead_letters_dropped.get_or_create(&DroppedLabels { by: "bound" }).inc_by(dropped);
+        }
+    }
+
+    /// So many dead letters grew too old.
+    pub fn dead_letters_expired(&self, letters: u64) {
+        self.dead_letters_dropped.get_or_create(&DroppedLabels { by: "age" }).inc_by(letters);
+    }
+
+    /// A dead letter became a call again.
+    pub fn dead_letter_redriven(&self) {
+        self.dead_letters_redriven.inc();
+    }
+
     /// Everything as OpenMetrics text (`application/openmetrics-text; version=1.0.0; charset=utf-8`).
     pub fn render(&self, samples: &Samples) -> String {
         let mut out = String::new();
@@ -209,6 +250,18 @@ fn sampled(samples: &Samples) -> Registry {
         "async_queue_depth",
         "Asynchronous calls waiting or running",
         gauge(samples.queue_depth),
+    );
+    registry.register(
+        "async_retries_waiting",
+        "Asynchronous calls that failed before and wait for a further attempt",
+        gauge(samples.retries_waiting),
+    );
+    registry.register("dead_letters", "Dead letters", gauge(samples.dead_letters));
+    registry.register_with_unit(
+        "dead_letters_size",
+        "What dead letters take",
+        Unit::Bytes,
+        gauge(samples.dead_letters_bytes),
     );
     registry.register("calls_in_flight", "Calls admitted and not over", gauge(samples.in_flight));
     registry.register("calls_waiting", "Calls waiting for an instance", gauge(samples.waiting));

@@ -68,6 +68,12 @@ pub struct Samples {
     pub in_flight: u64,
     /// Accepted asynchronous calls waiting or running.
     pub queue_depth: u64,
+    /// Those that failed before and wait for a further attempt.
+    pub retries_waiting: u64,
+    /// Dead letters.
+    pub dead_letters: u64,
+    /// What they take, in bytes.
+    pub dead_letters_bytes: u64,
     /// Calls waiting for an instance.
     pub waiting: u64,
     /// Instances by state.

@@ -21,7 +21,8 @@ pub struct ActivationResource {
     pub kind: Option<String>,
     /// On whose behalf.
     pub subject: String,
-    /// The activation that this one belongs to.
+    /// The activation that this one belongs to: the sequence or composition that it is a step of, the call that it is an attempt at, or the dead letter
+    /// that it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
     /// How it ended.
@@ -88,6 +89,9 @@ pub struct AttemptResource {
     pub start: u64,
     /// What ended it.
     pub ended_by: String,
+    /// Its own record, with its logs; absent where it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub activation: Option<String>,
 }
 
 /// Activations, the latest first.
@@ -139,14 +143,7 @@ impl From<Activation> for ActivationResource {
                 cpu_us: record.usage.cpu_us,
                 memory_peak_bytes: record.usage.memory_peak.map(|size| size.as_u64()),
             },
-            attempts: record
-                .attempts
-                .into_iter()
-                .map(|attempt| AttemptResource {
-                    start: attempt.start.as_millis(),
-                    ended_by: attempt.ended_by,
-                })
-                .collect(),
+            attempts: record.attempts.into_iter().map(AttemptResource::from).collect(),
             components: record.components.iter().map(ToString::to_string).collect(),
             logs: record.logs,
             annotations: record

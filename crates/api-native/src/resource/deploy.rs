@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use super::{FunctionResource, LimitsPatch, SnapshotRequest, WasmResource};
+use super::{FunctionResource, LimitsPatch, RetryResource, SnapshotRequest, WasmResource};
 
 /// What a function is to be. What is absent gets its default; only absent `code` (with `kind` and `main`) keeps what is there.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -51,6 +51,9 @@ pub struct DeployRequest {
     /// What it may use.
     #[serde(skip_serializing_if = "LimitsPatch::is_empty")]
     pub limits: LimitsPatch,
+    /// When and how often a non-blocking call is attempted again. Kept as the annotation `flint-retry`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry: Option<RetryResource>,
     /// Default arguments.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub parameters: Vec<ParameterResource>,

@@ -8,7 +8,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use super::{LimitsResource, ParameterResource, PreparedResource, SnapshotResource, WasmResource};
+use super::{
+    LimitsResource, ParameterResource, PreparedResource, RetryResource, SnapshotResource, WasmResource,
+};
 
 /// A deployed function.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -52,6 +54,9 @@ pub struct FunctionResource {
     pub network: Network,
     /// What it may use.
     pub limits: LimitsResource,
+    /// When and how often a non-blocking call is attempted again, where its user says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<RetryResource>,
     /// Its default arguments.
     pub parameters: Vec<ParameterResource>,
     /// What is known about it.
@@ -166,6 +171,7 @@ impl From<&Function> for FunctionResource {
             network: function.network,
             limits: (&function.limits).into(),
             parameters: function.parameters.0.iter().map(ParameterResource::from).collect(),
+            retry: RetryResource::of(&function.annotations),
             annotations: function
                 .annotations
                 .iter()

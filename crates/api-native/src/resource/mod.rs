@@ -1,24 +1,30 @@
 //! What the API speaks: every request and answer as a type, shared with clients written in Rust (the `flint` command line).
 
 mod activation;
+mod dead_letter;
 mod deploy;
 mod error;
 mod explain;
 mod function;
 mod limits;
 mod namespace;
+mod retry;
 mod sequence;
 mod server;
 mod snapshot;
 mod wasm;
 
 pub use activation::{ActivationList, ActivationResource, AttemptResource, StatusWord, UsageResource};
+pub use dead_letter::{
+    DeadLetterList, DeadLetterResource, RedriveRequest, RedriveResult, RedrivenResource, RemovedLetters,
+};
 pub use deploy::{CodeUpload, DeployRequest, DeployResult, ParameterResource, ProgressLine};
 pub use error::{ErrorBody, ErrorDetail};
 pub use explain::{FunctionExplanation, StrategyVerdict};
 pub use function::{AskedResource, CodeResource, FunctionList, FunctionResource, StrategyResource};
 pub use limits::{LimitsPatch, LimitsResource};
 pub use namespace::{KeyCreated, KeyResource, NamespaceCreate, NamespacePatch, NamespaceResource};
+pub use retry::RetryResource;
 pub use sequence::{SequenceList, SequenceRequest, SequenceResource};
 pub use server::{AbilityResource, AbilityState, DoctorReport, Health, RuntimeResource};
 pub use snapshot::{

@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
+use super::RetryResource;
+
 /// What a sequence is to call.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -15,6 +17,9 @@ pub struct SequenceRequest {
     /// Refuse to replace what is there.
     #[serde(default)]
     pub create_only: bool,
+    /// When and how often a non-blocking call of the whole sequence is attempted again, from its first step. Kept as the annotation `flint-retry`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<RetryResource>,
 }
 
 /// A sequence.

@@ -138,7 +138,13 @@ fn annotations<S: Serializer>(record: &Activation, serializer: S) -> Result<S::O
         let ended_by: Vec<Value> = record
             .attempts
             .iter()
-            .map(|attempt| json!({"start": attempt.start.as_millis(), "endedBy": attempt.ended_by}))
+            .map(|attempt| {
+                let mut shown = json!({"start": attempt.start.as_millis(), "endedBy": attempt.ended_by});
+                if let Some(id) = attempt.activation {
+                    shown["activationId"] = id.to_string().into();
+                }
+                shown
+            })
             .collect();
         list.serialize_element(&Pair { key: "attempts", value: ended_by })?;
     }

@@ -47,13 +47,23 @@ impl Controller {
             }
             None => {
                 self.stores.queue.enqueue_due(queued).await?;
-                in_flight.leave_counted();
+                self.accepted.keys.keep(id, api_key);
+                in_flight.leave_to_queue();
                 self.accepted.leave_one();
                 self.accepted.hungry.notify_one();
             }
         }
         self.metrics.async_accepted();
         Ok(Answer::Accepted(id))
+    }
+
+    /// A call that was made durable elsewhere is to be run.
+    pub(crate) fn accept_redriven(&self, id: ActivationId, api_key: Option<Arc<str>>, in_flight: InFlight) {
+        self.accepted.keys.keep(id, api_key);
+        in_flight.leave_to_queue();
+        self.accepted.leave_one();
+        self.accepted.hungry.notify_one();
+        self.metrics.dead_letter_redriven();
     }
 
     /// Accepts a call that this server holds from the beginning.
@@ -111,8 +121,9 @@ impl Controller {
             }
             None => {
                 queue.enqueue_all(queued, None).await?;
-                for Accepting { in_flight, .. } in calls {
-                    in_flight.leave_counted();
+                for Accepting { call, api_key, in_flight, .. } in calls {
+                    accepted.keys.keep(call.activation, api_key);
+                    in_flight.leave_to_queue();
                     accepted.leave_one();
                 }
                 accepted.hungry.notify_one();

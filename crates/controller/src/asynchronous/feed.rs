@@ -1,21 +1,32 @@
 //! Taking calls out of the durable queue, and keeping the leases of those that were taken.
 
 use std::{
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
 };
 
-use flint_model::Timestamp;
-use flint_store::LeasedCall;
+use flint_model::{DeadLetterReason, Timestamp};
+use flint_store::{LeasedCall, Places};
 
-use super::state::Held;
-use crate::{Controller, ControllerError, outcome::Verdict, record::of_nothing};
+use super::{
+    settle,
+    state::{Held, Room},
+};
+use crate::{
+    Controller, ControllerError, EffectiveLimits,
+    account::{Account, InFlight},
+    outcome::Verdict,
+    record::of_nothing,
+};
 
 /// Calls leased, and given up, at once.
 const BATCH: usize = 64;
 
-/// How often to look when calls are known to be there, and when not: a repeated call becomes due by itself.
+/// How often to look when calls are known to be there, and when not: what is due again is known, what an earlier life held is not.
 const LOOK: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
+
+/// How long a call is put off that failed before and whose namespace has no place for it.
+const NO_PLACE: Duration = Duration::from_millis(500);
 
 impl Controller {
     /// At the start: what earlier lives held is free again, calls without attempts left get their record, and what is
@@ -24,12 +35,18 @@ impl Controller {
         let queue = &self.stores.queue;
         let released = queue.release_all_except(&self.accepted.owner).await?;
         self.give_up_exhausted().await?;
+        let mut left = 0;
         for namespace in self.stores.catalog.namespaces().await? {
-            let depth = queue.depth(Some(&namespace.name)).await?;
-            self.accounts.of(&namespace.name).inherit(u32::try_from(depth).unwrap_or(u32::MAX));
+            let account = self.accounts.of(&namespace.name);
+            account.allow(EffectiveLimits::of(&namespace, &self.config.limits).concurrent_invocations);
+            // What failed before has its place when its turn comes.
+            let again = queue.waiting_again(Some(&namespace.name)).await?.calls;
+            let first = queue.depth(Some(&namespace.name)).await?.saturating_sub(again);
+            account.inherit(u32::try_from(first).unwrap_or(u32::MAX));
+            left += first;
         }
+        self.accepted.leave(left);
         let depth = queue.depth(None).await?;
-        self.accepted.leave(depth);
         if depth > 0 {
             tracing::info!(calls = depth, released, "accepted calls of an earlier life are taken over");
         }
@@ -44,13 +61,18 @@ impl Controller {
                 if look_for_exhausted {
                     self.give_up_exhausted().await?;
                 }
-                self.lease_some().await
+                self.lease_some().await?;
+                Ok::<_, ControllerError>(self.stores.queue.next_due().await?)
             };
-            if let Err(error) = fed.await {
+            let due = fed.await.unwrap_or_else(|error| {
                 let detail = error.detail().unwrap_or_else(|| error.to_string());
                 tracing::error!(detail, "accepted calls cannot be taken out of the queue; trying again");
-            }
-            let look = if self.accepted.left() > 0 { LOOK.0 } else { LOOK.1 };
+                Some(Timestamp::default())
+            });
+            // What is due already has no place.
+            let ahead = due.filter(|due| *due > self.stores.clock.now());
+            let known = self.accepted.left() > 0 || due.is_some() && ahead.is_none();
+            let look = if known { LOOK.0 } else { LOOK.1 };
             tokio::select! {
                 () = self.stopping.cancelled() => return,
                 () = self.accepted.hungry.notified() => {
@@ -61,12 +83,15 @@ impl Controller {
                         () = tokio::time::sleep(Duration::from_millis(5)) => {}
                     }
                 }
+                () = self.stores.clock.sleep_until(ahead.unwrap_or_default()), if ahead.is_some() => {
+                    look_for_exhausted = false;
+                }
                 () = tokio::time::sleep(look) => look_for_exhausted = true,
             }
         }
     }
 
-    /// Leases while there are calls and room for them.
+    /// Leases while there are calls and room for them. Calls that failed before and those that did not share the room.
     async fn lease_some(self: &Arc<Self>) -> Result<(), ControllerError> {
         loop {
             // Each may bring the largest arguments there are; so many must fit.
@@ -75,37 +100,109 @@ impl Controller {
             if rooms.is_empty() || self.stopping.is_cancelled() {
                 return Ok(());
             }
-            let (owner, lease) = (&self.accepted.owner, self.config.asynchronous.lease);
-            let leased = self.stores.queue.lease(owner, rooms.len(), lease).await?;
-            let all = leased.len() < rooms.len();
-            for leased in leased {
-                self.accepted.fetch_one();
-                // A call whose lease could not be extended is still in this server's hands.
-                if !self.accepted.leased().insert(leased.call.activation) {
-                    continue;
-                }
-                let Some(room) = rooms.pop() else { break };
-                let LeasedCall { call, attempt, earlier } = leased;
-                let waited = Timestamp::now().as_millis().saturating_sub(call.accepted.as_millis());
-                let now = Instant::now();
-                let arrived = now.checked_sub(Duration::from_millis(waited)).unwrap_or(now);
-                let in_flight = self.accounts.of(&call.namespace).adopt();
-                self.hold(Held {
-                    call,
-                    attempt,
-                    earlier,
-                    arrived,
-                    api_key: None,
-                    recorded: None,
-                    in_flight,
-                    room,
-                    running: None,
-                });
-            }
-            if all {
+            let (all, half) = (rooms.len(), rooms.len().div_ceil(2));
+            let again_first = self.accepted.again_first.fetch_xor(true, Ordering::Relaxed);
+            let one = self.lease_line(again_first, &mut rooms, half).await?;
+            let other = self.lease_line(!again_first, &mut rooms, all).await?;
+            let rest = match one < half {
+                true => 0,
+                false => self.lease_line(again_first, &mut rooms, all).await?,
+            };
+            if one + other + rest < all {
                 return Ok(());
             }
         }
+    }
+
+    /// Leases calls of one line, those that failed before or the others, into at most `limit` of the room; gives how many.
+    async fn lease_line(
+        self: &Arc<Self>,
+        again: bool,
+        rooms: &mut Vec<Room>,
+        limit: usize,
+    ) -> Result<usize, ControllerError> {
+        match (limit.min(rooms.len()), again) {
+            (0, _) => Ok(0),
+            (limit, false) => self.lease_first(rooms, limit).await,
+            (limit, true) => self.lease_again(rooms, limit).await,
+        }
+    }
+
+    async fn lease_first(
+        self: &Arc<Self>,
+        rooms: &mut Vec<Room>,
+        limit: usize,
+    ) -> Result<usize, ControllerError> {
+        let (owner, lease) = (&self.accepted.owner, self.config.asynchronous.lease);
+        let leased = self.stores.queue.lease(owner, limit, lease).await?;
+        let count = leased.len();
+        if count < limit {
+            self.accepted.fetched_all();
+        }
+        for leased in leased {
+            self.accepted.fetch_one();
+            self.hold_leased(leased, rooms, |account| Some(account.adopt()));
+        }
+        Ok(count)
+    }
+
+    /// As far as their namespaces have places for them.
+    async fn lease_again(
+        self: &Arc<Self>,
+        rooms: &mut Vec<Room>,
+        limit: usize,
+    ) -> Result<usize, ControllerError> {
+        if self.stores.queue.waiting_again(None).await?.calls == 0 {
+            return Ok(0);
+        }
+        let (owner, lease) = (&self.accepted.owner, self.config.asynchronous.lease);
+        let at_once = self.config.asynchronous.retries_running;
+        let controller = Arc::clone(self);
+        let places: Places =
+            Arc::new(move |namespace| controller.accounts.of(namespace).places_again(at_once) as usize);
+        let leased = self.stores.queue.lease_again(owner, limit, lease, places).await?;
+        let count = leased.len();
+        for leased in leased {
+            let id = leased.call.activation;
+            if !self.hold_leased(leased, rooms, |account| account.admit_again(at_once)) {
+                // Its place was taken by another call since.
+                self.stores.queue.give_back(owner, id, NO_PLACE).await?;
+            }
+        }
+        Ok(count)
+    }
+
+    /// Takes a leased call into this server's hands, if its namespace has a place for it.
+    fn hold_leased(
+        self: &Arc<Self>,
+        leased: LeasedCall,
+        rooms: &mut Vec<Room>,
+        place: impl FnOnce(&Arc<Account>) -> Option<InFlight>,
+    ) -> bool {
+        let LeasedCall { call, attempt, earlier } = leased;
+        // A call whose lease could not be extended is still in this server's hands.
+        if self.accepted.leased().contains(&call.activation) {
+            return true;
+        }
+        let Some(in_flight) = place(&self.accounts.of(&call.namespace)) else { return false };
+        let Some(room) = rooms.pop() else { return false };
+        self.accepted.leased().insert(call.activation);
+        let waited = self.stores.clock.now().as_millis().saturating_sub(call.accepted.as_millis());
+        let now = Instant::now();
+        let arrived = now.checked_sub(Duration::from_millis(waited)).unwrap_or(now);
+        let api_key = self.accepted.keys.take(call.activation);
+        self.hold(Held {
+            call,
+            attempt,
+            earlier,
+            arrived,
+            api_key,
+            recorded: None,
+            in_flight,
+            room,
+            running: None,
+        });
+        true
     }
 
     /// Writes down the failure of calls that had all their attempts without an end.
@@ -116,17 +213,23 @@ impl Controller {
                 return Ok(());
             }
             for LeasedCall { call, earlier: attempts, .. } in exhausted {
+                // The last attempt may have come to an end that only the log was told.
+                if let Some(record) = self.record_of(&call).await
+                    && settle::dead_letter_reason(&record).is_none()
+                {
+                    self.stores.queue.complete(call.activation).await?;
+                    continue;
+                }
                 let last = attempts.last().map_or("unknown", |attempt| attempt.ended_by.as_str());
                 let verdict = Verdict::given_up(attempts.len() as u32, last);
-                tracing::warn!(activation = %call.activation, function = %call.path, "accepted call given up");
-                drop(self.accounts.of(&call.namespace).adopt());
-                self.accepted.fetch_one();
-                let id = call.activation;
-                let record = of_nothing(id, call.namespace, call.subject, call.path, verdict, attempts);
-                self.stores.activations.append(record);
-                self.metrics.async_exhausted();
-                self.stores.activations.flush().await?;
-                self.stores.queue.complete(id).await?;
+                if self.keeps_records(&call.namespace).await {
+                    let (namespace, subject) = (call.namespace.clone(), call.subject.clone());
+                    let path = call.path.clone();
+                    let mut record = of_nothing(call.activation, namespace, subject, path, verdict, attempts);
+                    record.cause = call.cause;
+                    self.stores.activations.append(record);
+                }
+                self.bury(&call, DeadLetterReason::AttemptsUsed, None).await;
             }
         }
     }

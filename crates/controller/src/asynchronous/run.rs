@@ -4,13 +4,16 @@ use std::{sync::Arc, time::Duration};
 
 use flint_executor::{Body, CallEnd};
 use flint_invoker::{Before, Refusal};
-use flint_model::{Activation, ActivationId, Attempt, Status, Timestamp};
-use flint_store::CompositionStep;
+use flint_model::{Activation, ActivationId, DeadLetterReason, NamespaceName};
+use flint_store::{CompositionStep, QueuedCall};
 
-use super::state::Held;
+use super::{
+    policy,
+    settle::{self, Ended},
+    state::Held,
+};
 use crate::{
     Accepts, Controller, ControllerError, ErrorKind,
-    account::InFlight,
     call::{Admitted, Attempted},
     composition::{Beginning, CompositionEnd},
     outcome::Verdict,
@@ -23,10 +26,10 @@ const BUSY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_se
 
 /// What became of an accepted call in this server's hands.
 enum End {
-    /// It is over.
-    Over(Activation),
-    /// Flint or the host failed: it may be tried again.
-    Failed { start: Timestamp, why: String, record: Activation },
+    /// An attempt came to an end.
+    Ended(Ended),
+    /// No attempt was made, and none will be.
+    GivenUp(Activation, DeadLetterReason),
     /// The server is stopping; the next one runs it.
     Left,
     /// This server does not hold it any more, or cannot know: whoever leases it next runs it.
@@ -35,80 +38,57 @@ enum End {
 
 impl Controller {
     pub(super) async fn run_accepted(self: &Arc<Self>, mut held: Held) {
-        let recorded = self.records_of(&held).await;
-        let end = self.run_to_an_end(&mut held, recorded).await;
-        let Held { call, attempt, in_flight, room, .. } = held;
-        let id = call.activation;
-        let record = match end {
-            End::Left => {
-                self.accepted.leased().remove(&id);
-                return;
-            }
+        let recorded = match held.recorded {
+            Some(recorded) => recorded,
+            None => self.keeps_records(&held.call.namespace).await,
+        };
+        let id = held.call.activation;
+        match self.run_to_an_end(&mut held, recorded).await {
+            End::Ended(ended) => self.settle(held, recorded, ended).await,
+            End::GivenUp(record, reason) => self.give_up_call(held, recorded, record, reason, false).await,
+            End::Left => drop(self.accepted.leased().remove(&id)),
             End::Lost => {
                 tracing::warn!(activation = %id, "a waiting call's lease is lost; it is left to the queue");
-                self.leave_to_queue(id, in_flight);
-                return;
+                self.leave_to_queue(held);
             }
-            End::Failed { start, why, .. } if attempt < call.max_attempts => {
-                let delay = self.config.asynchronous.retry_delay * 2_u32.saturating_pow(attempt - 1);
-                tracing::warn!(activation = %id, attempt, why, "attempt failed, the call is repeated");
-                let failed = Attempt { start, ended_by: why };
-                if let Err(error) = self.stores.queue.retry(id, failed, delay).await {
-                    // Its lease ends by itself, and the call comes back then.
-                    tracing::error!(activation = %id, %error, "a failed attempt could not be written down");
-                }
-                self.metrics.async_retried();
-                self.leave_to_queue(id, in_flight);
-                return;
-            }
-            End::Failed { record, .. } => {
-                self.metrics.async_exhausted();
-                record
-            }
-            End::Over(record) => record,
-        };
-        if recorded {
-            self.stores.activations.append(record);
-        }
-        drop((in_flight, room));
-        self.finish(id).await;
-        if self.accepted.left() > 0 {
-            self.accepted.hungry.notify_one();
         }
     }
 
-    /// The call is in the durable queue alone from now on, and is leased again when it is due.
-    fn leave_to_queue(&self, id: ActivationId, in_flight: InFlight) {
-        self.accepted.leased().remove(&id);
-        in_flight.leave_counted();
-        self.accepted.leave_one();
-        self.accepted.hungry.notify_one();
-    }
-
-    /// Whether the namespace keeps records.
-    async fn records_of(&self, held: &Held) -> bool {
-        if let Some(recorded) = held.recorded {
-            return recorded;
-        }
-        let namespace = self.stores.catalog.namespace(&held.call.namespace).await;
+    /// Whether a namespace keeps records.
+    pub(super) async fn keeps_records(&self, namespace: &NamespaceName) -> bool {
+        let namespace = self.stores.catalog.namespace(namespace).await;
         !matches!(namespace, Ok(Some(namespace)) if namespace.limits.store_activations == Some(false))
     }
 
     async fn run_to_an_end(self: &Arc<Self>, held: &mut Held, recorded: bool) -> End {
-        let id = held.call.activation;
-        let end = match self.begun(held).await {
+        match self.begun(held).await {
             // Whatever is at its path now.
             Ok(Some(step)) => self.compose_to_an_end(held, Beginning::Step(step), recorded).await,
+            Ok(None) if let Some(end) = self.ended_before(&held.call, held.attempt).await => end,
+            Ok(None) if policy::is_too_old(&held.call, self.stores.clock.now(), Duration::ZERO) => {
+                let most = held.call.policy.max_age.unwrap_or_default();
+                End::GivenUp(nothing(held, Verdict::too_old(most)), DeadLetterReason::TooOld)
+            }
             Ok(None) => self.run_when_there_is_room(held, recorded).await,
             Err(error) => failed(held, &error),
-        };
-        // An instance that did not start, for example, was an attempt too; one that was counted already is not again.
-        if matches!(end, End::Failed { .. })
-            && let Err(error) = self.stores.queue.begin(&self.accepted.owner, id).await
-        {
-            tracing::error!(activation = %id, %error, "an attempt could not be counted");
         }
-        end
+    }
+
+    /// How the call ended in an earlier life, which did not come to saying so to the queue: its record is there.
+    async fn ended_before(&self, call: &QueuedCall, attempt: u32) -> Option<End> {
+        if attempt == 1 {
+            return None;
+        }
+        let record = self.record_of(call).await?;
+        Some(match settle::dead_letter_reason(&record) {
+            Some(reason) => End::GivenUp(record, reason),
+            None => End::Ended(Ended { record, composition: false, not_begun: false, over: true }),
+        })
+    }
+
+    /// The record of a call, when it is over.
+    pub(super) async fn record_of(&self, call: &QueuedCall) -> Option<Activation> {
+        self.stores.activations.get(&call.namespace, call.activation).await.ok().flatten()
     }
 
     /// Where the call was, when it is a composition that an earlier life or attempt has begun.
@@ -129,7 +109,7 @@ impl Controller {
         drop(held.running.take());
         self.dispatch();
         match Box::pin(self.compose_accepted(held, beginning, recorded)).await {
-            Ok(CompositionEnd::Over(record)) => End::Over(*record),
+            Ok(CompositionEnd::Over(record)) => End::over(*record, true),
             Ok(CompositionEnd::Left) => End::Left,
             Err(error) => failed(held, &error),
         }
@@ -170,8 +150,12 @@ impl Controller {
             Ok(resolved) => resolved,
             Err(error) => {
                 return Ok(match error.kind() {
-                    ErrorKind::Forbidden => End::Over(nothing(held, Verdict::refused(&error.to_string()))),
-                    ErrorKind::NotFound | ErrorKind::Conflict => End::Over(nothing(held, Verdict::deleted())),
+                    ErrorKind::Forbidden => {
+                        End::over(nothing(held, Verdict::refused(&error.to_string())), false)
+                    }
+                    ErrorKind::NotFound | ErrorKind::Conflict => {
+                        End::GivenUp(nothing(held, Verdict::deleted()), DeadLetterReason::FunctionGone)
+                    }
                     _ => failed(held, &error),
                 });
             }
@@ -206,17 +190,13 @@ impl Controller {
         };
         let record = of_attempt(&admitted, &draft, verdict, end, held.earlier.clone());
         self.count(&admitted, &draft, &record);
-        Ok(match record.response.status {
-            Status::InternalError => {
-                let why = record
-                    .response
-                    .result
-                    .as_ref()
-                    .map_or_else(String::new, |result| result.get().to_owned());
-                End::Failed { start: record.start, why, record }
-            }
-            _ => End::Over(record),
-        })
+        Ok(End::over(record, false))
+    }
+}
+
+impl End {
+    fn over(record: Activation, composition: bool) -> Self {
+        Self::Ended(Ended { record, composition, not_begun: false, over: false })
     }
 }
 
@@ -231,7 +211,7 @@ fn nothing(held: &Held, verdict: Verdict) -> Activation {
 fn failed(held: &Held, error: &ControllerError) -> End {
     let why = error.detail().unwrap_or_else(|| error.to_string());
     let record = nothing(held, Verdict::not_provisioned(&why));
-    End::Failed { start: Timestamp::now(), why, record }
+    End::Ended(Ended { record, composition: false, not_begun: true, over: false })
 }
 
 /// The function's parameters became final after the call was accepted, for example.

@@ -4,7 +4,7 @@ use std::{
     collections::HashSet,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Instant,
 };
@@ -14,7 +14,7 @@ use flint_store::QueuedCall;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
 use uuid::Uuid;
 
-use super::waiting::Waiting;
+use super::{keys::Keys, waiting::Waiting};
 use crate::{AsyncConfig, account::InFlight};
 
 /// Arguments of held calls may use so much memory together, in KiB.
@@ -38,6 +38,10 @@ pub(crate) struct AcceptedCalls {
     leased: Mutex<HashSet<ActivationId>>,
     /// Calls known to be in the durable queue alone.
     left: AtomicUsize,
+    /// Whether calls that failed before are leased first the next time.
+    pub(super) again_first: AtomicBool,
+    /// API keys of calls that wait in the durable queue alone.
+    pub(crate) keys: Keys,
     /// Told when calls may be leased.
     pub(super) hungry: Notify,
     pub(super) finished: mpsc::Sender<ActivationId>,
@@ -62,7 +66,7 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// This life of the server has accepted it, so no earlier one has begun it.
+    /// This life of the server has accepted it, so no earlier one, and no earlier attempt, has begun it.
     pub(crate) fn is_fresh(&self) -> bool {
         self.recorded.is_some()
     }
@@ -86,6 +90,9 @@ impl AcceptedCalls {
             waiting: Mutex::default(),
             leased: Mutex::default(),
             left: AtomicUsize::new(0),
+            // What an earlier life was at comes first.
+            again_first: AtomicBool::new(true),
+            keys: Keys::default(),
             hungry: Notify::new(),
             finished,
             finishing: Mutex::new(Some(finishing)),
@@ -123,6 +130,11 @@ impl AcceptedCalls {
     pub(super) fn fetch_one(&self) {
         let one_less = |left: usize| Some(left.saturating_sub(1));
         let _ = self.left.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_less);
+    }
+
+    /// None is there any more.
+    pub(super) fn fetched_all(&self) {
+        self.left.store(0, Ordering::Release);
     }
 
     pub(super) fn left(&self) -> usize {

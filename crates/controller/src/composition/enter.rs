@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use flint_executor::CallHead;
-use flint_model::{ActivationId, FunctionPath, Timestamp};
+use flint_model::{ActivationId, FunctionPath};
 use flint_store::QueuedCall;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
@@ -17,6 +17,7 @@ use crate::{
     Answer, Caller, Controller, ControllerError, Invocation, Mode,
     account::InFlight,
     arguments::Defaults,
+    asynchronous::policy,
     invoke::is_json_object,
     record::without_logs,
     resolve::{Callee, Resolved, Right},
@@ -53,8 +54,13 @@ impl Controller {
             path,
             arguments: body,
             transaction: transaction.as_ref().to_owned(),
-            accepted: Timestamp::now(),
-            max_attempts: self.config.asynchronous.max_attempts,
+            accepted: self.stores.clock.now(),
+            policy: match mode {
+                Mode::NonBlocking => policy::policy(composition, &self.config.asynchronous),
+                // Its caller learns how it ended.
+                Mode::Blocking { .. } => policy::of_composition(&self.config.asynchronous),
+            },
+            cause: None,
         };
         match mode {
             Mode::NonBlocking => {
@@ -90,7 +96,7 @@ impl Controller {
         match self.run_composition(&whose, progress, None).await {
             CompositionEnd::Left => {
                 self.accepted.leased().remove(&id);
-                place.leave_counted();
+                place.leave_to_queue();
                 Ok(Answer::Accepted(id))
             }
             CompositionEnd::Over(mut record) => {

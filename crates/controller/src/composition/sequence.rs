@@ -65,6 +65,7 @@ impl Controller {
         }
         annotations.set("exec", "sequence");
         merge::check_size("annotations", merge::size_of_annotations(&annotations), bounds.max_parameters)?;
+        merge::check_annotations(&annotations)?;
         let sequence = Sequence {
             path,
             version: put

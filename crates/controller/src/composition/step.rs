@@ -95,9 +95,8 @@ impl Controller {
                 }
                 Ok(Tried::Failed { start, why }) => {
                     tracing::warn!(activation = %call.id, attempt = earlier.len() + 1, why, "step failed, it is repeated");
-                    let wait =
-                        self.config.asynchronous.retry_delay * 2_u32.saturating_pow(earlier.len() as u32);
-                    earlier.push(Attempt { start, ended_by: why });
+                    let wait = self.config.asynchronous.policy().delay(call.id, earlier.len() as u32 + 1);
+                    earlier.push(Attempt::new(start, why));
                     self.metrics.async_retried();
                     wait
                 }
@@ -144,7 +143,7 @@ impl Controller {
             self.count(&call, &draft, &record);
             let why =
                 record.response.result.as_ref().map_or_else(String::new, |result| result.get().to_owned());
-            let failed = Attempt { start: record.start, ended_by: why.clone() };
+            let failed = Attempt::new(record.start, why.clone());
             // One that failed before it had an instance was an attempt too.
             let begun = *begun.lock().unwrap_or_else(PoisonError::into_inner);
             let journal = &self.stores.compositions;

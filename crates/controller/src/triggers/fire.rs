@@ -8,7 +8,7 @@ use std::{sync::Arc, time::Instant};
 use bytes::Bytes;
 use flint_model::{
     ActivationId, Annotations, ByteSize, EntityPath, FiredRule, Parameter, Parameters, Response, Rule,
-    RuleOutcome, RuleStatus, Status, Timestamp, Trigger,
+    RuleOutcome, RuleStatus, Status, Trigger,
 };
 use flint_store::QueuedCall;
 use flint_telemetry::ThrottledBy;
@@ -18,7 +18,7 @@ use super::key;
 use crate::{
     Caller, Controller, ControllerError, ErrorKind,
     arguments::Defaults,
-    asynchronous::Accepting,
+    asynchronous::{Accepting, policy},
     function_cache::Weigh,
     record,
     resolve::{Callee, Right},
@@ -147,8 +147,9 @@ impl Controller {
                 path: rule.action.clone(),
                 arguments: arguments.clone(),
                 transaction: firing.transaction.as_ref().to_owned(),
-                accepted: Timestamp::now(),
-                max_attempts: self.config.asynchronous.max_attempts,
+                accepted: self.stores.clock.now(),
+                policy: policy::policy(&resolved, &self.config.asynchronous),
+                cause: None,
             },
             arrived: firing.arrived,
             api_key: firing.api_key.clone(),

@@ -13,6 +13,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 use flint_controller::{Caller, Controller, ControllerConfig, GUEST_KEY, Stores};
 use flint_invoker::{Invoker, InvokerConfig};
 use flint_scheduler::{Scheduler, SchedulerConfig};
+use flint_store::{Clock, SystemClock};
 use flint_store_sqlite::{SqliteStore, StoreConfig, SyncMode};
 
 pub use scripted::{Scripted, Seen};
@@ -41,17 +42,24 @@ impl Server {
 
     /// The same, with queues of one's own.
     pub async fn start_with(data_dir: &Path, config: ControllerConfig, queues: SchedulerConfig) -> Self {
-        Self::begin(data_dir, config, queues, SyncMode::ProcessOnly, Scripted::new()).await
+        Self::begin(data_dir, config, queues, SyncMode::ProcessOnly, Scripted::new(), system()).await
+    }
+
+    /// The same, by a clock of one's own.
+    pub async fn start_by(data_dir: &Path, config: ControllerConfig, clock: Arc<dyn Clock>) -> Self {
+        let queues = SchedulerConfig::default();
+        Self::begin(data_dir, config, queues, SyncMode::ProcessOnly, Scripted::new(), clock).await
     }
 
     /// The same, with an executor of one's own.
     pub async fn start_on(data_dir: &Path, executor: Arc<Scripted>) -> Self {
-        Self::begin(data_dir, config(), SchedulerConfig::default(), SyncMode::ProcessOnly, executor).await
+        Self::begin(data_dir, config(), SchedulerConfig::default(), SyncMode::ProcessOnly, executor, system())
+            .await
     }
 
     /// The same, with writes that survive what `sync` says.
     pub async fn start_synced(data_dir: &Path, config: ControllerConfig, sync: SyncMode) -> Self {
-        Self::begin(data_dir, config, SchedulerConfig::default(), sync, Scripted::new()).await
+        Self::begin(data_dir, config, SchedulerConfig::default(), sync, Scripted::new(), system()).await
     }
 
     async fn begin(
@@ -60,8 +68,10 @@ impl Server {
         queues: SchedulerConfig,
         sync: SyncMode,
         executor: Arc<Scripted>,
+        clock: Arc<dyn Clock>,
     ) -> Self {
-        let store = SqliteStore::open(StoreConfig { sync, ..StoreConfig::new(data_dir) }).unwrap();
+        let opening = StoreConfig { sync, clock: Arc::clone(&clock), ..StoreConfig::new(data_dir) };
+        let store = SqliteStore::open(opening).unwrap();
         let mut pool = InvokerConfig::default();
         pool.pool.memory = Some(flint_model::ByteSize::mib(16 * 1024));
         pool.pool.prewarm = 0;
@@ -71,9 +81,11 @@ impl Server {
             catalog: store.catalog(),
             activations: store.activations(),
             queue: store.queue(),
+            dead_letters: store.dead_letters(),
             compositions: store.compositions(),
             blobs: store.blobs(),
             apis: store.apis(),
+            clock,
         };
         let controller = Controller::new(config, stores, scheduler, invoker);
         controller.start().await.unwrap();
@@ -96,6 +108,10 @@ impl Server {
     pub fn die(self) {
         drop(self.store);
     }
+}
+
+fn system() -> Arc<dyn Clock> {
+    Arc::new(SystemClock)
 }
 
 /// Waits until `condition` holds; fails after a time that is only reached when it never will.

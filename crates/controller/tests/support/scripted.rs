@@ -249,6 +249,18 @@ impl ScriptedInstance {
                 Err(Fault::Platform { cause: format!("failure {times}") })
             }
             "flaky" => value(json!({"times": times})),
+            // Fails in that way so many times, then says for whom it was called.
+            "fails" => {
+                let (way, count) = argument.split_once(' ').unwrap();
+                let known = json!({"activation": activation, "apiKey": api_key.as_deref(), "times": times});
+                match way {
+                    _ if times > count.parse().unwrap() => value(known),
+                    "application" => value(json!({"error": known})),
+                    "developer" => Err(Fault::Exited { end: None }),
+                    "timeout" => Err(Fault::Deadline),
+                    _ => Err(Fault::Platform { cause: format!("failure {times}") }),
+                }
+            }
             "long" => {
                 let (size, allowed) = (call.max_result.as_u64() + 5, call.max_result.as_u64());
                 Err(Fault::ResultTooLarge { size, allowed, beginning: Bytes::from_static(b"{\"a\":\"xx") })

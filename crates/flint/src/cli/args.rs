@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use super::{
-    ApiArgs, BenchArgs, DeployArgs, DevArgs, InvokeArgs, NamespaceArgs, PackageArgs, RuleArgs, SequenceArgs,
-    TriggerArgs, UrlArgs,
+    ApiArgs, BenchArgs, DeadLetterArgs, DeployArgs, DevArgs, InvokeArgs, NamespaceArgs, PackageArgs,
+    RuleArgs, SequenceArgs, TriggerArgs, UrlArgs,
 };
 use crate::project::Template;
 
@@ -72,6 +72,8 @@ pub(crate) enum Command {
     Logs(LogsArgs),
     /// List what ran
     Activations(ActivationsArgs),
+    /// Show, redrive and remove non-blocking calls that failed for good
+    Dlq(DeadLetterArgs),
     /// Delete functions
     Rm(RmArgs),
     /// Deploy and call on every save

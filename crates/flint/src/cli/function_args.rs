@@ -6,7 +6,7 @@ use clap::Args;
 use flint_model::{Contract, HostPattern, Isolation, Jit, Network, Reuse, Start};
 use serde_json::Value;
 
-use super::values;
+use super::{RetryArgs, values};
 
 /// What a function is to be; each wins over the directory's flint.toml.
 #[derive(Clone, Debug, Default, Args)]
@@ -75,6 +75,8 @@ pub(crate) struct FunctionArgs {
     /// Calls at once in one instance
     #[arg(long, value_name = "N")]
     pub(crate) concurrency: Option<NonZeroU32>,
+    #[command(flatten)]
+    pub(crate) retry: RetryArgs,
     /// What it may connect to: none, egress
     #[arg(long)]
     pub(crate) network: Option<Network>,

@@ -3,9 +3,11 @@
 mod api_args;
 mod args;
 mod bench_args;
+mod dead_letter_args;
 mod entity_args;
 mod function_args;
 mod namespace_args;
+mod retry_args;
 mod sequence_args;
 mod values;
 
@@ -16,9 +18,11 @@ use clap::Parser;
 pub(crate) use api_args::*;
 pub(crate) use args::*;
 pub(crate) use bench_args::*;
+pub(crate) use dead_letter_args::*;
 pub(crate) use entity_args::*;
 pub(crate) use function_args::*;
 pub(crate) use namespace_args::*;
+pub(crate) use retry_args::*;
 pub(crate) use sequence_args::*;
 pub(crate) use values::{cpu_millis, duration, mebibytes};
 
@@ -62,6 +66,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<Exit> {
                 Command::Restore(args) => commands::backup::restore(&args, global.json).await,
                 Command::Url(args) => commands::url::run(&global, &args).await,
                 Command::Api(args) => commands::api::run(&global, &args).await,
+                Command::Dlq(args) => commands::dead_letters::run(&global, &args).await,
                 Command::Sequence(args) => commands::sequence::run(&global, &args).await,
                 Command::Package(args) => commands::package::run(&global, args).await,
                 Command::Trigger(args) => commands::trigger::run(&global, args).await,

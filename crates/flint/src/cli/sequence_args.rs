@@ -2,6 +2,8 @@
 
 use clap::{Args, Subcommand};
 
+use super::RetryArgs;
+
 #[derive(Debug, Args)]
 pub(crate) struct SequenceArgs {
     #[command(subcommand)]
@@ -20,6 +22,8 @@ pub(crate) enum SequenceCommand {
         /// Replace what has that name
         #[arg(long)]
         update: bool,
+        #[command(flatten)]
+        retry: RetryArgs,
     },
     /// List the sequences
     #[command(visible_alias = "ls")]

@@ -17,11 +17,11 @@ pub(crate) fn mebibytes(text: &str) -> Result<u64, String> {
     }
 }
 
-/// A time with its unit: `500ms`, `60s`, `5m`.
+/// A time with its unit: `500ms`, `60s`, `5m`, `1h`.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || {
         format!(
-            "'{text}' is not a time: write a number with its unit ms, s or m, for example '60s' or '500ms'"
+            "'{text}' is not a time: write a number with its unit ms, s, m or h, for example '60s' or '500ms'"
         )
     };
     let text = text.trim();
@@ -32,6 +32,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
         "ms" => number / 1000.0,
         "s" => number,
         "m" | "min" => number * 60.0,
+        "h" => number * 3600.0,
         _ => return Err(wrong()),
     };
     // Whole milliseconds: what the server counts in.

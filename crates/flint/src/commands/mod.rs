@@ -7,6 +7,7 @@ pub(crate) mod bench;
 mod call;
 pub(crate) mod completions;
 pub(crate) mod config;
+pub(crate) mod dead_letters;
 pub(crate) mod deploy;
 pub(crate) mod dev;
 pub(crate) mod doctor;

@@ -14,8 +14,9 @@ pub(crate) async fn run(global: &Global, args: &SequenceArgs) -> anyhow::Result<
     let client = Client::new(global)?;
     let at = |name: &str| format!("/v1/sequences/{}", segment(name));
     match &args.command {
-        SequenceCommand::Create { name, components, update } => {
-            let asked = SequenceRequest { components: components.clone(), create_only: !update };
+        SequenceCommand::Create { name, components, update, retry } => {
+            let (components, retry) = (components.clone(), retry.resource());
+            let asked = SequenceRequest { components, create_only: !update, retry };
             let written: SequenceResource = client.send_json(Method::PUT, &at(name), &asked).await?;
             show(global, &written, "is there")
         }

@@ -2,7 +2,7 @@
 
 use std::{net::IpAddr, path::PathBuf, time::Duration};
 
-use flint_controller::AsyncConfig;
+use flint_controller::{AsyncConfig, DeadLettersConfig};
 use flint_executor_fork::ForkConfig;
 use flint_executor_wasm::{WasmConfig, host::Services};
 use flint_invoker::{PoolConfig, units};
@@ -22,6 +22,7 @@ pub(crate) struct Config {
     pub(crate) queue: QueueConfig,
     #[serde(rename = "async")]
     pub(crate) asynchronous: AsyncConfig,
+    pub(crate) dead_letters: DeadLettersConfig,
     pub(crate) store: StoreSection,
     pub(crate) network: NetworkConfig,
     pub(crate) sandbox: SandboxConfig,

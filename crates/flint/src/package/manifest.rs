@@ -7,11 +7,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use flint_model::{Contract, HostPattern, Isolation, Jit, Network, Reuse, Start};
+use flint_model::{Contract, FailureKind, HostPattern, Isolation, Jit, Network, Reuse, Start};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::{cli::FunctionArgs, failure::Failure};
+use crate::{
+    cli::{FunctionArgs, RetryArgs},
+    failure::Failure,
+};
 
 /// What a manifest may say. Every key is optional, and an option on the command line wins.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -29,6 +32,7 @@ pub(crate) struct Manifest {
     snapshot: Snapshot,
     wasm: Wasm,
     limits: Limits,
+    retry: Retry,
     params: BTreeMap<String, Value>,
     init_params: BTreeMap<String, Value>,
     annotations: BTreeMap<String, Value>,
@@ -65,6 +69,17 @@ struct Limits {
     cpu: Option<Text>,
 }
 
+/// How often and when a failed non-blocking call is attempted again.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Retry {
+    retries: Option<u32>,
+    backoff: Option<Text>,
+    max_backoff: Option<Text>,
+    max_age: Option<Text>,
+    on: Vec<FailureKind>,
+}
+
 /// What is written on the command line as a word may be a number here.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(untagged)]
@@ -81,7 +96,7 @@ impl Text {
             Self::Whole(number) => number.to_string(),
             Self::Fraction(number) => number.to_string(),
         };
-        parse(&text).map_err(|why| format!("limits.{key}: {why}"))
+        parse(&text).map_err(|why| format!("{key}: {why}"))
     }
 }
 
@@ -143,10 +158,10 @@ impl Manifest {
             kind: args.kind.or(self.kind),
             main: args.main.or(self.main),
             contract: args.contract.or(self.contract),
-            memory: or_read(args.memory, memory, "memory", mebibytes)?,
-            timeout: or_read(args.timeout, timeout, "timeout", duration)?,
-            logs: or_read(args.logs, logs, "logs", mebibytes)?,
-            cpu: or_read(args.cpu, cpu, "cpu", cpu_millis)?,
+            memory: or_read(args.memory, memory, "limits.memory", mebibytes)?,
+            timeout: or_read(args.timeout, timeout, "limits.timeout", duration)?,
+            logs: or_read(args.logs, logs, "limits.logs", mebibytes)?,
+            cpu: or_read(args.cpu, cpu, "limits.cpu", cpu_millis)?,
             isolation: args.isolation.or(self.isolation),
             start: args.start.or(self.start),
             reuse: args.reuse.or(self.reuse),
@@ -159,6 +174,28 @@ impl Manifest {
             keyvalue: args.keyvalue || self.wasm.keyvalue,
             wasm_config: wasm_config.into_iter().collect(),
             no_preinit: args.no_preinit || self.wasm.preinit == Some(false),
+            retry: RetryArgs {
+                retries: args.retry.retries.or(self.retry.retries),
+                retry_backoff: or_read(
+                    args.retry.retry_backoff,
+                    self.retry.backoff,
+                    "retry.backoff",
+                    duration,
+                )?,
+                retry_max_backoff: or_read(
+                    args.retry.retry_max_backoff,
+                    self.retry.max_backoff,
+                    "retry.max_backoff",
+                    duration,
+                )?,
+                retry_max_age: or_read(
+                    args.retry.retry_max_age,
+                    self.retry.max_age,
+                    "retry.max_age",
+                    duration,
+                )?,
+                retry_on: if args.retry.retry_on.is_empty() { self.retry.on } else { args.retry.retry_on },
+            },
             concurrency: args.concurrency.or(self.concurrency),
             build_timeout: args.build_timeout,
             network: args.network.or(self.network),
@@ -241,6 +278,22 @@ mod tests {
         assert_eq!(done.allow_hosts, ["b.example".parse().unwrap()]);
         assert_eq!(done.wasm_config, [("by".into(), "file".into()), ("level".into(), "high".into())]);
         assert!(Manifest::from_toml("[wasm]\nallow_hosts = ['ftp://x']").unwrap_err().contains("scheme"));
+    }
+
+    #[test]
+    fn retries_are_read_and_give_way_to_the_command_line() {
+        let text = "[retry]\nretries = 4\nbackoff = '2s'\nmax_age = '6h'\non = ['timeout', 'application']\n";
+        let complete = |args| Manifest::from_toml(text).unwrap().complete(args).unwrap().retry;
+        let done = complete(FunctionArgs::default()).resource().unwrap();
+        assert_eq!((done.retries, done.backoff_ms, done.max_age_ms), (Some(4), Some(2000), Some(21_600_000)));
+        assert_eq!(done.on, Some(vec![FailureKind::Timeout, FailureKind::Application]));
+        let retry =
+            RetryArgs { retries: Some(1), retry_on: vec![FailureKind::Developer], ..Default::default() };
+        let done = complete(FunctionArgs { retry, ..Default::default() });
+        assert_eq!((done.retries, done.retry_on), (Some(1), vec![FailureKind::Developer]));
+        assert_eq!(RetryArgs::default().resource(), None);
+        let wrong = Manifest::from_toml("retry = { backoff = 'soon' }").unwrap();
+        assert!(wrong.complete(FunctionArgs::default()).unwrap_err().starts_with("retry.backoff: 'soon'"));
     }
 
     #[test]

@@ -131,6 +131,7 @@ fn request(kind: String, guess: Guess, code: Vec<u8>, args: FunctionArgs) -> Res
             cpu_millis: args.cpu,
             ..LimitsPatch::default()
         },
+        retry: args.retry.resource(),
         parameters: args
             .params
             .into_iter()

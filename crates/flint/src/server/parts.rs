@@ -22,6 +22,7 @@ use flint_invoker::{Invoker, InvokerConfig};
 use flint_runtimes::{House, HouseConfig, UnpackLimits};
 use flint_sandbox::{Launcher, LauncherConfig, SweepReport};
 use flint_scheduler::{Scheduler, SchedulerConfig};
+use flint_store::SystemClock;
 use flint_store_sqlite::SqliteStore;
 use flint_telemetry::MetricsConfig;
 use tokio::task::{JoinHandle, spawn_blocking};
@@ -241,6 +242,7 @@ fn controller_config(config: &Config, guest: bool, url: &str) -> ControllerConfi
         limits: config.limits.config(),
         defaults: config.defaults.limits(),
         asynchronous: config.asynchronous.clone(),
+        dead_letters: config.dead_letters.clone(),
         guest,
         api_host: url.to_owned(),
         credential_ttl: config.server.credential_ttl,
@@ -264,9 +266,11 @@ fn stores_of(store: &SqliteStore) -> Stores {
         catalog: store.catalog(),
         activations: store.activations(),
         queue: store.queue(),
+        dead_letters: store.dead_letters(),
         compositions: store.compositions(),
         blobs: store.blobs(),
         apis: store.apis(),
+        clock: Arc::new(SystemClock),
     }
 }
 

@@ -175,7 +175,12 @@ impl Queue for SqliteQueue {
         self.readers
             .run(OPERATION, |connection| {
                 connection
-                    .prepare_cached("SELECT min(at) FROM calls WHERE state = 1")
+                    .prepare_cached(
+                        // With `at` of what is due being when it was accepted.
+                        "SELECT min(ifnull(due, delayed), ifnull(delayed, due)) FROM (SELECT
+                             (SELECT min(at) FROM calls WHERE state = 7) AS due,
+                             (SELECT min(at) FROM calls WHERE state = 1) AS delayed)",
+                    )
                     .and_then(|mut statement| statement.query_row([], |row| row.get::<_, Option<i64>>(0)))
                     .map(|at| at.map(|at| Timestamp::from_millis(at as u64)))
                     .map_err(sql_fault(connection, OPERATION))

@@ -30,12 +30,11 @@ impl Clock for ManualClock {
         Timestamp::from_millis(*self.0.borrow())
     }
 
-    fn sleep(&self, time: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+    fn sleep_until(&self, time: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         let mut now = self.0.subscribe();
-        let end = now.borrow().saturating_add(time.as_millis() as u64);
         Box::pin(async move {
             // The sender lives as long as the clock.
-            let _ = now.wait_for(|now| *now >= end).await;
+            let _ = now.wait_for(|now| *now >= time.as_millis()).await;
         })
     }
 }

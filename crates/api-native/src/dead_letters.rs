@@ -1,0 +1,183 @@
+//! Dead letters: read, redrive, remove.
+
+use std::sync::Arc;
+
+use axum::{
+    Json,
+    extract::{Path, State},
+    http::{HeaderMap, StatusCode},
+};
+use flint_controller::{ControllerError, Redriven};
+use flint_model::ActivationId;
+use flint_store::LetterQuery;
+use serde::Deserialize;
+
+use crate::{
+    Native,
+    auth::Tenant,
+    error::{ApiError, Asked, Body},
+    functions::{MOST, PageQuery, path_of},
+    invoke::transaction,
+    resource::{
+        DeadLetterList, DeadLetterResource, ErrorBody, RedriveRequest, RedriveResult, RedrivenResource,
+        RemovedLetters,
+    },
+};
+
+/// Which letters.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct ListQuery {
+    limit: Option<usize>,
+    skip: usize,
+    function: Option<String>,
+}
+
+/// Which letters to remove.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct RemoveQuery {
+    function: Option<String>,
+}
+
+fn parse(id: &str) -> Result<ActivationId, ApiError> {
+    id.parse().map_err(|_| {
+        ApiError::invalid(format!("'{id}' is not the id of a dead letter: it has 32 hex digits"))
+            .hint("`flint dlq list` lists them")
+    })
+}
+
+fn no_letter(error: ControllerError, id: &str) -> ApiError {
+    match error {
+        ControllerError::NotFound => {
+            ApiError::new(StatusCode::NOT_FOUND, "not_found", format!("there is no dead letter {id}"))
+                .hint("`flint dlq list` lists them; one that was redriven is a call again")
+        }
+        ControllerError::NoSuch(function) => ApiError::new(
+            StatusCode::NOT_FOUND,
+            "function_gone",
+            format!("the dead letter {id} calls {function}, which is not there"),
+        )
+        .hint("deploy that function, or remove the letter with `flint dlq rm`"),
+        other => other.into(),
+    }
+}
+
+/// The namespace's dead letters, the one that was given up last first.
+#[utoipa::path(get, path = "/v1/dead-letters", tag = "activations",
+    params(
+        ("limit" = Option<usize>, Query, description = "At most so many, up to 1000"),
+        ("skip" = Option<usize>, Query, description = "After so many"),
+        ("function" = Option<String>, Query, description = "Only calls of this function, `name` or `package/name`"),
+    ),
+    responses((status = 200, body = DeadLetterList), (status = 401, body = ErrorBody)))]
+pub(crate) async fn list(
+    State(native): State<Arc<Native>>,
+    tenant: Tenant,
+    Asked(query): Asked<ListQuery>,
+) -> Result<Json<DeadLetterList>, ApiError> {
+    let page = PageQuery { limit: query.limit.unwrap_or(100).min(MOST), skip: query.skip }.page();
+    let function = query.function.map(|name| path_of(&tenant.caller, &name)).transpose()?;
+    let which = LetterQuery { function, oldest_first: false };
+    let namespace = &tenant.caller.namespace.name;
+    let letters = native.controller.dead_letters(&tenant.caller, namespace, &which, page).await?;
+    let usage = native.controller.dead_letter_usage(&tenant.caller, namespace).await?;
+    // Their arguments are not read for a list, so none are shown.
+    let shown = |letter| DeadLetterResource { arguments: None, ..DeadLetterResource::from(letter) };
+    Ok(Json(DeadLetterList {
+        dead_letters: letters.into_iter().map(shown).collect(),
+        total: usage.letters,
+        size: usage.bytes,
+    }))
+}
+
+/// One letter with its arguments.
+#[utoipa::path(get, path = "/v1/dead-letters/{id}", tag = "activations",
+    params(("id" = String, Path, description = "The activation that it was, 32 hex digits")),
+    responses((status = 200, body = DeadLetterResource), (status = 404, body = ErrorBody)))]
+pub(crate) async fn get(
+    State(native): State<Arc<Native>>,
+    tenant: Tenant,
+    Path(id): Path<String>,
+) -> Result<Json<DeadLetterResource>, ApiError> {
+    let namespace = &tenant.caller.namespace.name;
+    let letter = native.controller.dead_letter(&tenant.caller, namespace, parse(&id)?).await;
+    Ok(Json(letter.map_err(|error| no_letter(error, &id))?.into()))
+}
+
+/// Accepts a letter's call again, with all the attempts that its function gives it now. Durable when it is answered; a letter is redriven once,
+/// however often it is asked for.
+#[utoipa::path(post, path = "/v1/dead-letters/{id}/redrive", tag = "activations",
+    params(("id" = String, Path, description = "The activation that it was, 32 hex digits")),
+    responses((status = 202, body = RedrivenResource), (status = 404, body = ErrorBody), (status = 429, body = ErrorBody)))]
+pub(crate) async fn redrive(
+    State(native): State<Arc<Native>>,
+    tenant: Tenant,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Result<(StatusCode, Json<RedrivenResource>), ApiError> {
+    let (letter, transaction) = (parse(&id)?, transaction(&headers));
+    let (caller, key) = (&tenant.caller, Some(Arc::clone(&tenant.key)));
+    let redriven = native.controller.redrive(caller, &caller.namespace.name, letter, &transaction, key).await;
+    let redriven = redriven.map_err(|error| no_letter(error, &id))?;
+    Ok((StatusCode::ACCEPTED, Json(redriven.into())))
+}
+
+/// The same for several, the oldest first, until all are calls again or one is refused: a limit of the namespace, or a function that is gone.
+#[utoipa::path(post, path = "/v1/dead-letters/redrive", tag = "activations", request_body = RedriveRequest,
+    responses((status = 202, body = RedriveResult), (status = 400, body = ErrorBody)))]
+pub(crate) async fn redrive_some(
+    State(native): State<Arc<Native>>,
+    tenant: Tenant,
+    headers: HeaderMap,
+    Body(asked): Body<RedriveRequest>,
+) -> Result<(StatusCode, Json<RedriveResult>), ApiError> {
+    let function = asked.function.map(|name| path_of(&tenant.caller, &name)).transpose()?;
+    let (caller, namespace) = (&tenant.caller, &tenant.caller.namespace.name);
+    let (limit, transaction) = (asked.limit.unwrap_or(MOST), transaction(&headers));
+    let key = Some(Arc::clone(&tenant.key));
+    let all = native.controller.redrive_some(caller, namespace, function, limit, &transaction, key).await?;
+    let usage = native.controller.dead_letter_usage(caller, namespace).await?;
+    let result = RedriveResult {
+        redriven: all.redriven.into_iter().map(RedrivenResource::from).collect(),
+        stopped: all.stopped.map(|error| no_letter(error, "that comes next").into_detail()),
+        left: usage.letters,
+    };
+    Ok((StatusCode::ACCEPTED, Json(result)))
+}
+
+/// Removes a letter.
+#[utoipa::path(delete, path = "/v1/dead-letters/{id}", tag = "activations",
+    params(("id" = String, Path, description = "The activation that it was, 32 hex digits")),
+    responses((status = 204), (status = 404, body = ErrorBody)))]
+pub(crate) async fn delete(
+    State(native): State<Arc<Native>>,
+    tenant: Tenant,
+    Path(id): Path<String>,
+) -> Result<StatusCode, ApiError> {
+    let (caller, letter) = (&tenant.caller, parse(&id)?);
+    let removed = native.controller.remove_dead_letter(caller, &caller.namespace.name, letter).await;
+    removed.map_err(|error| no_letter(error, &id))?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Removes all letters, or those of one function.
+#[utoipa::path(delete, path = "/v1/dead-letters", tag = "activations",
+    params(("function" = Option<String>, Query, description = "Only calls of this function, `name` or `package/name`")),
+    responses((status = 200, body = RemovedLetters)))]
+pub(crate) async fn delete_some(
+    State(native): State<Arc<Native>>,
+    tenant: Tenant,
+    Asked(query): Asked<RemoveQuery>,
+) -> Result<Json<RemovedLetters>, ApiError> {
+    let function = query.function.map(|name| path_of(&tenant.caller, &name)).transpose()?;
+    let (caller, namespace) = (&tenant.caller, &tenant.caller.namespace.name);
+    let removed = native.controller.remove_dead_letters(caller, namespace, function.as_ref()).await?;
+    Ok(Json(RemovedLetters { removed }))
+}
+
+impl From<Redriven> for RedrivenResource {
+    fn from(redriven: Redriven) -> Self {
+        Self { letter: redriven.letter.to_string(), activation: redriven.activation.to_string() }
+    }
+}

@@ -1,0 +1,82 @@
+//! Retries, in units that people write.
+
+use std::time::Duration;
+
+use flint_model::{Annotations, FailureKind, RetryOptions};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// When and how often a non-blocking call, or one that a trigger makes, is attempted again after it has failed. What is absent has the server's default.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct RetryResource {
+    /// Further attempts after the first, 0 to 100.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(example = 4)]
+    pub retries: Option<u32>,
+    /// How long after the first failed attempt the second one comes, in milliseconds; doubled for each further one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(example = 1000)]
+    pub backoff_ms: Option<u64>,
+    /// The longest such time, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(example = 300_000)]
+    pub max_backoff_ms: Option<u64>,
+    /// No attempt begins when the call was accepted longer ago than this, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(example = 21_600_000)]
+    pub max_age_ms: Option<u64>,
+    /// Which failures are attempted again: `timeout`, `developer` (it does not load, crashed, exceeded its memory), `application` (it answered with an error); `platform` (Flint or
+    /// the host failed) always is. Absent = all but `application`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<String>>, example = json!(["timeout", "developer"]))]
+    pub on: Option<Vec<FailureKind>>,
+}
+
+impl RetryResource {
+    /// What annotations say.
+    pub(crate) fn of(annotations: &Annotations) -> Option<Self> {
+        let options = RetryOptions::of_annotation(annotations.get(RetryOptions::ANNOTATION)?).ok()??;
+        let millis = |time: Option<Duration>| time.map(|time| time.as_millis() as u64);
+        Some(Self {
+            retries: options.retries,
+            backoff_ms: millis(options.backoff),
+            max_backoff_ms: millis(options.max_backoff),
+            max_age_ms: millis(options.max_age),
+            on: options.on.map(|on| on.iter().collect()),
+        })
+    }
+
+    /// Says it in annotations. Whether it can be meant is checked with them.
+    pub(crate) fn note(&self, annotations: &mut Annotations) {
+        let time = |millis: Option<u64>| millis.map(Duration::from_millis);
+        let options = RetryOptions {
+            retries: self.retries,
+            backoff: time(self.backoff_ms),
+            max_backoff: time(self.max_backoff_ms),
+            max_age: time(self.max_age_ms),
+            on: self.on.as_ref().map(|on| on.iter().copied().collect()),
+        };
+        annotations.set(RetryOptions::ANNOTATION, options.to_annotation());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_is_read_back_from_the_annotation() {
+        let said = RetryResource {
+            retries: Some(4),
+            backoff_ms: Some(1500),
+            max_backoff_ms: Some(60_000),
+            max_age_ms: Some(3_600_000),
+            on: Some(vec![FailureKind::Timeout, FailureKind::Application]),
+        };
+        let mut annotations = Annotations::default();
+        assert_eq!(RetryResource::of(&annotations), None);
+        said.note(&mut annotations);
+        assert_eq!(RetryResource::of(&annotations), Some(said));
+    }
+}

@@ -1,0 +1,625 @@
+//! Calls that fail are attempted again as their function's policy says, by a clock that the test moves.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use flint_controller::{
+    Answer, Caller, ControllerConfig, ControllerError, Firing, Mode, PutRule, PutTrigger,
+};
+use flint_model::{Activation, ActivationId, DeadLetterReason, NamespaceLimits, Status};
+use flint_store::{
+    ActivationQuery, DeadLetter, LetterQuery, Page,
+    conformance::{ManualClock, sample},
+};
+use flint_store_sqlite::{SqliteStore, StoreConfig};
+use serde_json::{Value, json};
+use support::{
+    Server,
+    composing::{BLOCKING, deploy_with, invocation, sequence},
+    config, eventually,
+};
+
+const ALL: Page = Page { skip: 0, limit: usize::MAX };
+
+/// A server whose retries wait by that clock, the first one for a minute.
+async fn start(dir: &Path, clock: &Arc<ManualClock>) -> Server {
+    Server::start_by(dir, minutes(), Arc::clone(clock) as _).await
+}
+
+fn minutes() -> ControllerConfig {
+    let mut config = config();
+    config.asynchronous.retry_delay = Duration::from_secs(60);
+    config
+}
+
+async fn deploy(server: &Server, name: &str, code: &str, retry: Value) {
+    deploy_with(server, name, code, &[("flint-retry", retry), ("provide-api-key", json!(true))]).await;
+}
+
+async fn accept_as(server: &Server, caller: &Caller, path: &str) -> ActivationId {
+    let mut invocation = invocation("x", &json!({"n": 1}), Mode::NonBlocking);
+    invocation.path = path.parse().unwrap();
+    invocation.api_key = Some("the key".into());
+    match server.controller.invoke(caller, invocation).await.unwrap() {
+        Answer::Accepted(id) => id,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn accept(server: &Server, name: &str) -> ActivationId {
+    accept_as(server, &server.guest().await, &format!("guest/{name}")).await
+}
+
+async fn record(server: &Server, id: ActivationId) -> Activation {
+    let caller = server.guest().await;
+    let namespace = &caller.namespace.name;
+    eventually("the record", || async { server.controller.activation(&caller, namespace, id).await.ok() })
+        .await
+}
+
+/// The records of attempts at a call, in order.
+async fn attempts(server: &Server, id: ActivationId) -> Vec<Activation> {
+    let caller = server.guest().await;
+    let query = ActivationQuery::default();
+    let all =
+        server.controller.activations(&caller, &caller.namespace.name, &query, ALL, true).await.unwrap();
+    all.into_iter().rev().filter(|record| record.cause == Some(id)).collect()
+}
+
+async fn metric(server: &Server, name: &str, value: u64) {
+    eventually(name, || async {
+        let text = server.controller.render_metrics().await;
+        text.lines().any(|line| line == format!("{name} {value}")).then_some(())
+    })
+    .await;
+}
+
+/// So many calls wait for a further attempt.
+async fn waiting(server: &Server, calls: u64) {
+    metric(server, "flint_async_retries_waiting", calls).await;
+}
+
+async fn letters(server: &Server) -> Vec<DeadLetter> {
+    let caller = server.guest().await;
+    let namespace = &caller.namespace.name;
+    server.controller.dead_letters(&caller, namespace, &LetterQuery::default(), ALL).await.unwrap()
+}
+
+async fn letter(server: &Server, id: ActivationId) -> DeadLetter {
+    let caller = server.guest().await;
+    let namespace = &caller.namespace.name;
+    eventually("the letter", || async { server.controller.dead_letter(&caller, namespace, id).await.ok() })
+        .await
+}
+
+fn result(record: &Activation) -> Value {
+    serde_json::from_str(record.response.result.as_ref().unwrap().get()).unwrap()
+}
+
+#[tokio::test]
+async fn attempts_come_after_their_back_off_and_each_has_its_record() {
+    let (dir, clock) = (tempfile::tempdir().unwrap(), Arc::new(ManualClock::default()));
+    let server = start(dir.path(), &clock).await;
+    deploy(&server, "f", "fails developer 2", json!({"retries": 3, "backoff": "1min"})).await;
+    let id = accept(&server, "f").await;
+    waiting(&server, 1).await;
+    assert_eq!(server.controller.calls_in_flight(), 0, "who waits for its delay holds no place");
+    clock.advance(Duration::from_millis(29_999));
+    assert_eq!(server.executor.calls_of("guest/f").len(), 1, "half of the back-off at least");
+    clock.advance(Duration::from_secs(31));
+    eventually("the second attempt", || async {
+        (server.executor.calls_of("guest/f").len() == 2).then_some(())
+    })
+    .await;
+    waiting(&server, 1).await;
+    clock.advance(Duration::from_secs(120));
+    let record = record(&server, id).await;
+    let known = result(&record);
+    assert_eq!(
+        known,
+        json!({"activation": id.to_string(), "apiKey": "the key", "times": 3}),
+        "every attempt is the same call"
+    );
+    assert_eq!((record.response.status, record.cause, record.attempts.len()), (Status::Success, None, 2));
+    let attempts = attempts(&server, id).await;
+    assert_eq!(attempts.len(), 2);
+    for (number, (attempt, of_call)) in (1..).zip(attempts.iter().zip(&record.attempts)) {
+        assert_eq!(of_call.activation, Some(attempt.id));
+        assert!(
+            of_call.ended_by.starts_with("developer: {\"error\":\"The action did not produce"),
+            "{of_call:?}"
+        );
+        assert_eq!((attempt.response.status, attempt.path.local().as_str()), (Status::DeveloperError, "f"));
+        assert_eq!(attempt.annotations.get("attempt"), Some(&json!(number)));
+        assert_eq!(attempt.logs.first().map(|line| line.text.as_str()), Some("called"));
+    }
+    metric(&server, "flint_async_queue_depth", 0).await;
+    assert!(letters(&server).await.is_empty());
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_attempted_again_is_what_the_policy_says() {
+    let (dir, clock) = (tempfile::tempdir().unwrap(), Arc::new(ManualClock::default()));
+    let server = start(dir.path(), &clock).await;
+    // Whether a failure of that kind leads to a further attempt.
+    for (number, (way, retry, again)) in [
+        ("platform", json!(null), true),
+        ("timeout", json!(null), false),
+        ("developer", json!(null), false),
+        ("application", json!(null), false),
+        ("platform", json!(1), true),
+        ("timeout", json!(1), true),
+        ("developer", json!(1), true),
+        ("application", json!(1), false),
+        ("application", json!({"on": ["application"]}), true),
+        ("developer", json!({"on": ["application"]}), false),
+        ("timeout", json!({"on": ["developer"]}), false),
+        ("platform", json!({"on": []}), true),
+        ("platform", json!(0), false),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let name = format!("f{number}");
+        let once = retry == json!(0);
+        deploy(&server, &name, &format!("fails {way} 1"), retry).await;
+        let id = accept(&server, &name).await;
+        if again {
+            waiting(&server, 1).await;
+            clock.advance(Duration::from_secs(60));
+        }
+        let record = record(&server, id).await;
+        assert_eq!(record.attempts.len(), usize::from(again), "{number} {way}");
+        assert_eq!(record.response.status == Status::Success, again, "{number} {way}");
+        assert_eq!(server.executor.calls_of(&format!("guest/{name}")).len(), 1 + usize::from(again));
+        // What its policy calls a failure, and has no attempts left, is a letter; what it calls an answer is not.
+        if once {
+            assert_eq!(letter(&server, id).await.reason, DeadLetterReason::AttemptsUsed);
+        }
+    }
+    metric(&server, "flint_async_queue_depth", 0).await;
+    assert_eq!(letters(&server).await.len(), 1);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_call_that_used_up_its_attempts_is_a_letter_and_runs_again_once_when_it_is_redriven() {
+    let (dir, clock) = (tempfile::tempdir().unwrap(), Arc::new(ManualClock::default()));
+    let server = start(dir.path(), &clock).await;
+    deploy(&server, "f", "fails timeout 3", json!({"retries": 1})).await;
+    let id = accept(&server, "f").await;
+    waiting(&server, 1).await;
+    clock.advance(Duration::from_secs(60));
+    let letter = letter(&server, id).await;
+    assert_eq!((&*letter.call.arguments, letter.reason), (&b"{\"n\":1}"[..], DeadLetterReason::AttemptsUsed));
+    let record = record(&server, id).await;
+    assert_eq!((record.response.status, record.timed_out), (Status::DeveloperError, true));
+    assert_eq!(record.annotations.get("deadLetter"), Some(&json!("attempts_used")));
+    assert_eq!(letter.attempts.len(), 2);
+    assert_eq!(letter.attempts[0], record.attempts[0]);
+    assert!(letter.attempts.iter().all(|attempt| attempt.ended_by.starts_with("timeout: ")));
+    metric(&server, "flint_dead_letters", 1).await;
+    metric(&server, "flint_dead_letters_buried_total{reason=\"attempts_used\"}", 1).await;
+    assert_eq!(server.controller.calls_in_flight(), 0);
+
+    let caller = server.guest().await;
+    let namespace = caller.namespace.name.clone();
+    let redrive = || server.controller.redrive(&caller, &namespace, id, "t2", Some("another".into()));
+    let outcomes = futures_util::future::join_all((0..5).map(|_| redrive())).await;
+    let redriven: Vec<_> = outcomes.iter().filter_map(|outcome| outcome.as_ref().ok()).collect();
+    assert_eq!(redriven.len(), 1);
+    assert!(outcomes.iter().all(|outcome| matches!(outcome, Ok(_) | Err(ControllerError::NotFound))));
+    waiting(&server, 1).await;
+    clock.advance(Duration::from_secs(60));
+    let again = self::record(&server, redriven[0].activation).await;
+    assert_eq!(again.cause, Some(id));
+    let known = json!({"activation": again.id.to_string(), "apiKey": "another", "times": 4});
+    assert_eq!((result(&again), again.attempts.len()), (known, 1), "with all its attempts");
+    assert_eq!(server.executor.calls_of("guest/f"), ["{\"n\":1}"; 4]);
+    metric(&server, "flint_async_queue_depth", 0).await;
+    metric(&server, "flint_dead_letters_redriven_total", 1).await;
+    assert!(letters(&server).await.is_empty());
+    assert_eq!(server.controller.calls_in_flight(), 0);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn no_attempt_begins_when_the_call_is_too_old() {
+    let (dir, clock) = (tempfile::tempdir().unwrap(), Arc::new(ManualClock::default()));
+    let server = start(dir.path(), &clock).await;
+    let policy = json!({"retries": 50, "backoff": "10s", "max_backoff": "10s", "max_age": "1min"});
+    deploy(&server, "f", "fails developer 99", policy.clone()).await;
+    let id = accept(&server, "f").await;
+    let letter = loop {
+        // However late the clock is looked at.
+        clock.advance(Duration::from_secs(2));
+        if let Some(letter) = letters(&server).await.pop() {
+            break letter;
+        }
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    };
+    assert_eq!((letter.call.activation, letter.reason), (id, DeadLetterReason::TooOld));
+    let tried = server.executor.calls_of("guest/f").len();
+    assert!(tried > 1 && tried <= 13 && tried == letter.attempts.len(), "{tried}");
+    server.die();
+
+    // Accepted by a life that never came to it.
+    let mut none = minutes();
+    (none.asynchronous.running, none.asynchronous.waiting) = (1, 0);
+    let server = Server::start_by(dir.path(), none, Arc::clone(&clock) as _).await;
+    deploy(&server, "blocker", "wait", json!(null)).await;
+    deploy(&server, "g", "echo", policy).await;
+    accept(&server, "blocker").await;
+    eventually("the blocker", || async {
+        (!server.executor.calls_of("guest/blocker").is_empty()).then_some(())
+    })
+    .await;
+    let late = accept(&server, "g").await;
+    server.die();
+    clock.advance(Duration::from_secs(61));
+    let server = start(dir.path(), &clock).await;
+    let record = record(&server, late).await;
+    assert_eq!(record.response.status, Status::InternalError);
+    let text = "The call was given up: it was accepted longer ago than the 1min of its retry policy";
+    assert_eq!(result(&record), json!({"error": text}));
+    let letter = self::letter(&server, late).await;
+    assert_eq!((letter.reason, letter.attempts.len()), (DeadLetterReason::TooOld, 0));
+    assert!(server.executor.calls_of("guest/g").is_empty());
+    server.executor.go();
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_kill_between_attempts_loses_neither_the_call_nor_its_count() {
+    let (dir, clock) = (tempfile::tempdir().unwrap(), Arc::new(ManualClock::default()));
+    let mut server = start(dir.path(), &clock).await;
+    deploy(&server, "f", "fails developer 99", json!({"retries": 4})).await;
+    let id = accept(&server, "f").await;
+    let mut made = 0;
+    for life in 0..4 {
+        waiting(&server, 1).await;
+        made += server.executor.calls_of("guest/f").len();
+        server.die();
+        server = start(dir.path(), &clock).await;
+        assert_eq!(
+            server.controller.calls_in_flight(),
+            0,
+            "life {life}: a waiting retry counts against nobody"
+        );
+        waiting(&server, 1).await;
+        clock.advance(Duration::from_secs(60 << life));
+        eventually("the next attempt", || async {
+            (!server.executor.calls_of("guest/f").is_empty()).then_some(())
+        })
+        .await;
+    }
+    let letter = letter(&server, id).await;
+    made += server.executor.calls_of("guest/f").len();
+    assert_eq!((made, letter.attempts.len()), (5, 5));
+    assert_eq!(attempts(&server, id).await.len(), 4, "and the last one is the call's own record");
+    server.die();
+    let server = start(dir.path(), &clock).await;
+    assert_eq!(letters(&server).await.len(), 1);
+    clock.advance(Duration::from_secs(3600));
+    assert!(server.executor.calls_of("guest/f").is_empty());
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn retries_of_one_namespace_keep_neither_others_nor_its_own_calls_waiting() {
+    let (dir, clock) = (tempfile::tempdir().unwrap(), Arc::new(ManualClock::default()));
+    let mut few = minutes();
+    few.asynchronous.retries_running = 3;
+    (few.asynchronous.running, few.asynchronous.waiting) = (8, 100);
+    let server = Server::start_by(dir.path(), few, Arc::clone(&clock) as _).await;
+    deploy(&server, "f", "fails developer 40", json!({"retries": 2})).await;
+    let mut ids = Vec::new();
+    for _ in 0..40 {
+        ids.push(accept(&server, "f").await);
+    }
+    waiting(&server, 40).await;
+    // They come back slow.
+    deploy(&server, "f", "wait", json!(null)).await;
+    clock.advance(Duration::from_secs(3600));
+    let slow = |count: usize| {
+        let server = &server;
+        async move {
+            eventually("slow retries", || async {
+                (server.executor.calls_of("guest/f").len() == 40 + count).then_some(())
+            })
+            .await;
+        }
+    };
+    slow(3).await;
+    deploy(&server, "g", "echo", json!(null)).await;
+    let own = accept(&server, "g").await;
+    record(&server, own).await;
+    let (_, key) = server
+        .controller
+        .create_namespace("other".parse().unwrap(), NamespaceLimits::default())
+        .await
+        .unwrap();
+    let other = server.controller.authenticate(&key.expose()).await.unwrap();
+    let put = flint_controller::PutFunction {
+        code: Some(flint_controller::PutCode {
+            kind: "nodejs".into(),
+            content: "echo".into(),
+            format: None,
+            main: None,
+        }),
+        ..Default::default()
+    };
+    server.controller.put_function(&other, "other/f".parse().unwrap(), put, &|_| {}).await.unwrap();
+    accept_as(&server, &other, "other/f").await;
+    eventually("the other namespace", || async {
+        (!server.executor.calls_of("other/f").is_empty()).then_some(())
+    })
+    .await;
+    assert_eq!(server.executor.calls_of("guest/f").len(), 43, "no more than may run at once");
+    for id in ids {
+        eventually("the record", || async {
+            server.executor.go();
+            let caller = server.guest().await;
+            server.controller.activation(&caller, &caller.namespace.name, id).await.ok()
+        })
+        .await;
+    }
+    waiting(&server, 0).await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn so_many_wait_and_no_more() {
+    let (dir, clock) = (tempfile::tempdir().unwrap(), Arc::new(ManualClock::default()));
+    let mut few = minutes();
+    few.asynchronous.retries_waiting = 3;
+    few.dead_letters.max_count = 2;
+    let server = Server::start_by(dir.path(), few, Arc::clone(&clock) as _).await;
+    deploy(&server, "f", "fails developer 99", json!({"retries": 2})).await;
+    for calls in 1..=3 {
+        accept(&server, "f").await;
+        waiting(&server, calls).await;
+    }
+    let mut last = None;
+    for _ in 0..3 {
+        let id = accept(&server, "f").await;
+        assert_eq!(letter(&server, id).await.reason, DeadLetterReason::TooManyWaiting);
+        last = Some(id);
+    }
+    assert_eq!(letters(&server).await[0].call.activation, last.unwrap());
+    assert_eq!(letters(&server).await.len(), 2, "letters have their bound too");
+    metric(&server, "flint_dead_letters_dropped_total{by=\"bound\"}", 1).await;
+    waiting(&server, 3).await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_call_whose_function_is_gone_is_kept_until_there_is_one_again() {
+    let (dir, clock) = (tempfile::tempdir().unwrap(), Arc::new(ManualClock::default()));
+    let server = start(dir.path(), &clock).await;
+    deploy(&server, "f", "fails developer 1", json!(3)).await;
+    let id = accept(&server, "f").await;
+    waiting(&server, 1).await;
+    let caller = server.guest().await;
+    let namespace = caller.namespace.name.clone();
+    server.controller.delete_function(&caller, &"guest/f".parse().unwrap()).await.unwrap();
+    clock.advance(Duration::from_secs(60));
+    assert_eq!(letter(&server, id).await.reason, DeadLetterReason::FunctionGone);
+    let record = record(&server, id).await;
+    assert_eq!(result(&record), json!({"error": "Action could not be found or may have been deleted."}));
+    let refused = server.controller.redrive(&caller, &namespace, id, "t", None).await;
+    assert!(matches!(&refused, Err(ControllerError::NoSuch(path)) if path == "guest/f"), "{refused:?}");
+    assert_eq!(letters(&server).await.len(), 1, "it stays");
+    deploy(&server, "f", "echo", json!(null)).await;
+    let redriven = server.controller.redrive(&caller, &namespace, id, "t", None).await.unwrap();
+    assert_eq!(result(&self::record(&server, redriven.activation).await), json!({"n": 1}));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn with_a_namespace_everything_of_its_goes() {
+    let (dir, clock) = (tempfile::tempdir().unwrap(), Arc::new(ManualClock::default()));
+    let server = start(dir.path(), &clock).await;
+    deploy(&server, "dead", "fails developer 9", json!(0)).await;
+    deploy(&server, "waits", "fails developer 9", json!(3)).await;
+    let id = accept(&server, "dead").await;
+    letter(&server, id).await;
+    accept(&server, "waits").await;
+    waiting(&server, 1).await;
+    server.controller.delete_namespace(&"guest".parse().unwrap()).await.unwrap();
+    metric(&server, "flint_dead_letters", 0).await;
+    metric(&server, "flint_async_queue_depth", 0).await;
+    server.die();
+    // Another one of that name is another one.
+    let server = start(dir.path(), &clock).await;
+    deploy(&server, "waits", "echo", json!(3)).await;
+    clock.advance(Duration::from_secs(3600));
+    let own = accept(&server, "waits").await;
+    record(&server, own).await;
+    assert_eq!((server.executor.calls_of("guest/waits").len(), letters(&server).await.len()), (1, 0));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn letters_are_redriven_together_as_far_as_there_are_places() {
+    let (dir, clock) = (tempfile::tempdir().unwrap(), Arc::new(ManualClock::default()));
+    let server = start(dir.path(), &clock).await;
+    for name in ["f", "g"] {
+        deploy(&server, name, "fails developer 99", json!(0)).await;
+        for _ in 0..4 {
+            let id = accept(&server, name).await;
+            letter(&server, id).await;
+        }
+    }
+    let namespace: flint_model::NamespaceName = "guest".parse().unwrap();
+    let limits = NamespaceLimits { concurrent_invocations: Some(3), ..NamespaceLimits::default() };
+    server.controller.set_limits(&namespace, limits).await.unwrap();
+    deploy(&server, "f", "wait", json!(null)).await;
+    let caller = server.guest().await;
+    let some = |limit| {
+        let function = Some("guest/f".parse().unwrap());
+        server.controller.redrive_some(&caller, &namespace, function, limit, "t", None)
+    };
+    let first = some(2).await.unwrap();
+    assert!(first.stopped.is_none() && first.redriven.len() == 2);
+    let second = some(100).await.unwrap();
+    assert_eq!(second.redriven.len(), 1);
+    assert!(matches!(second.stopped, Some(ControllerError::Concurrency { count: 3, allowed: 3 })));
+    assert_eq!(letters(&server).await.len(), 5, "what was refused stays");
+    for redriven in first.redriven.into_iter().chain(second.redriven) {
+        eventually("the record", || async {
+            server.executor.go();
+            server.controller.activation(&caller, &namespace, redriven.activation).await.ok()
+        })
+        .await;
+    }
+    let function = "guest/g".parse().unwrap();
+    assert_eq!(server.controller.remove_dead_letters(&caller, &namespace, Some(&function)).await.unwrap(), 4);
+    let left = letters(&server).await;
+    assert_eq!(left.len(), 1);
+    let id = left[0].call.activation;
+    server.controller.remove_dead_letter(&caller, &namespace, id).await.unwrap();
+    let again = server.controller.remove_dead_letter(&caller, &namespace, id).await;
+    assert!(matches!(again, Err(ControllerError::NotFound)));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn letters_grow_too_old() {
+    let (dir, clock) = (tempfile::tempdir().unwrap(), Arc::new(ManualClock::default()));
+    let mut config = minutes();
+    config.dead_letters.max_age = Duration::from_secs(3600);
+    let server = Server::start_by(dir.path(), config, Arc::clone(&clock) as _).await;
+    deploy(&server, "f", "fails developer 9", json!(0)).await;
+    let old = accept(&server, "f").await;
+    letter(&server, old).await;
+    clock.advance(Duration::from_secs(1800));
+    let young = accept(&server, "f").await;
+    letter(&server, young).await;
+    clock.advance(Duration::from_secs(1801));
+    metric(&server, "flint_dead_letters_dropped_total{by=\"age\"}", 1).await;
+    let left: Vec<_> = letters(&server).await.into_iter().map(|letter| letter.call.activation).collect();
+    assert_eq!(left, [young]);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_rules_action_is_attempted_again_and_so_is_a_whole_sequence_that_asks_for_it() {
+    let (dir, clock) = (tempfile::tempdir().unwrap(), Arc::new(ManualClock::default()));
+    let server = start(dir.path(), &clock).await;
+    deploy(&server, "first", "echo", json!(null)).await;
+    deploy(&server, "second", "fails application 1", json!(9)).await;
+    sequence(&server, "plain", &["guest/first", "guest/second"]).await.unwrap();
+    let caller = server.guest().await;
+    let put = |components: &[&str]| flint_controller::PutSequence {
+        overwrite: true,
+        components: Some(components.iter().map(|path| path.parse().unwrap()).collect()),
+        annotations: serde_json::from_value(
+            json!([{"key": "flint-retry", "value": {"retries": 2, "on": ["application"]}}]),
+        )
+        .unwrap(),
+        ..Default::default()
+    };
+    let plain = accept(&server, "plain").await;
+    assert_eq!(record(&server, plain).await.response.status, Status::ApplicationError, "as it always was");
+    deploy(&server, "third", "fails application 1", json!(9)).await;
+    let asks = put(&["guest/first", "guest/third"]);
+    server.controller.put_sequence(&caller, "guest/asks".parse().unwrap(), asks).await.unwrap();
+    server.controller.put_trigger(&caller, "guest/t".parse().unwrap(), PutTrigger::default()).await.unwrap();
+    let rule = PutRule {
+        trigger: Some("guest/t".parse().unwrap()),
+        action: Some("guest/asks".parse().unwrap()),
+        ..PutRule::default()
+    };
+    server.controller.put_rule(&caller, "guest/r".parse().unwrap(), rule).await.unwrap();
+    let firing = Firing {
+        path: "guest/t".parse().unwrap(),
+        payload: "{\"n\":7}".into(),
+        headers: json!({}),
+        transaction: "t".into(),
+        arrived: std::time::Instant::now(),
+        api_key: None,
+    };
+    let fired = server.controller.fire(&caller, firing).await.unwrap().unwrap();
+    waiting(&server, 1).await;
+    let fired = record(&server, fired).await;
+    let flint_model::RuleOutcome::Called { activation } = fired.fired[0].outcome else { panic!("{fired:?}") };
+    clock.advance(Duration::from_secs(60));
+    let record = record(&server, activation).await;
+    assert_eq!((record.response.status, record.attempts.len()), (Status::Success, 1));
+    let firsts = server.executor.calls_of("guest/first").len();
+    assert_eq!((firsts, server.executor.calls_of("guest/third").len()), (3, 2), "from its first step");
+    let attempt = &attempts(&server, activation).await[..];
+    let attempt = attempt.iter().find(|attempt| attempt.annotations.get("attempt").is_some()).unwrap();
+    assert_eq!((attempt.components.len(), attempt.response.status), (2, Status::ApplicationError));
+    // Who waits for the answer gets it.
+    deploy(&server, "third", "fails application 9", json!(9)).await;
+    let answer = server.controller.invoke(&caller, invocation("asks", &json!({}), BLOCKING)).await.unwrap();
+    let Answer::Finished(answer) = answer else { panic!("{answer:?}") };
+    assert_eq!((answer.response.status, answer.attempts.len()), (Status::ApplicationError, 0));
+    waiting(&server, 0).await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_policy_that_is_not_understood_is_refused_with_the_deploy() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), config()).await;
+    let caller = server.guest().await;
+    let mut put = flint_controller::PutFunction {
+        code: Some(flint_controller::PutCode {
+            kind: "nodejs".into(),
+            content: "echo".into(),
+            format: None,
+            main: None,
+        }),
+        ..Default::default()
+    };
+    put.annotations.set("flint-retry", json!({"retries": 1000}));
+    let refused = server.controller.put_function(&caller, "guest/f".parse().unwrap(), put, &|_| {}).await;
+    let error = refused.unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "the annotation 'flint-retry' is not understood: 1000 retries are more than the 100 there may be"
+    );
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_call_whose_end_only_the_log_was_told_is_not_run_again() {
+    let (dir, clock) = (tempfile::tempdir().unwrap(), Arc::new(ManualClock::default()));
+    let server = start(dir.path(), &clock).await;
+    deploy(&server, "f", "wait", json!(5)).await;
+    deploy(&server, "last", "wait", json!(0)).await;
+    let (done, dead, last) =
+        (accept(&server, "f").await, accept(&server, "f").await, accept(&server, "last").await);
+    let begun = || async {
+        let calls = server.executor.calls_of("guest/f").len() + server.executor.calls_of("guest/last").len();
+        (calls == 3).then_some(())
+    };
+    eventually("the attempts", begun).await;
+    server.die();
+    // Killed between the record and the queue.
+    let store = SqliteStore::open(StoreConfig::new(dir.path())).unwrap();
+    for (id, path, reason) in
+        [(done, "guest/f", None), (dead, "guest/f", Some("too_old")), (last, "guest/last", None)]
+    {
+        let mut record = Activation { id, ..sample::activation("guest", path, 1, 1) };
+        if let Some(reason) = reason {
+            record.annotations.set("deadLetter", reason);
+        }
+        store.activations().append(record);
+    }
+    store.close().await.unwrap();
+    let server = start(dir.path(), &clock).await;
+    metric(&server, "flint_async_queue_depth", 0).await;
+    assert!(server.executor.seen().calls.is_empty());
+    let left: Vec<_> =
+        letters(&server).await.into_iter().map(|letter| (letter.call.activation, letter.reason)).collect();
+    assert_eq!(left, [(dead, DeadLetterReason::TooOld)]);
+    server.stop().await;
+}

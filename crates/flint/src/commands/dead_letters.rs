@@ -1,0 +1,167 @@
+//! `flint dlq`.
+
+use flint_api_native::resource::{
+    DeadLetterList, DeadLetterResource, RedriveRequest, RedriveResult, RedrivenResource, RemovedLetters,
+};
+use flint_model::ActivationId;
+use http::Method;
+use serde_json::json;
+
+use crate::{
+    cli::{DeadLetterArgs, DeadLetterCommand, Global, WhichLetters},
+    client::{Client, segment},
+    failure::{Exit, Failure},
+    output::{ago, clock, human_size, print_json, print_line, table},
+};
+
+const LETTERS: &str = "/v1/dead-letters";
+
+pub(crate) async fn run(global: &Global, args: &DeadLetterArgs) -> anyhow::Result<Exit> {
+    let client = Client::new(global)?;
+    match &args.command {
+        DeadLetterCommand::List { function, limit, skip } => {
+            let mut path = format!("{LETTERS}?limit={limit}&skip={skip}");
+            if let Some(function) = function {
+                path.push_str(&format!("&function={}", segment(function)));
+            }
+            let list: DeadLetterList = client.get(&path).await?;
+            match global.json {
+                true => print_json(&list)?,
+                false => print_line(&listed(&list))?,
+            }
+        }
+        DeadLetterCommand::Get { id } => {
+            let letter: DeadLetterResource = client.get(&format!("{LETTERS}/{id}")).await?;
+            match global.json {
+                true => print_json(&letter)?,
+                false => print_line(&shown(&letter))?,
+            }
+        }
+        DeadLetterCommand::Redrive { which } => return redrive(global, &client, which).await,
+        DeadLetterCommand::Rm { which } => {
+            let removed = remove(&client, which).await?;
+            match global.json {
+                true => print_json(&json!({ "removed": removed }))?,
+                false => print_line(&format!("removed {removed}"))?,
+            }
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+async fn redrive(global: &Global, client: &Client, which: &WhichLetters) -> anyhow::Result<Exit> {
+    let mut redriven = Vec::new();
+    let mut stopped = None;
+    for id in &which.ids {
+        let one = client.send_json(Method::POST, &format!("{LETTERS}/{id}/redrive"), &json!({})).await;
+        match one {
+            Ok(one) => redriven.push(one),
+            Err(failure) => {
+                stopped = Some(failure);
+                break;
+            }
+        }
+    }
+    if which.ids.is_empty() {
+        // A thousand at a time, until there is none, or one is refused.
+        let asked = RedriveRequest { function: which.function.clone(), limit: None };
+        loop {
+            let some: RedriveResult =
+                client.send_json(Method::POST, &format!("{LETTERS}/redrive"), &asked).await?;
+            let none = some.redriven.is_empty();
+            redriven.extend(some.redriven);
+            if let Some(error) = some.stopped {
+                stopped = Some(Failure::refused(error));
+                break;
+            }
+            if none {
+                break;
+            }
+        }
+    }
+    match global.json {
+        true => print_json(&json!({ "redriven": redriven }))?,
+        false if redriven.is_empty() && stopped.is_none() => print_line("there are no such dead letters")?,
+        false => {
+            let row = |one: &RedrivenResource| vec![one.letter.clone(), one.activation.clone()];
+            print_line(&table(&["letter", "is now activation"], &[], redriven.iter().map(row)))?;
+        }
+    }
+    match stopped {
+        None => Ok(Exit::Ok),
+        Some(failure) => Err(failure.into()),
+    }
+}
+
+async fn remove(client: &Client, which: &WhichLetters) -> Result<usize, Failure> {
+    let remove_one = |id: &ActivationId| {
+        let path = format!("{LETTERS}/{id}");
+        async move { client.delete(&path).await }
+    };
+    for id in &which.ids {
+        remove_one(id).await?;
+    }
+    if !which.ids.is_empty() {
+        return Ok(which.ids.len());
+    }
+    let path = match &which.function {
+        Some(function) => format!("{LETTERS}?function={}", segment(function)),
+        None => LETTERS.to_owned(),
+    };
+    let removed: RemovedLetters = client.send_json(Method::DELETE, &path, &json!({})).await?;
+    Ok(removed.removed)
+}
+
+fn words(letter: &DeadLetterResource) -> String {
+    letter.reason.as_str().replace('_', " ")
+}
+
+fn listed(list: &DeadLetterList) -> String {
+    if list.dead_letters.is_empty() {
+        return "no dead letters".to_owned();
+    }
+    let rows = list.dead_letters.iter().map(|letter| {
+        vec![
+            letter.id.clone(),
+            letter.function.split_once('/').map_or(letter.function.as_str(), |(_, local)| local).to_owned(),
+            words(letter),
+            letter.attempts.len().to_string(),
+            human_size(letter.arguments_size),
+            ago(letter.accepted),
+            ago(letter.died),
+        ]
+    });
+    let header = ["letter", "function", "reason", "attempts", "arguments", "accepted", "given up"];
+    let table = table(&header, &[3, 4], rows);
+    let (total, shown) = (list.total, list.dead_letters.len());
+    match total > shown {
+        true => format!("{table}\n\n{shown} of {total} ({})", human_size(list.size)),
+        false => table,
+    }
+}
+
+fn shown(letter: &DeadLetterResource) -> String {
+    let mut lines = vec![
+        format!("letter     {}", letter.id),
+        format!("function   {}", letter.function),
+        format!("reason     {}", words(letter)),
+        format!("accepted   {}", clock(letter.accepted)),
+        format!("given up   {}", clock(letter.died)),
+    ];
+    if let Some(cause) = &letter.cause {
+        lines.push(format!("redriven   from {cause}"));
+    }
+    for (number, attempt) in (1..).zip(&letter.attempts) {
+        let record = attempt.activation.as_ref().map(|id| format!(" (activation {id})")).unwrap_or_default();
+        lines.push(format!(
+            "attempt {number:<2} {} ended by {}{record}",
+            clock(attempt.start),
+            attempt.ended_by
+        ));
+    }
+    let arguments = letter.arguments.as_ref().map_or("{}", |arguments| arguments.get());
+    lines.push(format!("arguments  {arguments}"));
+    lines.push(String::new());
+    lines.push(format!("`flint dlq redrive {}` calls it again", letter.id));
+    lines.join("\n")
+}
