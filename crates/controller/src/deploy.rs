@@ -219,6 +219,7 @@ impl From<PrepareError> for ControllerError {
         match error {
             PrepareError::Unavailable { what, reason } => Self::NotOnThisHost { what, missing: reason },
             PrepareError::Code(text) => Self::Code(text),
+            PrepareError::Busy(text) => Self::Busy(text),
             PrepareError::Failed { operation, detail } => {
                 Self::Internal(format!("{operation} failed: {detail}"))
             }

@@ -99,6 +99,9 @@ pub enum ControllerError {
     /// The code is not what its kind asks for.
     #[error("{0}")]
     Code(String),
+    /// Too many deploys at once.
+    #[error("{0}")]
+    Busy(String),
     /// A name with illegal characters, or a path with too many segments.
     #[error(transparent)]
     Name(#[from] NameError),
@@ -179,7 +182,7 @@ impl ControllerError {
             | Self::Malformed(_)
             | Self::ReservedParameters => ErrorKind::Invalid,
             Self::TooLarge { .. } => ErrorKind::TooLarge,
-            Self::Rate { .. } | Self::Concurrency { .. } => ErrorKind::Throttled,
+            Self::Rate { .. } | Self::Concurrency { .. } | Self::Busy(_) => ErrorKind::Throttled,
             Self::NotInThisVersion(_) => ErrorKind::NotImplemented,
             Self::Refused(_) | Self::ShuttingDown => ErrorKind::Unavailable,
             Self::Store(StoreError::Full { .. }) => ErrorKind::Unavailable,

@@ -72,6 +72,9 @@ pub enum PrepareError {
     /// The code is not what its kind asks for.
     #[error("{0}")]
     Code(String),
+    /// Too many others are being prepared; later it will work.
+    #[error("{0}")]
+    Busy(String),
     /// Flint, or the host, failed.
     #[error("{operation} failed: {detail}")]
     Failed {

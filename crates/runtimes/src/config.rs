@@ -5,6 +5,8 @@ use std::{path::PathBuf, time::Duration};
 use flint_model::ByteSize;
 use flint_sandbox::Launcher;
 
+use crate::process::tool::Bounds;
+
 /// What a [`crate::House`] works with.
 #[derive(Clone, Debug)]
 pub struct HouseConfig {
@@ -25,9 +27,18 @@ pub struct HouseConfig {
     pub build_timeout: Duration,
     /// Memory for build steps, such as the Java compiler.
     pub build_memory: ByteSize,
+    /// The most that a build step may write.
+    pub build_size: ByteSize,
+    /// Builds at once.
+    pub concurrent_builds: usize,
 }
 
 impl HouseConfig {
+    /// What a step of a build may use.
+    pub(crate) fn build_bounds(&self) -> Bounds {
+        Bounds { within: self.build_timeout, memory: self.build_memory, size: self.build_size }
+    }
+
     /// The defaults.
     pub fn new(
         artefacts_dir: impl Into<PathBuf>,
@@ -43,6 +54,10 @@ impl HouseConfig {
             validate: false,
             build_timeout: Duration::from_secs(60),
             build_memory: ByteSize::mib(1024),
+            build_size: ByteSize::mib(256),
+            // A build uses several cores, and calls need theirs.
+            concurrent_builds: std::thread::available_parallelism()
+                .map_or(1, |cores| (cores.get() / 2).max(1)),
         }
     }
 }

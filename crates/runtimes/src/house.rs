@@ -20,7 +20,7 @@ use crate::{
     handler::{self, Cell},
     java::JavaShims,
     prepare::{
-        Workshop,
+        Builds, Workshop,
         artefact::{Artefact, SharedArtefact, Shelf},
     },
     process::{
@@ -41,6 +41,7 @@ pub struct House {
     java: JavaShims,
     python: PythonShims,
     go: GoCaches,
+    builds: Builds,
     /// Artefacts that someone holds.
     held: Mutex<Vec<Weak<Artefact>>>,
 }
@@ -63,6 +64,7 @@ impl House {
         let (shelf, shims, runtimes) = set_up.await.map_err(|error| {
             HouseError::new("cannot look for runtimes on", Path::new("PATH"), error.into())
         })??;
+        let builds = Builds::new(config.concurrent_builds);
         Ok(Self {
             config,
             shims,
@@ -71,6 +73,7 @@ impl House {
             java: JavaShims::default(),
             python: PythonShims::default(),
             go: GoCaches::default(),
+            builds,
             held: Mutex::default(),
         })
     }
@@ -105,6 +108,7 @@ impl House {
             java: &self.java,
             python: &self.python,
             go: &self.go,
+            builds: &self.builds,
             runtimes: &self.runtimes,
             config: &self.config,
         };

@@ -2,14 +2,13 @@
 
 use std::{
     collections::HashSet,
-    fs, io,
+    fs::{self, File},
+    io::{self, Read},
     os::unix::fs::PermissionsExt,
-    path::{Path, PathBuf},
+    path::{Component, Path},
     process::{Command, Stdio},
-    time::Duration,
 };
 
-use flint_model::ByteSize;
 use flint_sandbox::{Launcher, SandboxSpec};
 use tokio::sync::Mutex;
 
@@ -18,31 +17,31 @@ use crate::{
     prepare::CODE,
     process::{
         command::{environment, readonly},
-        tool,
+        tool::{Bounds, make},
     },
     shims::{Shims, create_readable_dir},
 };
 
 /// Names under which the shim looks for a virtual environment.
 const VIRTUAL_ENVIRONMENTS: [&str; 3] = ["virtualenv", ".venv", "venv"];
-/// Byte code of one function.
-const CODE_MAX: u64 = 256 << 20;
 const DEEPEST: usize = 32;
-const OUT: &str = "/out";
 
-/// Compiles every source below `/function` into a tree of its own below `/out`. What does not compile is left for its import to say.
+/// Compiles every source below `/function`, and writes the byte code to descriptor 3 as a tar. What does not compile is left for its import to say.
 const COMPILE: &str = "
-import os, py_compile
+import importlib.util, os, py_compile, tarfile
+out = tarfile.open(fileobj=os.fdopen(3, 'wb'), mode='w|')
 for folder, _, names in os.walk('/function'):
     for name in names:
         if name.endswith('.py'):
             source = os.path.join(folder, name)
-            cache = '/out' + __import__('importlib.util').util.cache_from_source(source)
-            if not os.path.exists(cache[len('/out'):]):
+            cache = importlib.util.cache_from_source(source)
+            if not os.path.exists(cache):
                 try:
-                    py_compile.compile(source, cache, source, quiet=2, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+                    py_compile.compile(source, '/tmp/code', source, doraise=True, quiet=2, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
                 except Exception:
-                    pass
+                    continue
+                out.add('/tmp/code', os.path.relpath(cache, '/function'))
+out.close()
 ";
 
 /// The interpreters that the shim has been compiled for.
@@ -111,65 +110,56 @@ pub(crate) async fn compile_code(
     runtime: &Runtime,
     launcher: &Launcher,
     artefact: &Path,
-    within: Duration,
-    memory: ByteSize,
+    bounds: Bounds,
 ) -> Result<usize, String> {
-    let (code, out) = (artefact.join("code"), artefact.join("byte-code"));
+    let (code, made) = (artefact.join("code"), artefact.join("byte-code.tar"));
+    let argv =
+        [&runtime.inside(&runtime.program).display().to_string(), "-I", "-c", COMPILE].map(str::to_owned);
+    let mut spec = SandboxSpec::new("py-compile", argv.into());
+    spec.env = environment(Some(runtime));
+    spec.mounts = runtime.mounts.clone();
+    spec.mounts.push(readonly(code.clone(), CODE));
+    spec.limits.memory_bytes = bounds.memory.as_u64();
     let compiled = async {
-        fs::create_dir(&out)
-            .and_then(|()| fs::set_permissions(&out, fs::Permissions::from_mode(0o777)))
-            .map_err(|error| error.to_string())?;
-        let argv =
-            [&runtime.inside(&runtime.program).display().to_string(), "-I", "-c", COMPILE].map(str::to_owned);
-        let mut spec = SandboxSpec::new("py-compile", argv.into());
-        spec.env = environment(Some(runtime));
-        spec.mounts = runtime.mounts.clone();
-        spec.mounts.push(readonly(code.clone(), CODE));
-        spec.mounts.push(flint_sandbox::Mount { readonly: false, ..readonly(out.clone(), OUT) });
-        spec.limits.memory_bytes = memory.as_u64();
-        tool::run(launcher, &spec, within).await.map_err(|error| error.to_string())?;
-        let (made, code) = (out.join(CODE.trim_start_matches('/')), code.clone());
-        let taken = tokio::task::spawn_blocking(move || {
-            let (mut left, mut files) = (CODE_MAX, 0);
-            take(&made, &code, 0, &mut left, &mut files).map(|()| files)
-        });
+        make(launcher, spec, &made, bounds).await.map_err(|error| error.to_string())?;
+        let made = made.clone();
+        let taken = tokio::task::spawn_blocking(move || take(File::open(made)?, &code));
         taken.await.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
     };
     let compiled = compiled.await;
-    let _ = fs::remove_dir_all(&out);
+    let _ = fs::remove_file(&made);
     compiled
 }
 
-/// Copies byte code from where a sandbox has written it. Whatever else is there, and whatever has no source folder, is left.
-fn take(from: &Path, to: &Path, depth: usize, left: &mut u64, files: &mut usize) -> io::Result<()> {
-    for entry in fs::read_dir(from).into_iter().flatten() {
-        let entry = entry?;
-        let (kind, name, target) = (entry.file_type()?, entry.file_name(), to.join(entry.file_name()));
-        if kind.is_dir() && depth < DEEPEST && (name == "__pycache__" || is_real_dir(&target)) {
-            if name == "__pycache__" {
-                create_readable_dir(&target)?;
-            }
-            if is_real_dir(&target) {
-                take(&entry.path(), &target, depth + 1, left, files)?;
-            }
-        } else if kind.is_file()
-            && to.ends_with("__pycache__")
-            && Path::new(&name).extension().is_some_and(|end| end == "pyc")
-        {
-            let content = fs::read(entry.path())?;
-            *left = left
-                .checked_sub(content.len() as u64)
-                .ok_or_else(|| io::Error::other("too much byte code"))?;
-            write_new(&target, &content)?;
-            *files += 1;
+/// Takes byte code out of a tar that a sandbox has written. Whatever else is in it, and whatever has no source folder, is left.
+fn take(tar: impl io::Read, code: &Path) -> io::Result<usize> {
+    let mut files = 0;
+    for entry in tar::Archive::new(tar).entries()? {
+        let mut entry = entry?;
+        let path = entry.path()?.into_owned();
+        let ordinary = path.components().all(|part| matches!(part, Component::Normal(_)));
+        let (Some(cache), true) = (path.parent(), ordinary && entry.header().entry_type().is_file()) else {
+            continue;
+        };
+        let sources = cache.parent().unwrap_or(Path::new(""));
+        let is_code = path.extension().is_some_and(|end| end == "pyc") && cache.ends_with("__pycache__");
+        if !is_code || path.components().count() > DEEPEST || !is_real_dir(code, sources) {
+            continue;
+        }
+        create_readable_dir(&code.join(cache))?;
+        if is_real_dir(code, cache) {
+            let mut content = Vec::new();
+            entry.read_to_end(&mut content)?;
+            write_new(&code.join(&path), &content)?;
+            files += 1;
         }
     }
-    Ok(())
+    Ok(files)
 }
 
-/// A folder, and not a link to one: nothing is written through what an archive brought.
-fn is_real_dir(path: &PathBuf) -> bool {
-    fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir())
+/// A folder in which no step is a link: nothing is written through what an archive brought.
+fn is_real_dir(root: &Path, path: &Path) -> bool {
+    path.ancestors().all(|above| fs::symlink_metadata(root.join(above)).is_ok_and(|meta| meta.is_dir()))
 }
 
 fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
@@ -181,5 +171,52 @@ fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
         }
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_tar_only_byte_code_beside_its_sources_is_taken() {
+        let scratch = tempfile::tempdir().unwrap();
+        let (code, outside) = (scratch.path().join("code"), scratch.path().join("outside"));
+        for folder in ["code/pkg", "code/linked", "outside"] {
+            fs::create_dir_all(scratch.path().join(folder)).unwrap();
+        }
+        std::os::unix::fs::symlink(&outside, code.join("link")).unwrap();
+        std::os::unix::fs::symlink(&outside, code.join("linked/__pycache__")).unwrap();
+        let mut tar = tar::Builder::new(Vec::new());
+        let mut add = |name: &str| {
+            let mut header = tar::Header::new_gnu();
+            header.set_size(1);
+            header.set_entry_type(tar::EntryType::Regular);
+            // As hostile as the name may be.
+            header.as_gnu_mut().unwrap().name[..name.len()].copy_from_slice(name.as_bytes());
+            header.set_cksum();
+            tar.append(&header, &b"x"[..]).unwrap();
+        };
+        let good = ["__pycache__/a.pyc", "pkg/__pycache__/b.pyc"];
+        let bad = [
+            "../outside/__pycache__/c.pyc",
+            "/tmp/__pycache__/c.pyc",
+            "link/__pycache__/c.pyc",
+            "linked/__pycache__/c.pyc",
+            "nowhere/__pycache__/c.pyc",
+            "pkg/c.pyc",
+            "pkg/__pycache__/c.py",
+        ];
+        good.iter().chain(&bad).for_each(|name| add(name));
+        let mut link = tar::Header::new_gnu();
+        link.set_size(0);
+        link.set_entry_type(tar::EntryType::Symlink);
+        tar.append_link(&mut link, "pkg/__pycache__/d.pyc", "/etc/passwd").unwrap();
+        let tar = tar.into_inner().unwrap();
+        assert_eq!(take(&tar[..], &code).unwrap(), good.len());
+        assert!(good.iter().all(|name| fs::read(code.join(name)).unwrap() == b"x"));
+        assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
+        assert_eq!(fs::read_dir(code.join("pkg/__pycache__")).unwrap().count(), 1);
+        assert!(!code.join("nowhere").exists());
     }
 }

@@ -132,11 +132,13 @@ pub struct ResourceLimits {
     pub cpu_millis: u32,
     /// Open files of one process.
     pub open_files: u32,
+    /// Bytes of one file that is written (`RLIMIT_FSIZE`); `None`: as the host has it.
+    pub file_bytes: Option<u64>,
 }
 
 impl Default for ResourceLimits {
     fn default() -> Self {
-        Self { memory_bytes: 256 << 20, processes: 64, cpu_millis: 1000, open_files: 1024 }
+        Self { memory_bytes: 256 << 20, processes: 64, cpu_millis: 1000, open_files: 1024, file_bytes: None }
     }
 }
 

@@ -197,6 +197,12 @@ pub(crate) const KEYS: &[Key] = &[
     key("prepare.max_unpacked", r#""512MB""#, "Most bytes in an archive of code, uncompressed"),
     key("prepare.build_timeout", r#""1min""#, "How long a build step at deploy may take"),
     key("prepare.build_memory", r#""1GB""#, "Memory for a build step at deploy"),
+    key("prepare.build_size", r#""256MB""#, "Most bytes that a build step at deploy may write"),
+    key(
+        "prepare.concurrent_builds",
+        "2",
+        "Builds at once, of which the namespaces that wait take turns; absent = one for every two processors",
+    ),
     key(
         "snapshot.standbys",
         "4",

@@ -1,6 +1,6 @@
 //! Everything that an operator can set, by section. What each key means is said in [`super::keys`].
 
-use std::{net::IpAddr, path::PathBuf, time::Duration};
+use std::{net::IpAddr, num::NonZeroUsize, path::PathBuf, time::Duration};
 
 use flint_controller::{AsyncConfig, DeadLettersConfig};
 use flint_executor_fork::ForkConfig;
@@ -290,6 +290,9 @@ pub(crate) struct PrepareConfig {
     pub(crate) build_timeout: Duration,
     #[serde(with = "units::size")]
     pub(crate) build_memory: ByteSize,
+    #[serde(with = "units::size")]
+    pub(crate) build_size: ByteSize,
+    pub(crate) concurrent_builds: Option<NonZeroUsize>,
 }
 
 impl Default for PrepareConfig {
@@ -299,6 +302,8 @@ impl Default for PrepareConfig {
             max_unpacked: ByteSize::mib(512),
             build_timeout: Duration::from_secs(60),
             build_memory: ByteSize::mib(1024),
+            build_size: ByteSize::mib(256),
+            concurrent_builds: None,
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
     net::SocketAddr,
+    num::NonZeroUsize,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -228,12 +229,15 @@ async fn wasm(config: &Config, data_dir: &Path, store: &SqliteStore) -> anyhow::
 
 fn house_config(config: &Config, data_dir: &Path, url: &str, launcher: Launcher) -> HouseConfig {
     let prepare = &config.prepare;
+    let built_in = HouseConfig::new(data_dir.join("prepared"), data_dir.join("runtimes"), launcher);
     HouseConfig {
         api_host: Some(url.to_owned()),
         unpack: UnpackLimits { entries: prepare.max_files, bytes: prepare.max_unpacked },
         build_timeout: prepare.build_timeout,
         build_memory: prepare.build_memory,
-        ..HouseConfig::new(data_dir.join("prepared"), data_dir.join("runtimes"), launcher)
+        build_size: prepare.build_size,
+        concurrent_builds: prepare.concurrent_builds.map_or(built_in.concurrent_builds, NonZeroUsize::get),
+        ..built_in
     }
 }
 

@@ -1,22 +1,17 @@
 //! Compiling a function's sources to `code/exec`.
 
-use std::{
-    fs, io,
-    os::unix::fs::{OpenOptionsExt, PermissionsExt},
-    path::Path,
-    time::Duration,
-};
+use std::{fs, io, os::unix::fs::PermissionsExt, path::Path};
 
 use flint_executor::PrepareError;
-use flint_model::{ByteSize, Contract, Function};
+use flint_model::{Contract, Function};
 use flint_sandbox::Launcher;
 
-use super::{BUILD, GoCaches, OUT, tool, writable};
+use super::{BUILD, GoCaches, tool};
 use crate::{
     discover::Runtime,
     process::{
         command::readonly,
-        tool::{ToolError, run},
+        tool::{Bounds, make},
     },
     shims::Shims,
 };
@@ -25,11 +20,11 @@ const SOURCE: &str = "/source";
 const CACHE: &str = "/cache";
 /// What the build adds to the cache, with links to what is there, is gone with the build.
 const OWN_CACHE: &str = "/tmp/cache";
-const OVERLAY: &str = "cp -rs /cache /tmp/cache && exec \"$0\" \"$@\"";
+const BUILT: &str = "/tmp/exec";
+const SCRIPT: &str = "cp -rs /cache /tmp/cache && \"$0\" \"$@\" 3>&- && cat /tmp/exec >&3";
 const LAUNCHER: &str = "flint_launcher.go";
 /// Sources that are looked through for a `main` of their own.
 const SOURCE_MAX: u64 = 4 << 20;
-const PROGRAM_MAX: u64 = 256 << 20;
 
 /// What is compiled, and with what.
 pub(crate) struct Build<'a> {
@@ -40,14 +35,13 @@ pub(crate) struct Build<'a> {
     pub(crate) launcher: &'a Launcher,
     /// The folder that holds `code`.
     pub(crate) artefact: &'a Path,
-    pub(crate) within: Duration,
-    pub(crate) memory: ByteSize,
+    pub(crate) bounds: Bounds,
 }
 
 /// Adds `exec` to the code. What is said of it, for people.
 pub(crate) async fn compile(build: Build<'_>) -> Result<String, PrepareError> {
     let Build { function, runtime, shims, artefact, .. } = build;
-    let (code, out) = (artefact.join("code"), artefact.join("program"));
+    let (code, program) = (artefact.join("code"), artefact.join("program"));
     let Some(package) = ["", "src"].into_iter().find(|folder| has_sources(&code.join(folder))) else {
         return Err(PrepareError::Code("the archive has no .go file at its top or in src/".into()));
     };
@@ -63,33 +57,24 @@ pub(crate) async fn compile(build: Build<'_>) -> Result<String, PrepareError> {
     let cache = build.caches.get(runtime, shims, build.launcher).await.map_err(|detail| {
         PrepareError::Failed { operation: "compiling Go's standard library, once".into(), detail }
     })?;
-    fs::create_dir(&out)
-        .and_then(|()| fs::set_permissions(&out, fs::Permissions::from_mode(0o777)))
-        .map_err(failed("creating a folder"))?;
-    let program = format!("{OUT}/exec");
-    let arguments: Vec<&str> = BUILD.into_iter().chain([program.as_str(), "."]).collect();
+    let arguments: Vec<&str> = BUILD.into_iter().chain([BUILT, "."]).collect();
     let cwd = format!("{SOURCE}/{package}");
-    let mut spec = tool("go-build", runtime, &arguments, cwd.trim_end_matches('/'), OWN_CACHE, build.memory);
+    let mut spec =
+        tool("go-build", runtime, &arguments, cwd.trim_end_matches('/'), OWN_CACHE, build.bounds.memory);
     let tool = std::mem::take(&mut spec.argv);
-    spec.argv = ["/bin/sh", "-c", OVERLAY].map(str::to_owned).into();
+    spec.argv = ["/bin/sh", "-c", SCRIPT].map(str::to_owned).into();
     spec.argv.extend(tool);
-    spec.mounts.extend([
-        readonly(code.clone(), SOURCE),
-        readonly(cache.to_path_buf(), CACHE),
-        writable(out.clone(), OUT),
-    ]);
-    run(build.launcher, &spec, build.within).await.map_err(|error| match error {
-        ToolError::Failed { said, .. } => PrepareError::Code(format!(
-            "the Go source does not compile:\n{}{}",
-            said.replace(&format!("{SOURCE}/"), ""),
-            hint(&said)
-        )),
-        other => {
-            PrepareError::Failed { operation: "compiling the Go source".into(), detail: other.to_string() }
-        }
+    spec.mounts.extend([readonly(code.clone(), SOURCE), readonly(cache.to_path_buf(), CACHE)]);
+    make(build.launcher, spec, &program, build.bounds).await.map_err(|error| {
+        error.of_build("compiling the Go source", |said| {
+            format!(
+                "the Go source does not compile:\n{}{}",
+                said.replace(&format!("{SOURCE}/"), ""),
+                hint(&said)
+            )
+        })
     })?;
-    take(&out.join("exec"), &code.join("exec")).map_err(failed("taking the program"))?;
-    fs::remove_dir_all(&out).map_err(failed("removing a folder"))?;
+    take(&program, &code.join("exec")).map_err(failed("taking the program"))?;
     Ok(format!("compiled with Go {}", runtime.version_text()))
 }
 
@@ -167,19 +152,11 @@ fn has_main(folder: &Path) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Copies the program from where the sandbox has written it, if it is an ordinary file.
+/// Gives the program its place, which must be free.
 fn take(from: &Path, to: &Path) -> io::Result<()> {
-    use rustix::fs::OFlags;
-    let mut options = fs::OpenOptions::new();
-    let mut program =
-        options.read(true).custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32).open(from)?;
-    let meta = program.metadata()?;
-    if !meta.is_file() || meta.len() > PROGRAM_MAX {
-        return Err(io::Error::other("the compiler left no program, or one of more than 256 MB"));
-    }
-    let mut copy = fs::File::create_new(to)?;
-    io::copy(&mut io::Read::take(&mut program, PROGRAM_MAX), &mut copy)?;
-    copy.set_permissions(fs::Permissions::from_mode(0o755))
+    fs::set_permissions(from, fs::Permissions::from_mode(0o755))?;
+    fs::hard_link(from, to)?;
+    fs::remove_file(from)
 }
 
 #[cfg(test)]
@@ -204,17 +181,5 @@ mod tests {
         assert!(has_main(folder.path()).unwrap());
         std::os::unix::fs::symlink("/etc/passwd", folder.path().join("c.go")).unwrap();
         assert_eq!(sources(folder.path()).count(), 2);
-    }
-
-    #[test]
-    fn only_an_ordinary_file_is_taken() {
-        let folder = tempfile::tempdir().unwrap();
-        let (link, file) = (folder.path().join("link"), folder.path().join("file"));
-        std::os::unix::fs::symlink("/etc/passwd", &link).unwrap();
-        assert!(take(&link, &folder.path().join("a")).is_err());
-        fs::write(&file, "x").unwrap();
-        take(&file, &folder.path().join("b")).unwrap();
-        assert_eq!(fs::metadata(folder.path().join("b")).unwrap().permissions().mode() & 0o777, 0o755);
-        assert!(take(&file, &folder.path().join("b")).is_err());
     }
 }

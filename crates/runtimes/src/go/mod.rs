@@ -12,8 +12,6 @@ use flint_sandbox::{Mount, SandboxSpec};
 
 use crate::{discover::Runtime, process::command::environment};
 
-/// Where a tool leaves what it makes.
-const OUT: &str = "/out";
 /// Objects of packages that are not in the cache, and what the linker writes.
 const SCRATCH: ByteSize = ByteSize::mib(384);
 

@@ -1,32 +1,35 @@
 //! Archives of loaded classes, written by a training run in a sandbox.
 
-use std::{fs, io, os::unix::fs::PermissionsExt, path::Path, time::Duration};
+use std::{fs, os::unix::fs::PermissionsExt, path::Path, time::Duration};
 
 use flint_model::{ByteSize, Function};
-use flint_sandbox::{Launcher, Mount};
-use rustix::fs::{Mode, OFlags};
+use flint_sandbox::{Launcher, Mount, SandboxSpec};
 use serde_json::{Map, Value};
 
-use super::{FUNCTION_JAR, OPENS, OUT, SHIM_JAR, flags, has_aot, tool, with_gson, writable};
+use super::{FUNCTION_JAR, OPENS, SHIM_JAR, flags, has_aot, tool, with_gson};
 use crate::{
     discover::Runtime,
     prepare::CODE,
     process::{
         command::{ARCHIVE, readonly},
-        tool,
+        tool::{Bounds, make},
     },
+    shims::create_readable_dir,
 };
 
-/// Largest archive that is kept.
-const ARCHIVE_MAX: u64 = 256 << 20;
+/// Largest archive of the shim's own classes.
+const SHIM_ARCHIVE_MAX: ByteSize = ByteSize::mib(256);
+/// Where the JVM writes the archive.
+const WRITTEN: &str = "/tmp/archive";
+const HAND_ON: &str = "cat /tmp/archive >&3";
 
 fn ending(runtime: &Runtime) -> &'static str {
     if has_aot(runtime) { "aot" } else { "jsa" }
 }
 
-fn output_flag(runtime: &Runtime, file: &str) -> String {
+fn output_flag(runtime: &Runtime) -> String {
     let flag = if has_aot(runtime) { "-XX:AOTCacheOutput" } else { "-XX:ArchiveClassesAtExit" };
-    format!("{flag}={OUT}/{file}")
+    format!("{flag}={WRITTEN}")
 }
 
 /// The archive of the shim's own classes, in the shim's folder; its file name.
@@ -37,25 +40,18 @@ pub(super) async fn for_shim(
     within: Duration,
     memory: ByteSize,
 ) -> Result<String, String> {
+    let bounds = Bounds { within, memory, size: SHIM_ARCHIVE_MAX };
     let name = format!("shim.{}", ending(runtime));
     if folder.join(&name).is_file() {
         return Ok(name);
     }
-    let out = folder.join("training");
-    let trained = async {
-        scratch(&out).map_err(|error| error.to_string())?;
-        let argv = argv(runtime, &name, memory, SHIM_JAR, &[]);
-        let mounts = vec![readonly(folder.to_owned(), "/runtime/java"), writable(out.clone())];
-        let spec = tool("java-training", runtime, argv, mounts, memory);
-        tool::run(launcher, &spec, within).await.map_err(|error| error.to_string())?;
-        take(&out.join(&name), &folder.join(&name)).map_err(|error| error.to_string())
-    };
-    let trained = trained.await;
-    let _ = fs::remove_dir_all(&out);
-    trained.map(|()| name)
+    let argv = argv(runtime, memory, SHIM_JAR, &[]);
+    let mounts = vec![readonly(folder.to_owned(), "/runtime/java")];
+    let spec = tool("java-training", runtime, argv, HAND_ON, mounts, memory);
+    train(launcher, spec, &folder.join(&name), bounds).await.map(|()| name)
 }
 
-/// An archive with a function's classes as well; its path inside sandboxes. Calls the function some times with its default arguments, in a
+/// An archive with a function's classes as well, of a run with the function's own memory; its path inside sandboxes. Calls the function some times with its default arguments, in a
 /// sandbox without network.
 pub(crate) async fn build(
     runtime: &Runtime,
@@ -64,35 +60,36 @@ pub(crate) async fn build(
     main: &str,
     shim: &Path,
     artefact: &Path,
-    within: Duration,
+    bounds: Bounds,
 ) -> Result<String, String> {
     let name = format!("function.{}", ending(runtime));
-    let (out, place) = (artefact.join("training"), artefact.join("archive"));
+    let place = artefact.join("archive");
     let jar = format!("{CODE}/{FUNCTION_JAR}");
     let mut arguments = Map::new();
     function.parameters.merge_into(&mut arguments);
     let arguments = Value::Object(arguments).to_string();
     let memory = function.limits.memory;
-    let trained = async {
-        scratch(&out).map_err(|error| error.to_string())?;
-        let argv = argv(runtime, &name, memory, &class_path(), &[&jar, main, &arguments]);
-        let mounts: Vec<Mount> = vec![
-            readonly(shim.to_owned(), "/runtime/java"),
-            readonly(artefact.join("code"), CODE),
-            writable(out.clone()),
-        ];
-        // The JVM writes the archive beside the function's own memory.
-        let room = ByteSize::bytes(memory.as_u64() + ByteSize::mib(256).as_u64());
-        let spec = tool("java-training", runtime, argv, mounts, room);
-        tool::run(launcher, &spec, within).await.map_err(|error| error.to_string())?;
-        fs::create_dir(&place)
-            .and_then(|()| fs::set_permissions(&place, fs::Permissions::from_mode(0o755)))
-            .and_then(|()| take(&out.join(&name), &place.join(&name)))
+    let argv = argv(runtime, memory, &class_path(), &[&jar, main, &arguments]);
+    let mounts: Vec<Mount> =
+        vec![readonly(shim.to_owned(), "/runtime/java"), readonly(artefact.join("code"), CODE)];
+    let spec = tool("java-training", runtime, argv, HAND_ON, mounts, memory);
+    create_readable_dir(&place).map_err(|error| error.to_string())?;
+    train(launcher, spec, &place.join(&name), bounds).await?;
+    Ok(format!("{ARCHIVE}/{name}"))
+}
+
+/// Has a training run write an archive, which is there whole or not at all.
+async fn train(launcher: &Launcher, spec: SandboxSpec, archive: &Path, bounds: Bounds) -> Result<(), String> {
+    let half = archive.with_extension("half");
+    let _ = fs::remove_file(&half);
+    let trained = make(launcher, spec, &half, bounds).await.map_err(|error| error.to_string());
+    let taken = trained.and_then(|()| {
+        fs::set_permissions(&half, fs::Permissions::from_mode(0o644))
+            .and_then(|()| fs::rename(&half, archive))
             .map_err(|error| error.to_string())
-    };
-    let trained = trained.await;
-    let _ = fs::remove_dir_all(&out);
-    trained.map(|()| format!("{ARCHIVE}/{name}"))
+    });
+    let _ = fs::remove_file(&half);
+    taken
 }
 
 /// The class path of a function that has its own archive: it must be the same when it is written and when it is used.
@@ -100,42 +97,11 @@ pub(crate) fn class_path() -> String {
     with_gson(format!("{SHIM_JAR}:{CODE}/{FUNCTION_JAR}"))
 }
 
-fn argv(
-    runtime: &Runtime,
-    archive: &str,
-    memory: ByteSize,
-    class_path: &str,
-    arguments: &[&str],
-) -> Vec<String> {
+fn argv(runtime: &Runtime, memory: ByteSize, class_path: &str, arguments: &[&str]) -> Vec<String> {
     let mut argv = vec![runtime.inside(&runtime.program).display().to_string()];
     argv.extend(flags(memory));
     argv.extend(OPENS.map(str::to_owned));
-    argv.extend([output_flag(runtime, archive), "-cp".into(), class_path.into(), "flint.Train".into()]);
+    argv.extend([output_flag(runtime), "-cp".into(), class_path.into(), "flint.Train".into()]);
     argv.extend(arguments.iter().map(|&argument| argument.to_owned()));
     argv
-}
-
-fn scratch(folder: &Path) -> io::Result<()> {
-    let _ = fs::remove_dir_all(folder);
-    fs::create_dir(folder)?;
-    fs::set_permissions(folder, fs::Permissions::from_mode(0o777))
-}
-
-/// Copies what a tool has made, which may be anything: only an ordinary file of a sensible size is taken.
-fn take(from: &Path, to: &Path) -> io::Result<()> {
-    let source = rustix::fs::open(
-        from,
-        OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC,
-        Mode::empty(),
-    )?;
-    let mut source = fs::File::from(source);
-    let meta = source.metadata()?;
-    if !meta.is_file() || meta.len() > ARCHIVE_MAX {
-        return Err(io::Error::other("the training run left something that is not an archive of classes"));
-    }
-    let half = to.with_extension("half");
-    let mut target = fs::File::create(&half)?;
-    io::copy(&mut source, &mut target)?;
-    target.set_permissions(fs::Permissions::from_mode(0o644))?;
-    fs::rename(&half, to)
 }

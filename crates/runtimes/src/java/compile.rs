@@ -1,21 +1,21 @@
 //! Compiling a Java source at deploy, in a sandbox, without annotation processors.
 
-use std::{fs, path::Path, time::Duration};
+use std::{fs, path::Path};
 
 use flint_executor::PrepareError;
-use flint_model::ByteSize;
 use flint_sandbox::Launcher;
 
-use super::{FUNCTION_JAR, OUT, SHIM_JAR, jar, shim::read_classes, tool, with_gson, writable};
+use super::{FUNCTION_JAR, SHIM_JAR, jar, tool, with_gson};
 use crate::{
     discover::Runtime,
     process::{
         command::readonly,
-        tool::{self, ToolError},
+        tool::{Bounds, make},
     },
 };
 
 const SOURCE: &str = "/source";
+const CLASSES: &str = "/tmp/classes";
 
 /// Replaces the source `code/Main.java` by `code/function.jar`; the main class.
 pub(crate) async fn compile(
@@ -23,8 +23,7 @@ pub(crate) async fn compile(
     launcher: &Launcher,
     shim: &Path,
     artefact: &Path,
-    within: Duration,
-    memory: ByteSize,
+    bounds: Bounds,
 ) -> Result<String, PrepareError> {
     let failed = |operation: &'static str| {
         move |error: std::io::Error| PrepareError::Failed {
@@ -38,51 +37,39 @@ pub(crate) async fn compile(
         return Err(PrepareError::Code("the Java source declares no class".into()));
     };
     let name = class.rsplit('.').next().unwrap_or(&class);
-    let (source, out) = (artefact.join("source"), artefact.join("classes"));
+    let (source, made) = (artefact.join("source"), code.join(FUNCTION_JAR));
     crate::shims::create_readable_dir(&source).map_err(failed("creating a folder"))?;
     let file = source.join(format!("{name}.java"));
     fs::rename(code.join("Main.java"), &file).map_err(failed("moving the source"))?;
-    fs::create_dir(&out).map_err(failed("creating a folder"))?;
-    let anyone = std::os::unix::fs::PermissionsExt::from_mode(0o777);
-    fs::set_permissions(&out, anyone).map_err(failed("creating a folder"))?;
-    let compiler =
-        runtime.compiler.as_ref().map(|path| runtime.inside(path).display().to_string()).unwrap_or_default();
+    let compiler = runtime.compiler.as_ref().map(|path| runtime.inside(path)).unwrap_or_default();
+    let packer = compiler.with_file_name("jar");
     let flags =
         ["-J-XX:+UseSerialGC", "-J-XX:TieredStopAtLevel=1", "-proc:none", "-encoding", "UTF-8", "-nowarn"];
-    let mut argv = vec![compiler];
+    let mut argv = vec![compiler.display().to_string()];
     argv.extend(flags.map(str::to_owned));
     argv.extend([
         "-cp".into(),
         with_gson(SHIM_JAR.into()),
         "-d".into(),
-        OUT.into(),
+        CLASSES.into(),
         format!("{SOURCE}/{name}.java"),
     ]);
-    let mounts = vec![
-        readonly(shim.to_owned(), "/runtime/java"),
-        readonly(source.clone(), SOURCE),
-        writable(out.clone()),
-    ];
-    let spec = tool("javac", runtime, argv, mounts, memory);
-    tool::run(launcher, &spec, within).await.map_err(|error| match error {
-        ToolError::Failed { said, .. } => PrepareError::Code(format!(
-            "the Java source does not compile:\n{}",
-            said.replace(&format!("{SOURCE}/"), "")
-        )),
-        other => {
-            PrepareError::Failed { operation: "compiling the Java source".into(), detail: other.to_string() }
-        }
+    let mounts = vec![readonly(shim.to_owned(), "/runtime/java"), readonly(source.clone(), SOURCE)];
+    let pack = format!(
+        "'{}' -J-XX:+UseSerialGC -J-XX:TieredStopAtLevel=1 --create --no-compress --no-manifest -C {CLASSES} . >&3",
+        packer.display()
+    );
+    let spec = tool("javac", runtime, argv, &pack, mounts, bounds.memory);
+    make(launcher, spec, &made, bounds).await.map_err(|error| {
+        error.of_build("compiling the Java source", |said| {
+            format!("the Java source does not compile:\n{}", said.replace(&format!("{SOURCE}/"), ""))
+        })
     })?;
-    let classes = read_classes(&out).map_err(failed("reading the classes"))?;
-    if classes.is_empty() {
-        return Err(PrepareError::Code("the Java source compiles to no class".into()));
-    }
-    jar::write(&code.join(FUNCTION_JAR), &classes).map_err(failed("writing the jar"))?;
+    let jar = fs::read(&made).map_err(failed("reading the classes"))?;
+    jar::main_class(&jar).map_err(PrepareError::Code)?;
     let readable = std::os::unix::fs::PermissionsExt::from_mode(0o644);
-    fs::set_permissions(code.join(FUNCTION_JAR), readable).map_err(failed("writing the jar"))?;
-    for folder in [&source, &out] {
-        fs::remove_dir_all(folder).map_err(failed("removing a folder"))?;
-    }
+    fs::set_permissions(&made, readable).map_err(failed("writing the jar"))?;
+    fs::remove_dir_all(&source).map_err(failed("removing a folder"))?;
     Ok(class)
 }
 

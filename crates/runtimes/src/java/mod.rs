@@ -14,10 +14,7 @@ pub(crate) use shim::JavaShims;
 use flint_model::ByteSize;
 use flint_sandbox::{Mount, SandboxSpec};
 
-use crate::{
-    discover::Runtime,
-    process::command::{environment, readonly},
-};
+use crate::{discover::Runtime, process::command::environment};
 
 /// Where sandboxes see the shim.
 pub(crate) const SHIM_JAR: &str = "/runtime/java/flint-runtime.jar";
@@ -34,9 +31,6 @@ fn with_gson(mut class_path: String) -> String {
     }
     class_path
 }
-
-/// Where a tool leaves what it makes.
-const OUT: &str = "/out";
 
 /// Flags that fit one core, a small heap and a short life; see runtimes/README.md.
 pub(crate) fn flags(memory: ByteSize) -> Vec<String> {
@@ -73,19 +67,27 @@ pub(crate) fn archive_flags(runtime: &Runtime, path: &str) -> Vec<String> {
     }
 }
 
-/// A sandbox for a Java tool, without network.
-fn tool(id: &str, runtime: &Runtime, argv: Vec<String>, mounts: Vec<Mount>, memory: ByteSize) -> SandboxSpec {
-    let mut spec = SandboxSpec::new(id, argv);
+/// What a tool writes before it hands on what it has made, beside its own memory.
+const SCRATCH: ByteSize = ByteSize::mib(256);
+
+/// A sandbox for a Java tool, without network. It runs `argv`, and then `behind` in a shell, which hands on what was made to descriptor 3.
+fn tool(
+    id: &str,
+    runtime: &Runtime,
+    argv: Vec<String>,
+    behind: &str,
+    mounts: Vec<Mount>,
+    memory: ByteSize,
+) -> SandboxSpec {
+    let mut script = vec!["/bin/sh".to_owned(), "-c".to_owned(), format!("\"$0\" \"$@\" 3>&- && {behind}")];
+    script.extend(argv);
+    let mut spec = SandboxSpec::new(id, script);
     spec.env = environment(Some(runtime));
     spec.mounts = runtime.mounts.clone();
     spec.mounts.extend(mounts);
-    spec.limits.memory_bytes = memory.as_u64();
+    spec.tmp_bytes = SCRATCH.as_u64();
+    spec.limits.memory_bytes = memory.as_u64() + SCRATCH.as_u64();
     spec.limits.processes = 256;
     spec.limits.cpu_millis = 4000;
     spec
-}
-
-/// A folder that a tool, whatever user it runs as, writes to.
-fn writable(source: std::path::PathBuf) -> Mount {
-    Mount { readonly: false, ..readonly(source, OUT) }
 }

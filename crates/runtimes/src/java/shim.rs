@@ -116,7 +116,7 @@ fn java_files(folder: &Path) -> io::Result<Vec<PathBuf>> {
 }
 
 /// Class files below `folder`, by their names in a jar. Only ordinary files count, whoever has made them.
-pub(super) fn read_classes(folder: &Path) -> io::Result<BTreeMap<String, Vec<u8>>> {
+fn read_classes(folder: &Path) -> io::Result<BTreeMap<String, Vec<u8>>> {
     let (mut classes, mut left) = (BTreeMap::new(), CLASSES_MAX);
     read_into(folder, "", 0, &mut left, &mut classes)?;
     Ok(classes)

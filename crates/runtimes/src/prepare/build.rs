@@ -15,7 +15,9 @@ use super::{
 };
 use crate::{
     discover::{Engine, Runtime},
-    go, java, python,
+    go, java,
+    process::tool::Bounds,
+    python,
 };
 
 /// A training run that takes longer is not worth its archive.
@@ -36,12 +38,11 @@ impl Workshop<'_> {
         let shim = self.java.get(runtime, self.shims, launcher).await.map_err(|detail| {
             PrepareError::Failed { operation: "making the Java shim ready".into(), detail }
         })?;
-        let (within, memory) = (self.config.build_timeout, self.config.build_memory);
+        let bounds = self.config.build_bounds();
         match function.code.format {
             CodeFormat::Source => {
                 progress("compiling");
-                let class =
-                    java::compile(runtime, launcher, &shim.folder, half.folder(), within, memory).await?;
+                let class = java::compile(runtime, launcher, &shim.folder, half.folder(), bounds).await?;
                 record.code = format!("{CODE}/{}", java::FUNCTION_JAR);
                 record.script = Some(record.code.clone());
                 record.steps = vec![format!("compiled {class} with JDK {}", runtime.version_text())];
@@ -58,9 +59,9 @@ impl Workshop<'_> {
         };
         progress("writing an archive of its classes");
         let began = Instant::now();
-        let within = within.min(LONGEST_TRAINING);
+        let bounds = Bounds { within: bounds.within.min(LONGEST_TRAINING), ..bounds };
         let built =
-            java::build_archive(runtime, launcher, function, &main, &shim.folder, half.folder(), within)
+            java::build_archive(runtime, launcher, function, &main, &shim.folder, half.folder(), bounds)
                 .await;
         record.steps.push(match built {
             Ok(path) => {
@@ -93,8 +94,7 @@ impl Workshop<'_> {
             caches: self.go,
             launcher: &config.launcher,
             artefact: half.folder(),
-            within: config.build_timeout,
-            memory: config.build_memory,
+            bounds: config.build_bounds(),
         };
         record.steps.push(go::compile(build).await?);
         record.code = format!("{CODE}/exec");
@@ -136,9 +136,8 @@ impl Workshop<'_> {
         }
         self.python.make_ready(&runtime, self.shims).await;
         progress("compiling to byte code");
-        let (launcher, within, memory) =
-            (&self.config.launcher, self.config.build_timeout, self.config.build_memory);
-        match python::compile_code(&runtime, launcher, half.folder(), within, memory).await {
+        let (launcher, bounds) = (&self.config.launcher, self.config.build_bounds());
+        match python::compile_code(&runtime, launcher, half.folder(), bounds).await {
             Ok(0) => {}
             Ok(files) => record.steps.push(format!("compiled {files} files to byte code")),
             Err(error) => record.steps.push(format!("starts without byte code: {error}")),

@@ -3,8 +3,11 @@
 mod archive;
 pub mod artefact;
 mod build;
+mod builds;
 mod entry;
+mod failures;
 mod tree;
+mod turns;
 
 use std::{
     fs,
@@ -15,7 +18,7 @@ use std::{
 };
 
 use flint_executor::{FunctionSource, PrepareError, Progress};
-use flint_model::{CodeFormat, Contract};
+use flint_model::{CodeFormat, Contract, Function};
 use tree::{bad, failed};
 
 use self::artefact::{Artefact, HalfBuilt, Record, SharedArtefact, Shelf};
@@ -28,6 +31,7 @@ use crate::{
     shims::Shims,
 };
 
+pub(crate) use builds::Builds;
 pub use entry::CODE;
 
 /// What preparing needs of the executor.
@@ -37,6 +41,7 @@ pub(crate) struct Workshop<'a> {
     pub(crate) java: &'a JavaShims,
     pub(crate) python: &'a PythonShims,
     pub(crate) go: &'a GoCaches,
+    pub(crate) builds: &'a Builds,
     pub(crate) runtimes: &'a Arc<Runtimes>,
     pub(crate) config: &'a HouseConfig,
 }
@@ -64,7 +69,32 @@ impl Workshop<'_> {
         if let Some(artefact) = self.shelf.find(&address, &engine, self.runtimes) {
             return Ok((Arc::new(artefact), Duration::ZERO));
         }
-        let began = Instant::now();
+        if !is_built(function, &engine) {
+            return self.make(source, engine, address, progress).await;
+        }
+        self.builds.recall(&address)?;
+        let _turn = self.builds.turn(&function.path.namespace, progress).await?;
+        // Somebody else may have built the same meanwhile.
+        if let Some(artefact) = self.shelf.find(&address, &engine, self.runtimes) {
+            return Ok((Arc::new(artefact), Duration::ZERO));
+        }
+        self.builds.recall(&address)?;
+        let made = self.make(source, engine, address.clone(), progress).await;
+        if let Err(error) = &made {
+            self.builds.note(&address, error);
+        }
+        made
+    }
+
+    /// Makes the artefact.
+    async fn make(
+        &self,
+        source: &FunctionSource,
+        engine: Engine,
+        address: String,
+        progress: Progress<'_>,
+    ) -> Result<(SharedArtefact, Duration), PrepareError> {
+        let (function, began) = (&source.function, Instant::now());
         progress("unpacking");
         let (half, mut record) = self.unpack(source.clone(), engine.clone()).await?;
         let mut engine = engine;
@@ -114,6 +144,17 @@ impl Workshop<'_> {
                 .map_err(|error| failed("storing the artefact", &error))
         })
         .await
+    }
+}
+
+/// Whether more is done for it than to unpack it.
+fn is_built(function: &Function, engine: &Engine) -> bool {
+    let Engine::Language(runtime) = engine else { return false };
+    match runtime.family {
+        Family::Java => true,
+        Family::Python => function.code.format != CodeFormat::Source,
+        Family::Go => function.code.format != CodeFormat::Executable,
+        Family::Node | Family::Php | Family::Ruby => false,
     }
 }
 

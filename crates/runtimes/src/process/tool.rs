@@ -1,7 +1,13 @@
 //! Build tools: programs that run once, in a sandbox of their own, because what they read comes from users.
 
-use std::time::{Duration, Instant};
+use std::{
+    fs::File,
+    os::fd::OwnedFd,
+    path::Path,
+    time::{Duration, Instant},
+};
 
+use flint_executor::PrepareError;
 use flint_model::ByteSize;
 use flint_sandbox::{Launcher, SandboxIo, SandboxSpec};
 
@@ -9,13 +15,57 @@ use super::{ending, logs::Logs, output::Output};
 
 /// The most that is kept of what a tool says.
 const SAID: ByteSize = ByteSize::kib(64);
+/// What `EFBIG` is called.
+const FILE_TOO_LARGE: &str = "File too large";
+
+/// What a step of a build may use.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    pub(crate) within: Duration,
+    pub(crate) memory: ByteSize,
+    /// The most it may write.
+    pub(crate) size: ByteSize,
+}
 
 /// Runs a tool to its end. The error is what it said, or why it did not run.
 pub(crate) async fn run(launcher: &Launcher, spec: &SandboxSpec, within: Duration) -> Result<(), ToolError> {
+    run_with(launcher, spec, within, None).await
+}
+
+/// Runs a tool that makes one new file, `product`, which it writes to descriptor 3. Nothing else of what it writes leaves its sandbox, so that
+/// whatever it reads, it cannot fill the disk.
+pub(crate) async fn make(
+    launcher: &Launcher,
+    mut spec: SandboxSpec,
+    product: &Path,
+    Bounds { within, size: most, .. }: Bounds,
+) -> Result<(), ToolError> {
+    let not_made = |error: std::io::Error| ToolError::NotRun(format!("{}: {error}", product.display()));
+    let file = File::create_new(product).map_err(not_made)?;
+    let written = file.try_clone().map_err(not_made)?;
+    spec.limits.file_bytes = Some(most.as_u64());
+    let made = run_with(launcher, &spec, within, Some(written.into())).await;
+    let length = file.metadata().map_err(not_made)?.len();
+    match made {
+        // The product, or a file on the way to it.
+        Err(ToolError::Failed { said, .. }) if length >= most.as_u64() || said.contains(FILE_TOO_LARGE) => {
+            Err(ToolError::TooMuch(most))
+        }
+        Ok(()) if length == 0 => Err(ToolError::NotRun("it made nothing".into())),
+        other => other,
+    }
+}
+
+async fn run_with(
+    launcher: &Launcher,
+    spec: &SandboxSpec,
+    within: Duration,
+    link: Option<OwnedFd>,
+) -> Result<(), ToolError> {
     let mut logs = Logs::new(SAID);
     let (mut output, [stdout, stderr]) =
         Output::both().map_err(|error| ToolError::NotRun(error.to_string()))?;
-    let io = SandboxIo { stdin: None, stdout, stderr, link: None };
+    let io = SandboxIo { stdin: None, stdout, stderr, link };
     let deadline = Instant::now() + within;
     let sandbox = match tokio::time::timeout_at(deadline.into(), launcher.start(spec, io)).await {
         Ok(Ok(sandbox)) => sandbox,
@@ -32,10 +82,7 @@ pub(crate) async fn run(launcher: &Launcher, spec: &SandboxSpec, within: Duratio
         return Ok(());
     }
     if exit.oom {
-        return Err(ToolError::NotRun(format!(
-            "it needs more than {} bytes of memory",
-            spec.limits.memory_bytes
-        )));
+        return Err(ToolError::OutOfMemory(ByteSize::bytes(spec.limits.memory_bytes)));
     }
     let said: Vec<String> = logs.finish().0.into_iter().map(|line| line.text).collect();
     Err(ToolError::Failed { status: exit.status.to_string(), said: said.join("\n") })
@@ -48,7 +95,24 @@ pub(crate) enum ToolError {
     NotRun(String),
     #[error("it took longer than {0:?}")]
     TooLong(Duration),
+    #[error("it needs more than {0} of memory")]
+    OutOfMemory(ByteSize),
+    #[error("it makes more than {0}")]
+    TooMuch(ByteSize),
     /// It looked at its input, and did not like it.
     #[error("{status}: {said}")]
     Failed { status: String, said: String },
+}
+
+impl ToolError {
+    /// As the deploy that the tool was run for tells it. `refused`: what is to be said when the tool did not like the code.
+    pub(crate) fn of_build(self, operation: &str, refused: impl FnOnce(String) -> String) -> PrepareError {
+        match self {
+            Self::Failed { said, .. } => PrepareError::Code(refused(said)),
+            Self::NotRun(detail) => PrepareError::Failed { operation: operation.to_owned(), detail },
+            beyond => PrepareError::Code(format!(
+                "{operation} was given up: {beyond}. The server's bounds are prepare.build_timeout, prepare.build_memory and prepare.build_size"
+            )),
+        }
+    }
 }

@@ -148,6 +148,9 @@ fn shed(job: &Job<'_>) -> Result<(), Fault> {
 fn limits(job: &Job<'_>) -> io::Result<()> {
     sys::limit(Resource::Nofile, u64::from(job.spec.limits.open_files))?;
     sys::limit(Resource::Core, 0)?;
+    if let Some(bytes) = job.spec.limits.file_bytes {
+        sys::limit(Resource::Fsize, bytes)?;
+    }
     if job.limit_by_uid {
         sys::limit(Resource::Nproc, u64::from(job.spec.limits.processes) + 1)?;
     }

@@ -1,0 +1,53 @@
+//! Builds at deploy: they run user code's compilers for long, so there are few at once, and none twice for nothing.
+
+use std::time::Instant;
+
+use flint_executor::{PrepareError, Progress};
+use flint_model::NamespaceName;
+
+use super::{
+    failures::Failures,
+    turns::{TooManyWait, Turn, Turns},
+};
+
+/// The builds of a server.
+#[derive(Debug)]
+pub(crate) struct Builds {
+    turns: Turns,
+    failures: Failures,
+}
+
+impl Builds {
+    pub(crate) fn new(at_once: usize) -> Self {
+        Self { turns: Turns::new(at_once), failures: Failures::default() }
+    }
+
+    /// Waits until the namespace may build.
+    pub(super) async fn turn(
+        &self,
+        namespace: &NamespaceName,
+        progress: Progress<'_>,
+    ) -> Result<Turn, PrepareError> {
+        if let Some(turn) = self.turns.try_take() {
+            return Ok(turn);
+        }
+        progress("waiting for other builds");
+        self.turns.take(namespace).await.map_err(|TooManyWait(count)| {
+            PrepareError::Busy(format!(
+                "{count} builds of the namespace {namespace} are waiting already (prepare.concurrent_builds run at once): deploy again when they are done"
+            ))
+        })
+    }
+
+    /// Refuses what has failed a moment ago.
+    pub(super) fn recall(&self, address: &str) -> Result<(), PrepareError> {
+        self.failures.recall(address, Instant::now()).map_or(Ok(()), |why| Err(PrepareError::Code(why)))
+    }
+
+    /// Remembers a failure that is the code's.
+    pub(super) fn note(&self, address: &str, error: &PrepareError) {
+        if let PrepareError::Code(why) = error {
+            self.failures.note(address, why, Instant::now());
+        }
+    }
+}
