@@ -1,6 +1,6 @@
 """Packages, triggers and rules."""
 
-from harness import claim
+from harness import claim, eventually
 
 ECHO = "exports.main = (params) => params;\n"
 
@@ -49,3 +49,31 @@ def test_a_fired_trigger_calls_the_functions_of_its_rules(world):
     for arguments in (["rule", "delete", "reacts"], ["trigger", "delete", "event"], ["rm", "listens"]):
         claim("deleted" in world.ok(*arguments).text)
     world.refused(4, "does not exist", arguments=["trigger", "fire", "event"])
+
+
+def test_a_trigger_is_fired_by_its_feed(world):
+    world.ok("deploy", world.file("hears.js", ECHO))
+    alarm = "/whisk.system/alarms/alarm"
+    created = world.ok("trigger", "create", "yearly", "--feed", alarm, "-p", "cron=0 0 1 1 *", "-p", "trigger_payload={\"a\": 1}")
+    claim("created yearly, fires next at " in created.text and "-01-01T00:00:00.000Z" in created.text, created)
+    world.ok("rule", "create", "hearing", "yearly", "hears")
+    text = world.ok("trigger", "get", "yearly").text
+    claim("0 0 1 1 *" in text and "next firing" in text and "/guest/hearing /guest/hears active" in text, text)
+    shown = world.ok("trigger", "get", "yearly", "--json").json()
+    claim(shown["feed"]["config"]["payload"] == {"a": 1} and shown["feed"]["status"]["nextFire"] > 0, shown)
+    claim(world.ok("trigger", "pause", "yearly").text.strip() == "paused yearly")
+    claim("Paused" in world.ok("trigger", "get", "yearly").text)
+    claim(world.ok("trigger", "resume", "yearly").text.strip() == "resumed yearly")
+    updated = world.ok("trigger", "create", "yearly", "--feed", alarm, "-p", "cron=* * * * * *", "--update")
+    claim("updated yearly" in updated.text, updated)
+    eventually("a firing", lambda: world.ok("trigger", "get", "yearly", "--json").json()["feed"]["status"]["fired"] > 0)
+    claim("deleted yearly" in world.ok("trigger", "delete", "yearly").text)
+    # What cannot be is refused, and leaves no trigger behind.
+    world.refused(4, "cron pattern 'never' is not valid", arguments=["trigger", "create", "t", "--feed", alarm, "-p", "cron=never"])
+    world.refused(4, "does not exist", arguments=["trigger", "get", "t"])
+    world.refused(2, "is not a feed", arguments=["trigger", "create", "t", "--feed", "a//b"])
+    world.ok("trigger", "create", "plain")
+    world.refused(2, "has no feed", arguments=["trigger", "pause", "plain"])
+    claim(world.ok("invoke", "/whisk.system/samples/greeting", "-p", "name=Odin").json() == {"payload": "Hello, Odin from somewhere!"})
+    for arguments in (["trigger", "delete", "plain"], ["rule", "delete", "hearing"], ["rm", "hears"]):
+        world.ok(*arguments)

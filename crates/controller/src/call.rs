@@ -68,6 +68,10 @@ impl Controller {
         head: Option<Box<CallHead>>,
         before: Option<Before>,
     ) -> Attempted {
+        if let Some(built_in) = call.callable.built_in {
+            // Boxed, so that the future of every other call does not have room for it.
+            return Box::pin(self.attempt_built_in(call, built_in, body, before)).await;
+        }
         let admitted_us = call.arrived.elapsed().as_micros() as u64;
         let ran = self.scheduler.run(Job { before, ..self.job(call, body, head) }).await;
         let Ran { mut timeline, start, init, instance, outcome } = ran;

@@ -9,7 +9,7 @@ use flint_model::{Annotations, Function, FunctionPath, Parameters, RetryOptions}
 use flint_telemetry::{FunctionMetrics, Metrics};
 use serde_json::{Map, Value};
 
-use crate::{arguments::Defaults, asynchronous::policy, resolve::Inherited, weight};
+use crate::{arguments::Defaults, asynchronous::policy, built_in::BuiltIn, resolve::Inherited, weight};
 
 /// A function, ready to be called.
 pub(crate) struct Callable {
@@ -29,6 +29,8 @@ pub(crate) struct Callable {
     pub(crate) conductor: bool,
     /// What its user says about retries.
     pub(crate) retry: Option<RetryOptions>,
+    /// Flint does itself what it does.
+    pub(crate) built_in: Option<BuiltIn>,
     pub(crate) metrics: FunctionMetrics,
 }
 
@@ -59,6 +61,7 @@ impl Callable {
             wants_key,
             conductor: function.annotations.is_truthy("conductor"),
             retry: policy::options(&function.annotations),
+            built_in: BuiltIn::of(&function),
             metrics: metrics.function(path.namespace.as_str(), &path.local(), function.kind.as_str()),
             asked,
             function: Arc::new(function),

@@ -1,6 +1,6 @@
 //! What an operator may set about use cases.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use flint_invoker::units;
 use flint_model::{ByteSize, FunctionLimits, LimitBounds, RetryPolicy};
@@ -8,6 +8,8 @@ use flint_store::{DeadLetterBounds, WhenFull};
 use flint_telemetry::MetricsConfig;
 use serde::{Deserialize, Serialize, de::Error};
 use serde_json::{Map, Value};
+
+use crate::{Clock, FeedsConfig, SystemClock};
 
 /// The controller's configuration.
 #[derive(Clone, Debug)]
@@ -30,6 +32,10 @@ pub struct ControllerConfig {
     pub collect_every: Duration,
     /// Keys `metrics.*`.
     pub metrics: MetricsConfig,
+    /// Keys `feeds.*`.
+    pub feeds: FeedsConfig,
+    /// What time it is, for feeds.
+    pub clock: Arc<dyn Clock>,
 }
 
 impl Default for ControllerConfig {
@@ -44,6 +50,8 @@ impl Default for ControllerConfig {
             credential_ttl: Duration::from_secs(30),
             collect_every: Duration::from_secs(600),
             metrics: MetricsConfig::default(),
+            feeds: FeedsConfig::default(),
+            clock: Arc::new(SystemClock),
         }
     }
 }

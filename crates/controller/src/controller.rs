@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use flint_executor::Capability;
 use flint_invoker::Invoker;
 use flint_scheduler::Scheduler;
-use flint_store::{ActivationLog, Apis, Blobs, Catalog, Clock, Compositions, DeadLetters, Queue};
+use flint_store::{ActivationLog, Apis, Blobs, Catalog, Clock, Compositions, DeadLetters, Feeds, Queue};
 use flint_telemetry::Metrics;
 use tokio::{
     runtime::Handle,
@@ -16,8 +16,8 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     Caller, ControllerConfig, ControllerError, account::Accounts, asynchronous::AcceptedCalls,
-    credentials::Credentials, detached::Detached, function_cache::FunctionCache, gateway::Tables,
-    resolve::Resolved, triggers::ReadyTrigger,
+    credentials::Credentials, detached::Detached, feeds::Feeding, function_cache::FunctionCache,
+    gateway::Tables, resolve::Resolved, system::WithSystem, triggers::ReadyTrigger,
 };
 
 /// Functions prepared at once behind deploys that were answered.
@@ -45,6 +45,8 @@ pub struct Stores {
     pub apis: Arc<dyn Apis>,
     /// What retries wait by.
     pub clock: Arc<dyn Clock>,
+    /// What fires triggers.
+    pub feeds: Arc<dyn Feeds>,
 }
 
 /// The use cases.
@@ -61,6 +63,7 @@ pub struct Controller {
     /// Triggers that fired lately, with their rules.
     pub(crate) triggers: FunctionCache<ReadyTrigger>,
     pub(crate) accepted: AcceptedCalls,
+    pub(crate) feeding: Feeding,
     /// Held for reading while a deploy is between storing code and the entity that refers to it, for writing while
     /// unreferenced code is removed.
     pub(crate) deploys: RwLock<()>,
@@ -84,10 +87,11 @@ impl Controller {
     /// Must be called within a Tokio runtime, and [`Self::start`] before the first request.
     pub fn new(
         config: ControllerConfig,
-        stores: Stores,
+        mut stores: Stores,
         scheduler: Arc<Scheduler>,
         invoker: Arc<Invoker>,
     ) -> Arc<Self> {
+        stores.catalog = Arc::new(WithSystem::new(stores.catalog, Arc::clone(&invoker)));
         Arc::new(Self {
             metrics: Metrics::new(config.metrics),
             credentials: Credentials::new(config.credential_ttl),
@@ -96,6 +100,7 @@ impl Controller {
             tables: Tables::default(),
             triggers: FunctionCache::default(),
             accepted: AcceptedCalls::new(&config.asynchronous),
+            feeding: Feeding::default(),
             deploys: RwLock::default(),
             structure: RwLock::default(),
             preparing: Semaphore::new(PREPARED_BEHIND),
@@ -113,7 +118,7 @@ impl Controller {
     }
 
     /// Brings guest and its key into being (or removes the key), takes over the asynchronous calls that an earlier life
-    /// left, begins maintenance.
+    /// left, begins maintenance and firing.
     pub async fn start(self: &Arc<Self>) -> Result<(), ControllerError> {
         self.bring_guest().await?;
         self.take_over().await?;
@@ -122,6 +127,7 @@ impl Controller {
         self.tasks.spawn(Arc::clone(self).extend_leases());
         self.tasks.spawn(Arc::clone(self).expire_dead_letters());
         self.tasks.spawn(Arc::clone(self).collect_periodically());
+        self.tasks.spawn(Arc::clone(self).ring());
         Ok(())
     }
 

@@ -10,7 +10,7 @@ use crate::{
     Caller, Controller, ControllerError,
     callable::Callable,
     resolve::{Callee, Right},
-    strategy,
+    strategy, system,
 };
 
 impl Controller {
@@ -56,6 +56,9 @@ impl Controller {
 
     /// A function's code, as it was stored.
     pub async fn code(&self, function: &Function) -> Result<Bytes, ControllerError> {
+        if let Some(code) = system::code_of(function) {
+            return Ok(Bytes::from_static(code.as_bytes()));
+        }
         let code = self.stores.blobs.get(function.code.digest).await?;
         code.ok_or_else(|| {
             let (path, digest) = (&function.path, function.code.digest);

@@ -11,6 +11,7 @@ use uuid::Uuid;
 use crate::{
     Controller, ControllerError,
     credentials::{hash_secret, new_secret},
+    system,
 };
 
 /// The well-known key of OpenWhisk's guest. It is public, so it works on loopback only.
@@ -59,6 +60,10 @@ impl Controller {
         name: NamespaceName,
         limits: NamespaceLimits,
     ) -> Result<(Namespace, ApiKey), ControllerError> {
+        if name.as_str() == system::NAMESPACE {
+            let text = format!("The namespace '{name}' is the server's own.");
+            return Err(ControllerError::Conflicting(text));
+        }
         if self.stores.catalog.namespace(&name).await?.is_some() {
             return Err(ControllerError::Exists);
         }

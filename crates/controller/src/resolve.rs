@@ -6,12 +6,13 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use flint_model::{
     Entity, EntityName, EntityPath, FunctionLimits, FunctionPath, NamespaceName, Package, Parameters,
     Sequence, Version,
 };
 
-use crate::{Caller, Controller, ControllerError, callable::Callable, function_cache::Weigh, weight};
+use crate::{Caller, Controller, ControllerError, callable::Callable, function_cache::Weigh, system, weight};
 
 /// What somebody wants to do with an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,6 +151,9 @@ impl Controller {
         let Found { entity, inherited, .. } = self.find(who, path).await?;
         let callee = match entity {
             Some(Entity::Function(function)) => {
+                if let Some(code) = system::code_of(&function).filter(|code| !code.is_empty()) {
+                    self.stores.blobs.put(Bytes::from_static(code.as_bytes())).await?;
+                }
                 let function = self.fit(function).await;
                 Callee::Function(Arc::new(Callable::new(function, path.clone(), &inherited, &self.metrics)))
             }

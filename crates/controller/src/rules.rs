@@ -132,9 +132,15 @@ impl Controller {
         own(caller, &path.namespace, || path.to_string())?;
         // Not as it is shown: without its trigger that is inactive, whatever was said, and what is said now is for when there is one again.
         let stored = self.rule_at(path).await?.ok_or(ControllerError::NotFound)?;
-        if status == RuleStatus::Active && self.trigger_at(&stored.trigger).await?.is_none() {
-            let text = "Only rules with existing triggers can be activated";
-            return Err(ControllerError::Missing(text));
+        if status == RuleStatus::Active {
+            match self.trigger_at(&stored.trigger).await {
+                Ok(Some(_)) => {}
+                Ok(None) | Err(ControllerError::OtherCollection) => {
+                    let text = "Only rules with existing triggers can be activated";
+                    return Err(ControllerError::Missing(text));
+                }
+                Err(error) => return Err(error),
+            }
         }
         if stored.status == status {
             return Ok(());

@@ -60,6 +60,7 @@ pub(crate) fn closed(operation: &'static str) -> StoreError {
 pub(crate) fn same(error: &StoreError) -> StoreError {
     match error {
         StoreError::Conflict => StoreError::Conflict,
+        StoreError::TooMany { allowed } => StoreError::TooMany { allowed: *allowed },
         StoreError::Full { what } => StoreError::Full { what: what.clone() },
         StoreError::Damaged { path, detail } => {
             StoreError::Damaged { path: path.clone(), detail: detail.clone() }

@@ -9,7 +9,7 @@
 //!   blobs/ab/cdef…       code under its BLAKE3 hash
 //! ```
 //!
-//! [`SqliteStore::open`] gives the four contracts of `flint_store`; [`SqliteStore::backup`] and [`restore`] copy all of it.
+//! [`SqliteStore::open`] gives the contracts of `flint_store`; [`SqliteStore::backup`] and [`restore`] copy all of it.
 #![forbid(unsafe_code)]
 
 mod apis;
@@ -22,6 +22,7 @@ mod database;
 mod dead_letters;
 mod entities;
 mod fault;
+mod feeds;
 mod files;
 mod key_value;
 mod lock;

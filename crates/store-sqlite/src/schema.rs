@@ -137,6 +137,20 @@ const MIGRATIONS: &[&str] = &[
     CREATE INDEX calls_due_again ON calls(namespace, at, activation) WHERE state = 7;
     CREATE INDEX dead_letters ON calls(namespace, at, activation) WHERE state = 6;
     ",
+    // 7: feeds, which go with their triggers.
+    "
+    CREATE TABLE feeds (
+        namespace TEXT NOT NULL,
+        package TEXT NOT NULL DEFAULT '', -- of the trigger: none
+        trigger TEXT NOT NULL,
+        revision INTEGER NOT NULL,
+        due INTEGER,                    -- when there is something to do about it
+        body TEXT NOT NULL,
+        PRIMARY KEY (namespace, package, trigger),
+        FOREIGN KEY (namespace, package, trigger) REFERENCES entities(namespace, package, name) ON DELETE CASCADE
+    );
+    CREATE INDEX feeds_by_due ON feeds(due) WHERE due IS NOT NULL;
+    ",
 ];
 
 /// The newest format this build writes and reads.

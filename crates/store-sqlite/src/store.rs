@@ -3,7 +3,7 @@
 use std::{path::Path, sync::Arc};
 
 use flint_store::{
-    ActivationLog, Apis, Blobs, Catalog, Compositions, DeadLetters, KeyValue, Queue, StoreError,
+    ActivationLog, Apis, Blobs, Catalog, Compositions, DeadLetters, Feeds, KeyValue, Queue, StoreError,
 };
 
 use crate::{
@@ -16,6 +16,7 @@ use crate::{
     database,
     dead_letters::SqliteDeadLetters,
     fault::{file_fault, locked, off_thread},
+    feeds::SqliteFeeds,
     files,
     key_value::SqliteKeyValue,
     lock::DataDirLock,
@@ -45,6 +46,7 @@ pub struct SqliteStore {
     compositions: Arc<SqliteCompositions>,
     values: Arc<SqliteKeyValue>,
     apis: Arc<SqliteApis>,
+    feeds: Arc<SqliteFeeds>,
     log: Arc<SegmentLog>,
     blobs: FileBlobs,
     lock: std::sync::Mutex<Option<DataDirLock>>,
@@ -84,6 +86,12 @@ impl SqliteStore {
             }),
             values: Arc::new(SqliteKeyValue { writer: Arc::clone(&writer), readers: Arc::clone(&readers) }),
             apis: Arc::new(SqliteApis { writer: Arc::clone(&writer), readers: Arc::clone(&readers) }),
+            feeds: Arc::new(SqliteFeeds {
+                writer: Arc::clone(&writer),
+                readers: Arc::clone(&readers),
+                tally: Arc::clone(&tally),
+                clock: Arc::clone(&config.clock),
+            }),
             compositions: Arc::new(SqliteCompositions { writer: Arc::clone(&writer) }),
             queue: Arc::new(SqliteQueue {
                 writer: Arc::clone(&writer),
@@ -142,6 +150,11 @@ impl SqliteStore {
     /// APIs of the gateway.
     pub fn apis(&self) -> Arc<dyn Apis> {
         Arc::clone(&self.apis) as Arc<dyn Apis>
+    }
+
+    /// What fires triggers.
+    pub fn feeds(&self) -> Arc<dyn Feeds> {
+        Arc::clone(&self.feeds) as Arc<dyn Feeds>
     }
 
     /// Code.

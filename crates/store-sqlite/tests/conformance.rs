@@ -44,6 +44,7 @@ impl Driver for Sqlite {
             blobs: store.blobs(),
             values: store.values(),
             apis: store.apis(),
+            feeds: store.feeds(),
             close: Box::pin(async move { store.close().await.unwrap() }),
         }
     }

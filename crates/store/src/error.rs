@@ -9,6 +9,12 @@ pub enum StoreError {
     /// Somebody else wrote first, or what had to be absent is there.
     #[error("the entity was changed by another request; read it again and repeat")]
     Conflict,
+    /// There are as many already as there may be.
+    #[error("there are {allowed} already, and more are not allowed")]
+    TooMany {
+        /// How many there may be.
+        allowed: usize,
+    },
     /// The disk, or the quota, is full. Nothing was written.
     #[error("no space left for {what}: free space on the volume of the data directory, or lower retention")]
     Full {

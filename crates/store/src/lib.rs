@@ -1,4 +1,5 @@
-//! What Flint keeps, as eight contracts that every driver fulfils: [`Catalog`], [`ActivationLog`], [`Queue`], [`DeadLetters`], [`Compositions`], [`Blobs`], [`KeyValue`] and [`Apis`].
+//! What Flint keeps, as nine contracts that every driver fulfils: [`Catalog`], [`ActivationLog`], [`Queue`], [`DeadLetters`], [`Compositions`], [`Feeds`], [`Blobs`],
+//! [`KeyValue`] and [`Apis`].
 //!
 //! The conformance suite in `conformance` (the feature of that name) is the definition of these contracts: a driver
 //! passes all of it. When a write is acknowledged is part of the contract, and stated on each method.
@@ -15,6 +16,7 @@ mod compositions;
 pub mod conformance;
 mod dead_letters;
 mod error;
+mod feeds;
 mod key_value;
 mod page;
 mod queue;
@@ -29,6 +31,7 @@ pub use dead_letters::{
     Buried, DeadLetter, DeadLetterBounds, DeadLetterUsage, DeadLetters, LetterQuery, Redrive, WhenFull,
 };
 pub use error::StoreError;
+pub use feeds::Feeds;
 pub use key_value::{BucketPath, Change, KeyValue, KeyValueError, KeyValueQuota, KeyValueUsage};
 pub use page::Page;
 pub use queue::{LeasedCall, Places, Queue, QueuedCall, Waiting};

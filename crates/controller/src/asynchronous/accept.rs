@@ -1,9 +1,12 @@
 //! Accepting a call.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
-use flint_model::ActivationId;
-use flint_store::QueuedCall;
+use flint_model::{ActivationId, Feed};
+use flint_store::{QueuedCall, StoreError};
 
 use super::state::Held;
 use crate::{Answer, Controller, ControllerError, account::InFlight};
@@ -84,19 +87,24 @@ impl Controller {
         let _ = self.accepted.finished.send(id).await;
     }
 
-    /// Accepts several calls: when this returns, all of them are durable, by one commit, or none is.
-    pub(crate) async fn accept_all(self: &Arc<Self>, calls: Vec<Accepting>) -> Result<(), ControllerError> {
+    /// Accepts several calls: when this returns, all of them are durable, by one commit, or none is. With them, a feed goes on
+    /// because of which they are made.
+    pub(crate) async fn accept_all(
+        self: &Arc<Self>,
+        calls: Vec<Accepting>,
+        goes_on: Option<&Feed>,
+    ) -> Result<(), ControllerError> {
         let count = calls.len();
         let queued: Vec<_> = calls.iter().map(|accepting| accepting.call.clone()).collect();
         let rooms: Option<Vec<_>> =
             queued.iter().map(|call| self.accepted.room(call.arguments.len())).collect();
-        let (queue, accepted) = (&self.stores.queue, &self.accepted);
+        let accepted = &self.accepted;
         match rooms {
             Some(rooms) => {
                 let ids: Vec<_> = queued.iter().map(|call| call.activation).collect();
                 accepted.leased().extend(&ids);
                 let holder = (accepted.owner.as_str(), self.config.asynchronous.lease);
-                if let Err(error) = queue.enqueue_all(queued, Some(holder)).await {
+                if let Err(error) = self.commit_all(queued, Some(holder), goes_on).await {
                     let mut leased = accepted.leased();
                     leased.retain(|id| !ids.contains(id));
                     return Err(error.into());
@@ -120,7 +128,7 @@ impl Controller {
                 }
             }
             None => {
-                queue.enqueue_all(queued, None).await?;
+                self.commit_all(queued, None, goes_on).await?;
                 for Accepting { call, api_key, in_flight, .. } in calls {
                     accepted.keys.keep(call.activation, api_key);
                     in_flight.leave_to_queue();
@@ -131,6 +139,19 @@ impl Controller {
         }
         (0..count).for_each(|_| self.metrics.async_accepted());
         Ok(())
+    }
+
+    async fn commit_all(
+        &self,
+        calls: Vec<QueuedCall>,
+        holder: Option<(&str, Duration)>,
+        goes_on: Option<&Feed>,
+    ) -> Result<(), StoreError> {
+        match goes_on {
+            Some(feed) => self.stores.feeds.go_on(feed, calls, holder).await.map(drop),
+            None if calls.is_empty() => Ok(()),
+            None => self.stores.queue.enqueue_all(calls, holder).await,
+        }
     }
 
     /// Puts a call into its namespace's line, and runs whoever's turn it is.

@@ -7,7 +7,7 @@ use std::{sync::Arc, time::Instant};
 
 use bytes::Bytes;
 use flint_model::{
-    ActivationId, Annotations, ByteSize, EntityPath, FiredRule, Parameter, Parameters, Response, Rule,
+    ActivationId, Annotations, ByteSize, EntityPath, Feed, FiredRule, Parameter, Parameters, Response, Rule,
     RuleOutcome, RuleStatus, Status, Trigger,
 };
 use flint_store::QueuedCall;
@@ -32,6 +32,12 @@ const HEADERS: &str = "__ow_headers";
 pub(crate) struct ReadyTrigger {
     trigger: Trigger,
     rules: Vec<Rule>,
+}
+
+impl ReadyTrigger {
+    fn calls_anything(&self) -> bool {
+        self.rules.iter().any(|rule| rule.status == RuleStatus::Active)
+    }
 }
 
 impl Weigh for ReadyTrigger {
@@ -69,11 +75,45 @@ impl Controller {
         caller: &Caller,
         firing: Firing,
     ) -> Result<Option<ActivationId>, ControllerError> {
-        if self.stopping.is_cancelled() {
-            return Err(ControllerError::ShuttingDown);
-        }
         if caller.namespace.name != firing.path.namespace {
             return Err(ControllerError::Forbidden(firing.path.to_string()));
+        }
+        let (ready, arguments) = self.admit_firing(caller, &firing).await?;
+        if !ready.calls_anything() {
+            return Ok(None);
+        }
+        let (controller, caller) = (Arc::clone(self), caller.clone());
+        self.detached(async move { controller.call_rules(caller, &ready, firing, arguments, None).await })
+            .await
+    }
+
+    /// Fires a trigger because of its feed, which goes on as `feed` by the commit that makes the calls durable.
+    pub(crate) async fn fire_and_go_on(
+        self: &Arc<Self>,
+        caller: &Caller,
+        firing: Firing,
+        feed: Feed,
+    ) -> Result<(), ControllerError> {
+        let (ready, arguments) = self.admit_firing(caller, &firing).await?;
+        if !ready.calls_anything() {
+            self.stores.feeds.go_on(&feed, Vec::new(), None).await?;
+            return Ok(());
+        }
+        let (controller, caller) = (Arc::clone(self), caller.clone());
+        let firing =
+            async move { controller.call_rules(caller, &ready, firing, arguments, Some(feed)).await };
+        self.detached(firing).await?;
+        Ok(())
+    }
+
+    /// The trigger, and what its event is to the functions that are called.
+    async fn admit_firing(
+        &self,
+        caller: &Caller,
+        firing: &Firing,
+    ) -> Result<(Arc<ReadyTrigger>, Bytes), ControllerError> {
+        if self.stopping.is_cancelled() {
+            return Err(ControllerError::ShuttingDown);
         }
         caller.account().admit_fire(caller.limits().fires_per_minute).inspect_err(|_| {
             self.metrics.throttled(caller.namespace.name.as_str(), ThrottledBy::Rate);
@@ -82,11 +122,7 @@ impl Controller {
         let headers = Parameter { key: HEADERS.to_owned(), value: firing.headers.clone(), init: false };
         let defaults = Parameters(vec![headers]).over(&ready.trigger.parameters);
         let arguments = Defaults::new(&defaults, &Annotations::default()).merge(firing.payload.clone())?;
-        if ready.rules.iter().all(|rule| rule.status == RuleStatus::Inactive) {
-            return Ok(None);
-        }
-        let (controller, caller) = (Arc::clone(self), caller.clone());
-        self.detached(async move { controller.call_rules(caller, &ready, firing, arguments).await }).await
+        Ok((ready, arguments))
     }
 
     /// Calls what the rules say, and writes the trigger's record.
@@ -96,6 +132,7 @@ impl Controller {
         ready: &ReadyTrigger,
         firing: Firing,
         arguments: Bytes,
+        goes_on: Option<Feed>,
     ) -> Result<Option<ActivationId>, ControllerError> {
         let (mut calls, mut fired) = (Vec::new(), Vec::with_capacity(ready.rules.len()));
         for rule in &ready.rules {
@@ -109,9 +146,7 @@ impl Controller {
             };
             fired.push(FiredRule { rule: rule.path(), action: rule.action.clone(), outcome });
         }
-        if !calls.is_empty() {
-            self.accept_all(calls).await?;
-        }
+        self.accept_all(calls, goes_on.as_ref()).await?;
         let id = ActivationId::generate();
         if caller.limits().store_activations {
             let response = response(&firing.payload)?;

@@ -5,6 +5,7 @@
 #![allow(dead_code, unreachable_pub, unused_imports, reason = "each test file uses its part")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+pub mod clock;
 pub mod composing;
 pub mod scripted;
 
@@ -16,6 +17,7 @@ use flint_scheduler::{Scheduler, SchedulerConfig};
 use flint_store::{Clock, SystemClock};
 use flint_store_sqlite::{SqliteStore, StoreConfig, SyncMode};
 
+pub use clock::ManualClock;
 pub use scripted::{Scripted, Seen};
 
 /// One life of a server.
@@ -86,6 +88,7 @@ impl Server {
             blobs: store.blobs(),
             apis: store.apis(),
             clock,
+            feeds: store.feeds(),
         };
         let controller = Controller::new(config, stores, scheduler, invoker);
         controller.start().await.unwrap();

@@ -95,10 +95,13 @@ pub(crate) enum TriggerCommand {
     Create {
         /// Its name
         name: String,
+        /// What fires it: the feed's action, for example /whisk.system/alarms/alarm; then --param is for the feed
+        #[arg(long, value_name = "ACTION")]
+        feed: Option<String>,
         #[command(flatten)]
         options: EntityOptions,
     },
-    /// Show a trigger and its rules
+    /// Show a trigger, what fires it and when next, and its rules
     Get {
         /// The trigger
         name: String,
@@ -106,7 +109,17 @@ pub(crate) enum TriggerCommand {
     /// List the triggers
     #[command(visible_alias = "ls")]
     List(ListOptions),
-    /// Delete a trigger; its rules stay, inactive
+    /// Keep a trigger's feed from firing it
+    Pause {
+        /// The trigger
+        name: String,
+    },
+    /// Let a trigger's feed fire it again, from now on
+    Resume {
+        /// The trigger
+        name: String,
+    },
+    /// Delete a trigger and its feed; its rules stay, inactive
     #[command(visible_alias = "rm")]
     Delete {
         /// The trigger

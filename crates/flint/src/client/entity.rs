@@ -11,9 +11,16 @@ use serde_json::Value;
 use super::{Client, collect, refusal_from};
 use crate::failure::Failure;
 
-/// How it says no.
+/// How it says no. A function that fails may have put its error into another one.
 #[derive(Deserialize)]
-struct Refused {
+#[serde(untagged)]
+enum Refused {
+    Plain { error: String },
+    Nested { error: Inner },
+}
+
+#[derive(Deserialize)]
+struct Inner {
     error: String,
 }
 
@@ -48,7 +55,9 @@ impl Client {
             return Ok(value);
         }
         Err(match serde_json::from_slice(&body) {
-            Ok(Refused { error }) => refused(status, error),
+            Ok(Refused::Plain { error } | Refused::Nested { error: Inner { error } }) => {
+                refused(status, error)
+            }
             Err(_) => refusal_from(status, &headers, &body),
         })
     }
@@ -69,6 +78,7 @@ fn refused(status: StatusCode, message: String) -> Failure {
         StatusCode::PAYLOAD_TOO_LARGE => ("too_large", None),
         StatusCode::TOO_MANY_REQUESTS => ("throttled", Some("wait for the next minute")),
         StatusCode::SERVICE_UNAVAILABLE => ("unavailable", None),
+        StatusCode::BAD_GATEWAY => ("function_failed", None),
         _ => ("refused", None),
     };
     Failure::refused(ErrorDetail { code: code.to_owned(), message, hint: hint.map(str::to_owned) })

@@ -3,6 +3,7 @@
 mod address;
 mod credentials;
 mod entity;
+mod feed;
 mod lines;
 
 use std::time::Duration;
@@ -19,6 +20,7 @@ use tokio::net::TcpStream;
 
 pub(crate) use address::{Address, segment};
 pub(crate) use credentials::{GUEST_KEY, key_for};
+pub(crate) use feed::feed_path;
 pub(crate) use lines::Lines;
 
 use crate::{

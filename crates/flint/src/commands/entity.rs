@@ -29,7 +29,7 @@ pub(crate) fn place(collection: &str, name: &str) -> Result<String, Failure> {
 }
 
 /// `[{"key": …, "value": …}, …]`
-fn pairs(list: &[(String, Value)]) -> Value {
+pub(crate) fn pairs(list: &[(String, Value)]) -> Value {
     list.iter().map(|(key, value)| json!({"key": key, "value": value})).collect()
 }
 
@@ -67,15 +67,24 @@ pub(crate) async fn get(
     lines: impl Fn(&Value) -> Vec<(String, String)>,
 ) -> anyhow::Result<Exit> {
     let entity = Client::new(global)?.entity(Method::GET, &place(collection, name)?, None).await?;
+    show(global, &entity, lines)
+}
+
+/// Shows what was read: its JSON, or `lines` and what every entity has.
+pub(crate) fn show(
+    global: &Global,
+    entity: &Value,
+    lines: impl Fn(&Value) -> Vec<(String, String)>,
+) -> anyhow::Result<Exit> {
     if global.json {
-        print_json(&entity)?;
+        print_json(entity)?;
         return Ok(Exit::Ok);
     }
     let mut rows = vec![
         ("name".to_owned(), format!("/{}/{}", shown(&entity["namespace"]), shown(&entity["name"]))),
         ("version".to_owned(), shown(&entity["version"])),
     ];
-    rows.extend(lines(&entity));
+    rows.extend(lines(entity));
     for (field, title) in [("parameters", "argument"), ("annotations", "annotation")] {
         for pair in entity[field].as_array().into_iter().flatten() {
             rows.push((title.to_owned(), format!("{} = {}", shown(&pair["key"]), pair["value"])));

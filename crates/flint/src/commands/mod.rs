@@ -13,6 +13,7 @@ pub(crate) mod dev;
 pub(crate) mod doctor;
 mod entity;
 pub(crate) mod explain;
+mod feed;
 pub(crate) mod get;
 pub(crate) mod init;
 pub(crate) mod invoke;

@@ -5,7 +5,10 @@ use std::fs;
 use http::Method;
 use serde_json::{Map, Value};
 
-use super::entity::{body, delete, get, list, named, place, put, said, shown};
+use super::{
+    entity::{body, delete, list, named, place, put, said, show, shown},
+    feed,
+};
 use crate::{
     cli::{Global, TriggerArgs, TriggerCommand},
     client::Client,
@@ -16,15 +19,28 @@ const COLLECTION: &str = "triggers";
 
 pub(crate) async fn run(global: &Global, args: TriggerArgs) -> anyhow::Result<Exit> {
     match args.command {
-        TriggerCommand::Create { name, options } => {
+        TriggerCommand::Create { name, feed: Some(action), options } => {
+            feed::create(global, &name, &action, options).await
+        }
+        TriggerCommand::Create { name, feed: None, options } => {
             put(global, COLLECTION, &name, body(&options).into(), options.update).await
         }
-        TriggerCommand::Get { name } => get(global, COLLECTION, &name, lines).await,
+        TriggerCommand::Get { name } => {
+            let client = Client::new(global)?;
+            let mut trigger = client.entity(Method::GET, &place(COLLECTION, &name)?, None).await?;
+            feed::read_into(&client, &mut trigger).await;
+            show(global, &trigger, lines)
+        }
         TriggerCommand::List(page) => {
             let row = |trigger: &Value| vec![shown(&trigger["name"]), shown(&trigger["version"])];
             list(global, &format!("_/{COLLECTION}"), &page, &["trigger", "version"], row).await
         }
-        TriggerCommand::Delete { name } => delete(global, COLLECTION, &name, "").await,
+        TriggerCommand::Pause { name } => feed::tell(global, &name, "PAUSE", "paused").await,
+        TriggerCommand::Resume { name } => feed::tell(global, &name, "UNPAUSE", "resumed").await,
+        TriggerCommand::Delete { name } => {
+            feed::delete(global, &name).await?;
+            delete(global, COLLECTION, &name, "").await
+        }
         TriggerCommand::Fire { name, params, param_file } => {
             let mut payload = match param_file {
                 Some(path) => object(&path)?,
@@ -52,9 +68,8 @@ fn object(path: &std::path::Path) -> Result<Map<String, Value>, Failure> {
 
 fn lines(trigger: &Value) -> Vec<(String, String)> {
     let rules = trigger["rules"].as_object().into_iter().flatten();
-    rules
-        .map(|(name, rule)| {
-            ("rule".to_owned(), format!("/{name} {} {}", named(&rule["action"]), shown(&rule["status"])))
-        })
-        .collect()
+    let rules = rules.map(|(name, rule)| {
+        ("rule".to_owned(), format!("/{name} {} {}", named(&rule["action"]), shown(&rule["status"])))
+    });
+    feed::lines(&trigger["feed"]).into_iter().chain(rules).collect()
 }

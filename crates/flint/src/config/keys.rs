@@ -156,6 +156,14 @@ pub(crate) const KEYS: &[Key] = &[
         r#""drop-oldest""#,
         "Which one goes where there is no room for all: drop-oldest or drop-newest",
     ),
+    key("feeds.per_namespace", "100", "How many triggers of a namespace may have a feed of /whisk.system"),
+    key("feeds.min_interval", r#""1s""#, "How close two firings of an alarm may follow each other"),
+    key(
+        "feeds.missed",
+        r#""once""#,
+        "What becomes of an alarm's instants that pass while nothing can be fired: once = one firing for the latest, none = nothing",
+    ),
+    key("feeds.missed_window", r#""1h""#, "How long ago that latest one may be"),
     key("store.max_age", r#""168h""#, "How long activation records are kept; 0 = at any age"),
     key(
         "store.max_size",

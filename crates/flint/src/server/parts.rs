@@ -252,6 +252,8 @@ fn controller_config(config: &Config, guest: bool, url: &str) -> ControllerConfi
         credential_ttl: config.server.credential_ttl,
         collect_every: config.server.collect_every,
         metrics: MetricsConfig { max_functions: config.metrics.functions },
+        feeds: config.feeds.clone(),
+        ..ControllerConfig::default()
     }
 }
 
@@ -275,6 +277,7 @@ fn stores_of(store: &SqliteStore) -> Stores {
         blobs: store.blobs(),
         apis: store.apis(),
         clock: Arc::new(SystemClock),
+        feeds: store.feeds(),
     }
 }
 

@@ -25,7 +25,8 @@ use crate::{
     writer::Writer,
 };
 use call::{ARGUMENTS, Beginning, COLUMNS, counted, delete, id_bytes, insert, json};
-use tally::{Counted, Tally};
+use tally::Counted;
+pub(crate) use tally::Tally;
 use turns::Taking;
 
 /// Values of `calls.state`. Statements have them written out, so that partial indexes are found.
@@ -84,7 +85,27 @@ fn advance(connection: &Connection, tally: &Tally, now: i64) -> Result<(), Store
 }
 
 /// Who holds a call from its acceptance on, and for how long.
-type FirstLease = Option<(String, Duration)>;
+pub(crate) type FirstLease = Option<(String, Duration)>;
+
+/// Accepts several calls, all of them or none. A lease begins `now`.
+pub(crate) fn accept(
+    connection: &Connection,
+    tally: &Tally,
+    calls: &[QueuedCall],
+    lease: &FirstLease,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    let beginning = |call: &QueuedCall| match lease {
+        Some((owner, lease)) => {
+            Beginning { state: state::LEASED, at: millis_of(now).saturating_add(millis(*lease)), owner }
+        }
+        None => Beginning { state: state::DUE, at: millis_of(call.accepted), owner: "" },
+    };
+    let accepted: Result<Vec<_>, _> =
+        calls.iter().map(|call| insert(connection, call, &beginning(call))).collect();
+    accepted?.iter().for_each(|call| tally.add(call));
+    Ok(())
+}
 
 impl SqliteQueue {
     fn now(&self) -> i64 {
@@ -92,19 +113,9 @@ impl SqliteQueue {
     }
 
     async fn accept(&self, calls: Vec<QueuedCall>, lease: FirstLease) -> Result<(), StoreError> {
-        let tally = Arc::clone(&self.tally);
-        let until = lease.as_ref().map_or(0, |(_, lease)| self.now().saturating_add(millis(*lease)));
+        let (tally, now) = (Arc::clone(&self.tally), self.clock.now());
         self.writer
-            .run("accepting calls", move |connection| {
-                let beginning = |call: &QueuedCall| match &lease {
-                    Some((owner, _)) => Beginning { state: state::LEASED, at: until, owner },
-                    None => Beginning { state: state::DUE, at: millis_of(call.accepted), owner: "" },
-                };
-                let accepted: Result<Vec<_>, _> =
-                    calls.iter().map(|call| insert(connection, call, &beginning(call))).collect();
-                accepted?.iter().for_each(|call| tally.add(call));
-                Ok(())
-            })
+            .run("accepting calls", move |connection| accept(connection, &tally, &calls, &lease, now))
             .await
     }
 

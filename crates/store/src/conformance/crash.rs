@@ -12,18 +12,22 @@ use std::{
 };
 
 use bytes::Bytes;
-use flint_model::{Activation, ActivationId, Attempt, DeadLetterReason, Digest, FunctionPath, Timestamp};
+use flint_model::{
+    Activation, ActivationId, Attempt, DeadLetterReason, Digest, EntityPath, FunctionPath, Timestamp,
+};
 use futures_util::future::{join, join_all};
 
 use super::{
     Driver, Opened,
     dead_letters::{ROOM, anew},
-    sample::{LONG, activation, call, function, lease, namespace_name},
+    sample::{LONG, activation, call, feed, function, lease, namespace, namespace_name, path, trigger},
 };
-use crate::{ActivationQuery, Expected, LeasedCall, LetterQuery, Page};
+use crate::{ActivationQuery, Expected, LeasedCall, LetterQuery, Page, QueuedCall};
 
 /// Every line of the child's that counts begins with this: test harnesses write to standard output too.
 const MARK: &str = "ack ";
+/// Calls that the child's feed makes each time.
+const CALLS_OF_A_FIRING: u64 = 2;
 const ALL: Page = Page { skip: 0, limit: usize::MAX };
 
 fn say(line: &str) {
@@ -33,7 +37,7 @@ fn say(line: &str) {
 
 /// Writes to all parts of the store and says so, until it is killed.
 pub async fn work(opened: &Opened) {
-    let Opened { catalog, activations, queue, dead_letters, blobs, .. } = opened;
+    let Opened { catalog, activations, queue, dead_letters, blobs, feeds, .. } = opened;
     let life = ActivationId::generate().to_string();
     let functions = join_all((0..4).map(|writer| {
         let at = format!("guest/f{life}-{writer}");
@@ -97,6 +101,20 @@ pub async fn work(opened: &Opened) {
             say(&format!("together {}", ids.join(" ")));
         }
     };
+    let firings = async {
+        let at = format!("fires/t{life}");
+        catalog.put_namespace(&namespace("fires")).await.unwrap();
+        catalog.put_entity(&trigger(&at, 1).into(), Expected::Absent).await.unwrap();
+        let mut fires = feed(&at, 1);
+        fires.revision = feeds.put_feed(&fires, Expected::Absent, usize::MAX).await.unwrap();
+        loop {
+            fires.fired += 1;
+            let calls = (0..CALLS_OF_A_FIRING)
+                .map(|_| QueuedCall { path: path(&at), ..call("fires", fires.fired, 3) });
+            fires.revision = feeds.go_on(&fires, calls.collect(), None).await.unwrap();
+            say(&format!("fired {at} {}", fires.fired));
+        }
+    };
     let code = async {
         for at in 0.. {
             let digest = blobs.put(Bytes::from(format!("{life} {at}").repeat(100))).await.unwrap();
@@ -116,7 +134,8 @@ pub async fn work(opened: &Opened) {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
-    join(join(functions, join(calls, join(together, failing))), join(code, records)).await;
+    let calls = join(calls, join(together, failing));
+    join(join(functions, calls), join(join(code, firings), records)).await;
 }
 
 /// What a child has acknowledged.
@@ -130,6 +149,7 @@ struct Acknowledged {
     redriven: HashMap<ActivationId, ActivationId>,
     blobs: Vec<Digest>,
     records: Vec<ActivationId>,
+    fired: HashMap<EntityPath, u64>,
 }
 
 impl Acknowledged {
@@ -149,6 +169,9 @@ impl Acknowledged {
             ["buried", id] => self.buried.push(id.parse().unwrap()),
             ["redriven", old, new] => drop(self.redriven.insert(old.parse().unwrap(), new.parse().unwrap())),
             ["blob", digest] => self.blobs.push(digest.parse().unwrap()),
+            ["fired", at, times] => {
+                self.fired.extend([(at.parse::<EntityPath>().unwrap(), times.parse::<u64>().unwrap())]);
+            }
             ["record", id] => self.records.push(id.parse().unwrap()),
             _ => panic!("the child said '{line}'"),
         }
@@ -219,6 +242,22 @@ async fn failures_are_there(opened: &Opened, said: &Acknowledged, leased: &[Leas
     }
 }
 
+/// What a feed says that it has fired, and the calls that came of it, are the same.
+async fn check_firings(opened: &Opened, leased: &[LeasedCall], said: &Acknowledged, round: u32) {
+    for feed in opened.feeds.feeds(ALL).await.unwrap() {
+        let (at, fired) = (feed.path(), feed.fired);
+        let acknowledged = said.fired.get(&at).copied().unwrap_or(0);
+        assert!(fired >= acknowledged, "round {round}: {at} has fired {acknowledged} times and says {fired}");
+        let mut calls: Vec<_> = leased.iter().map(|leased| &leased.call).collect();
+        calls.retain(|call| call.path.to_string() == at.to_string());
+        let mut numbers: Vec<_> = calls.iter().map(|call| call.accepted.as_millis()).collect();
+        numbers.sort_unstable();
+        let expected: Vec<_> = (1..=fired).flat_map(|number| [number; CALLS_OF_A_FIRING as usize]).collect();
+        assert_eq!(numbers, expected, "round {round}: each firing of {at} has its calls once");
+        opened.feeds.delete_feed(&at).await.unwrap();
+    }
+}
+
 /// Kills a child `rounds` times, each time at another moment, and checks after each that nothing acknowledged is lost.
 pub async fn killed(driver: &dyn Driver, mut child: impl FnMut() -> Command, rounds: u32) {
     let guest = namespace_name("guest");
@@ -241,6 +280,7 @@ pub async fn killed(driver: &dyn Driver, mut child: impl FnMut() -> Command, rou
         opened.queue.release_all_except(&owner).await.unwrap();
         let leased = lease(&*opened.queue, &owner, 1 << 40, LONG).await;
         assert_eq!(opened.queue.depth(None).await.unwrap(), leased.len());
+        check_firings(&opened, &leased, &said, round).await;
         let waiting: HashSet<_> = leased.iter().map(|leased| leased.call.activation).collect();
         failures_are_there(&opened, &said, &leased, round).await;
         for leased in &leased {

@@ -17,6 +17,7 @@ pub mod crash;
 pub mod dead_letters;
 pub mod durability;
 pub mod entities;
+pub mod feeds;
 pub mod key_value;
 mod manual_clock;
 pub mod queue;
@@ -29,7 +30,7 @@ use async_trait::async_trait;
 
 pub use manual_clock::ManualClock;
 
-use crate::{ActivationLog, Apis, Blobs, Catalog, Compositions, DeadLetters, KeyValue, Queue};
+use crate::{ActivationLog, Apis, Blobs, Catalog, Compositions, DeadLetters, Feeds, KeyValue, Queue};
 
 /// Opens one and the same store, again and again.
 #[async_trait]
@@ -56,6 +57,8 @@ pub struct Opened {
     pub values: Arc<dyn KeyValue>,
     /// APIs of the gateway.
     pub apis: Arc<dyn Apis>,
+    /// What fires triggers.
+    pub feeds: Arc<dyn Feeds>,
     /// Closes it in good order.
     pub close: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
@@ -110,6 +113,12 @@ macro_rules! conformance_suite {
             use super::*;
             $crate::conformance_suite!(@driver $driver, apis:
                 what_was_written_comes_back, a_write_needs_what_it_expects);
+        }
+        mod feeds {
+            use super::*;
+            $crate::conformance_suite!(@driver $driver, feeds:
+                what_was_written_comes_back, a_write_needs_what_it_expects, what_is_due_comes_in_order,
+                a_firing_is_one_commit, it_goes_with_its_trigger);
         }
         mod durability {
             use super::*;

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use flint_model::{
-    Activation, ActivationId, Digest, EntityName, EntityPath, Function, FunctionPath, KeyId, KeyRecord,
+    Activation, ActivationId, Digest, EntityName, EntityPath, Feed, Function, FunctionPath, KeyId, KeyRecord,
     LogLine, LogStream, Namespace, NamespaceName, Package, RetryPolicy, Rule, SecretHash, Sequence,
     Timestamp, Trigger,
 };
@@ -79,6 +79,17 @@ pub fn trigger(at: &str, updated: u64) -> Trigger {
     serde_json::from_value(json!({
         "namespace": namespace, "name": name, "version": "0.0.1", "revision": 0, "updated": updated,
         "annotations": [{"key": "feed", "value": "/guest/p/feed"}], "parameters": [{"key": "k", "value": UNICODE}],
+    }))
+    .unwrap()
+}
+
+/// The feed of a trigger, due at `next`.
+pub fn feed(at: &str, next: u64) -> Feed {
+    let EntityPath { namespace, name } = at.parse().unwrap();
+    serde_json::from_value(json!({
+        "namespace": namespace, "trigger": name, "subject": UNICODE, "revision": 0, "state": "active", "since": 1,
+        "source": {"feed": "interval", "minutes": 1, "start": {"at": next, "text": UNICODE}},
+        "payload": {UNICODE: [null, 1.5]}, "next": next,
     }))
     .unwrap()
 }

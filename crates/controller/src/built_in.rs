@@ -1,0 +1,104 @@
+//! Functions that Flint does itself: feeds of `/whisk.system`, which change what the server keeps. They are called, recorded and
+//! throttled like any other, wherever from; only the attempt runs here instead of in an instance.
+
+use std::time::Instant;
+
+use bytes::Bytes;
+use flint_executor::{Body, CallEnd, Reply, ReplyHead};
+use flint_invoker::{Before, Refusal};
+use flint_model::Function;
+use serde_json::{Map, Value, json};
+
+use crate::{
+    Controller, ControllerError,
+    call::{Admitted, Attempted},
+    feeds::{Alarm, Refused},
+    outcome::Verdict,
+    record::Draft,
+    system,
+};
+
+/// The kind of such functions. Nobody can deploy one: no executor offers it.
+pub(crate) const KIND: &str = "builtin";
+
+/// What a built-in function does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BuiltIn {
+    /// Makes and changes the feed of a trigger.
+    Alarm(Alarm),
+}
+
+impl BuiltIn {
+    /// What a function does that is one.
+    pub(crate) fn of(function: &Function) -> Option<Self> {
+        if function.path.namespace.as_str() != system::NAMESPACE || function.kind.as_str() != KIND {
+            return None;
+        }
+        Some(match function.path.local().as_str() {
+            "alarms/alarm" => Self::Alarm(Alarm::Cron),
+            "alarms/interval" => Self::Alarm(Alarm::Interval),
+            "alarms/once" => Self::Alarm(Alarm::Once),
+            _ => return None,
+        })
+    }
+}
+
+impl Controller {
+    /// Runs a call of a built-in function once.
+    pub(crate) async fn attempt_built_in(
+        &self,
+        call: &Admitted,
+        built_in: BuiltIn,
+        body: Body,
+        before: Option<Before>,
+    ) -> Attempted {
+        let draft = Draft::none();
+        let queued = Some(call.arrived.elapsed().as_micros() as u64);
+        if let Some(before) = before
+            && !before.0.await
+        {
+            return Attempted::Refused(Refusal::Withdrawn);
+        }
+        let began = Instant::now();
+        let verdict = match self.run_built_in(call, built_in, body).await {
+            Ok(result) => {
+                let body = Bytes::from(result.to_string());
+                Verdict::of_reply(Reply { head: ReplyHead::Json, body }, false)
+            }
+            Err(error) => {
+                let cause = error.detail().unwrap_or_else(|| error.to_string());
+                tracing::error!(function = %call.callable.function.path, cause, "a built-in function failed");
+                Verdict::not_provisioned(&error.to_string())
+            }
+        };
+        let mut draft = Draft { took: Some(began.elapsed()), ..draft };
+        draft.timeline.queued = queued;
+        Attempted::Over { draft, verdict, end: CallEnd::default() }
+    }
+
+    /// What it answers; an `error` is an answer too.
+    async fn run_built_in(
+        &self,
+        call: &Admitted,
+        built_in: BuiltIn,
+        body: Body,
+    ) -> Result<Value, ControllerError> {
+        // As OpenWhisk's package does it: its action fails with what its service has answered.
+        let refused = |why: String| Ok(json!({"error": {"error": why}}));
+        let body = self.json_body(body).await?;
+        let given: Map<String, Value> = match serde_json::from_slice(&body) {
+            Ok(given) => given,
+            Err(_) if body.trim_ascii().is_empty() => Map::new(),
+            Err(error) => return refused(format!("the arguments are not a JSON object: {error}")),
+        };
+        let Some(caller) = self.caller_of(&call.namespace, &call.subject).await? else {
+            return refused("the namespace is gone or blocked".to_owned());
+        };
+        let BuiltIn::Alarm(alarm) = built_in;
+        match self.feed_lifecycle(&caller, alarm, &given).await {
+            Ok(answer) => Ok(answer),
+            Err(Refused::Because(why)) => refused(why),
+            Err(Refused::Failed(error)) => Err(error),
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! The wall clock, for what happens at a certain time. Tests have one that they set.
+
+use std::{fmt, pin::Pin, time::Duration};
+
+use flint_model::Timestamp;
+
+/// A wall clock. It may be set, forwards or back, at any time.
+pub trait Clock: fmt::Debug + Send + Sync {
+    /// The time now.
+    fn now(&self) -> Timestamp;
+
+    /// Returns once it is `moment`. A clock that is set meanwhile may make that earlier or later, so whoever waits long looks again.
+    fn until(&self, moment: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
+}
+
+/// The system's.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::now()
+    }
+
+    fn until(&self, moment: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        let wait = moment.as_millis().saturating_sub(self.now().as_millis());
+        Box::pin(tokio::time::sleep(Duration::from_millis(wait)))
+    }
+}

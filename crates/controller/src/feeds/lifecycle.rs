@@ -1,0 +1,266 @@
+//! The life of a feed as its users see it: `CREATE`, `READ`, `UPDATE`, `PAUSE`, `UNPAUSE`, `DELETE`.
+//!
+//! It is asked for by calling the feed's action, which runs here instead of in a sandbox. Arguments and answers are those of OpenWhisk's
+//! package. The key that clients send along (`authKey`) is not needed, and not kept: who calls is known already.
+
+use flint_model::{
+    EntityName, EntityPath, Feed, FeedSource, FeedState, NamespaceName, ThenDelete, Timestamp,
+};
+use flint_store::{Expected, StoreError};
+use serde_json::{Map, Value, json};
+
+use super::{
+    arguments::{Alarm, Arguments},
+    schedule::Schedule,
+};
+use crate::{Caller, Controller, ControllerError};
+
+/// How often a change is made anew when the feed fires at that very moment.
+const TRIES: usize = 8;
+
+/// Why a lifecycle event did not happen.
+#[derive(Debug)]
+pub(crate) enum Refused {
+    /// What was asked for is wrong.
+    Because(String),
+    /// Flint failed.
+    Failed(ControllerError),
+}
+
+impl From<String> for Refused {
+    fn from(why: String) -> Self {
+        Self::Because(why)
+    }
+}
+
+impl From<StoreError> for Refused {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::TooMany { allowed } => Self::Because(format!(
+                "this namespace has {allowed} feeds, which is the most that it may: delete one, or ask the operator for more"
+            )),
+            StoreError::Conflict => {
+                Self::Because("somebody else is changing this feed: try again".to_owned())
+            }
+            other => Self::Failed(other.into()),
+        }
+    }
+}
+
+impl Controller {
+    /// Does what a call of a feed's action asks for.
+    pub(crate) async fn feed_lifecycle(
+        &self,
+        caller: &Caller,
+        alarm: Alarm,
+        given: &Map<String, Value>,
+    ) -> Result<Value, Refused> {
+        let trigger = trigger_of(given, &caller.namespace.name)?;
+        let arguments = Arguments { given, now: self.config.clock.now(), config: &self.config.feeds };
+        let event = match given.get("lifecycleEvent") {
+            None | Some(Value::Null) => "CREATE".to_owned(),
+            Some(Value::String(event)) => event.to_ascii_uppercase(),
+            Some(other) => other.to_string(),
+        };
+        match event.as_str() {
+            "CREATE" => self.create_feed(caller, alarm, trigger, &arguments).await,
+            "READ" => Ok(shown(&self.feed_of(&trigger).await?)),
+            "UPDATE" => self.change_feed(&trigger, |feed| updated(feed, &arguments)).await,
+            "PAUSE" => self.change_feed(&trigger, |feed| paused(feed, arguments.now)).await,
+            "UNPAUSE" => self.change_feed(&trigger, |feed| resumed(feed, arguments.now)).await,
+            "DELETE" => {
+                // A trigger that is gone has taken it along, and clients ask for this nevertheless.
+                self.stores.feeds.delete_feed(&trigger).await?;
+                Ok(json!({"status": "success"}))
+            }
+            _ => Err("unsupported lifecycleEvent".to_owned().into()),
+        }
+    }
+
+    async fn create_feed(
+        &self,
+        caller: &Caller,
+        alarm: Alarm,
+        trigger: EntityPath,
+        arguments: &Arguments<'_>,
+    ) -> Result<Value, Refused> {
+        let source = arguments.source(alarm)?;
+        match self.trigger_at(&trigger).await {
+            Ok(Some(_)) => {}
+            Ok(None) | Err(ControllerError::OtherCollection) => {
+                return Err(format!("there is no trigger /{trigger}: create it first").into());
+            }
+            Err(error) => return Err(Refused::Failed(error)),
+        }
+        let next = Schedule::of(&source)?.next(arguments.now);
+        let feed = Feed {
+            namespace: trigger.namespace,
+            trigger: trigger.name,
+            subject: caller.subject.as_ref().to_owned(),
+            revision: 0, // the store chooses it
+            source,
+            payload: arguments.payload()?.unwrap_or_default(),
+            state: FeedState::Active,
+            since: arguments.now,
+            next,
+            retry_at: None,
+            last: None,
+            fired: 0,
+            left: arguments.max_triggers()?,
+        };
+        match self.stores.feeds.put_feed(&feed, Expected::Absent, self.config.feeds.per_namespace).await {
+            Err(StoreError::Conflict) if self.stores.feeds.feed(&feed.path()).await?.is_some() => {
+                Err(format!("the trigger /{} has a feed already: update or delete that", feed.path()).into())
+            }
+            other => {
+                other?;
+                self.feeding.changed.notify_one();
+                Ok(json!({"status": "success"}))
+            }
+        }
+    }
+
+    async fn feed_of(&self, trigger: &EntityPath) -> Result<Feed, Refused> {
+        let feed = self.stores.feeds.feed(trigger).await?;
+        feed.ok_or_else(|| format!("the trigger /{trigger} has no feed of this server's").into())
+    }
+
+    /// Writes what `change` makes of a feed; again when the feed has fired meanwhile.
+    async fn change_feed(
+        &self,
+        trigger: &EntityPath,
+        change: impl Fn(Feed) -> Result<Feed, String>,
+    ) -> Result<Value, Refused> {
+        for _ in 0..TRIES {
+            let old = self.feed_of(trigger).await?;
+            let expected = Expected::Revision(old.revision);
+            if old.state == FeedState::Leaving {
+                return Err(format!("the trigger /{trigger} has fired and is being deleted").into());
+            }
+            match self.stores.feeds.put_feed(&change(old)?, expected, usize::MAX).await {
+                Err(StoreError::Conflict) => {}
+                other => {
+                    other?;
+                    self.feeding.changed.notify_one();
+                    return Ok(json!({"status": "success"}));
+                }
+            }
+        }
+        Err(StoreError::Conflict.into())
+    }
+}
+
+/// The feed with what its owner wants changed. It fires from now on, also when it did not any more.
+fn updated(feed: Feed, arguments: &Arguments<'_>) -> Result<Feed, String> {
+    let (source, payload) = (arguments.changed(&feed.source)?, arguments.payload()?);
+    let left = arguments.max_triggers()?;
+    if source.is_none() && payload.is_none() && left.is_none() {
+        return Err("no updatable parameters were specified".to_owned());
+    }
+    let source = source.unwrap_or(feed.source.clone());
+    let left = left.or(feed.left.filter(|left| *left > 0));
+    resumed(Feed { source, payload: payload.unwrap_or(feed.payload.clone()), left, ..feed }, arguments.now)
+}
+
+fn paused(feed: Feed, now: Timestamp) -> Result<Feed, String> {
+    match feed.state {
+        FeedState::Active => {
+            Ok(Feed { state: FeedState::Paused, since: now, next: None, retry_at: None, ..feed })
+        }
+        _ => Ok(feed),
+    }
+}
+
+/// The feed as it fires from now on. What has passed while it did not is not made up for.
+fn resumed(feed: Feed, now: Timestamp) -> Result<Feed, String> {
+    let after = feed.last.map_or(now, |last| last.max(now));
+    let next = Schedule::of(&feed.source)?.next(after);
+    if next.is_none() {
+        return Err("it would not fire any more: give a later date or stopDate".to_owned());
+    }
+    if feed.left == Some(0) {
+        return Err("it has fired as often as it may: give maxTriggers".to_owned());
+    }
+    let since = if feed.state == FeedState::Active { feed.since } else { now };
+    Ok(Feed { state: FeedState::Active, since, next, retry_at: None, ..feed })
+}
+
+/// The trigger that a call is about: one of the caller's namespace, whether it is named by a path or not.
+fn trigger_of(given: &Map<String, Value>, own: &NamespaceName) -> Result<EntityPath, String> {
+    let Some(Value::String(name)) = given.get("triggerName") else {
+        return Err("no trigger name parameter was provided".to_owned());
+    };
+    let shown: String = name.chars().take(100).collect();
+    let (namespace, name) = match name.strip_prefix('/') {
+        Some(path) => path.split_once('/').unwrap_or((path, "")),
+        None => ("_", name.as_str()),
+    };
+    if namespace != "_" && namespace != own.as_str() {
+        return Err(format!(
+            "the trigger '{shown}' is not in the namespace of the key that was used, '{own}'"
+        ));
+    }
+    let name = EntityName::parse(name).map_err(|error| format!("'{shown}' is no trigger's name: {error}"))?;
+    Ok(EntityPath::new(own.clone(), name))
+}
+
+/// What a feed's users read of it.
+fn shown(feed: &Feed) -> Value {
+    let mut config = json!({"name": feed.trigger, "namespace": feed.namespace, "payload": feed.payload});
+    let mut status = json!({
+        "active": feed.state == FeedState::Active,
+        "dateChanged": feed.since.as_millis(),
+        "dateChangedISO": iso(feed.since),
+        "fired": feed.fired,
+    });
+    match &feed.source {
+        FeedSource::Alarm { cron, timezone, start, stop } => {
+            config["cron"] = json!(cron);
+            set(&mut config, "timezone", timezone.as_ref().map(|name| json!(name)));
+            set(&mut config, "startDate", start.as_ref().map(|date| date.written()));
+            set(&mut config, "stopDate", stop.as_ref().map(|date| date.written()));
+        }
+        FeedSource::Interval { minutes, start, stop } => {
+            config["minutes"] = json!(minutes);
+            config["startDate"] = start.written();
+            set(&mut config, "stopDate", stop.as_ref().map(|date| date.written()));
+        }
+        FeedSource::Once { date, then_delete } => {
+            config["date"] = date.written();
+            let then_delete = match then_delete {
+                ThenDelete::Nothing => None,
+                ThenDelete::Trigger => Some(json!("true")),
+                ThenDelete::Rules => Some(json!("rules")),
+            };
+            set(&mut config, "deleteAfterFire", then_delete);
+        }
+    }
+    for (name, moment) in [("nextFire", feed.next), ("lastFire", feed.last)] {
+        set(&mut status, name, moment.map(|moment| json!(moment.as_millis())));
+        set(&mut status, &format!("{name}ISO"), moment.map(|moment| json!(iso(moment))));
+    }
+    set(&mut status, "triggersLeft", feed.left.map(|left| json!(left)));
+    set(
+        &mut status,
+        "reason",
+        match &feed.state {
+            FeedState::Active | FeedState::Leaving => None,
+            FeedState::Paused => Some(json!({"kind": "USER", "message": "Paused"})),
+            FeedState::Ended(why) => Some(json!({"kind": "AUTO", "message": why})),
+        },
+    );
+    json!({"config": config, "status": status})
+}
+
+fn set(object: &mut Value, key: &str, value: Option<Value>) {
+    if let Some(value) = value {
+        object[key] = value;
+    }
+}
+
+/// `2026-11-22T06:48:31Z`
+fn iso(at: Timestamp) -> String {
+    let at =
+        i64::try_from(at.as_millis()).ok().and_then(|millis| jiff::Timestamp::from_millisecond(millis).ok());
+    at.map_or_else(String::new, |at| at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
+}

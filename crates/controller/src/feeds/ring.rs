@@ -1,0 +1,170 @@
+//! Firing feeds when they are due.
+//!
+//! Nothing of it is in memory: what is due is read from the store, and a firing is one commit. So it does not matter where a server
+//! is killed; its next life reads the same.
+
+use std::{sync::Arc, time::Duration};
+
+use flint_model::{Feed, FeedSource, FeedState, Rule, ThenDelete, Timestamp};
+use flint_store::{Page, StoreError};
+use futures_util::{StreamExt, stream};
+
+use super::{
+    schedule::{Schedule, plus},
+    turn::{Turn, put_back, turn},
+};
+use crate::{Caller, Controller, ControllerError, ErrorKind};
+
+/// Feeds read at once.
+const BATCH: usize = 64;
+/// Feeds fired at once: their commits are made together.
+const AT_ONCE: usize = 32;
+
+/// The clock is looked at so often while something is to come, so that nobody is long surprised by one that was set.
+const NAP: Duration = Duration::from_secs(15);
+/// How long after a failure of the store it is tried again.
+const AFTER_FAILURE: Duration = Duration::from_secs(1);
+/// Throttles count by the minute, so a firing that was refused is tried again in the next one.
+const MINUTE_MS: u64 = 60_000;
+/// A clock that goes back by more was set.
+const SET_BACK: Duration = Duration::from_secs(60);
+
+impl Controller {
+    /// Fires feeds for as long as the server runs.
+    pub(crate) async fn ring(self: Arc<Self>) {
+        // Whatever the clock has done since an earlier life, that life's feeds are looked at once.
+        let mut seen = Timestamp::from_millis(u64::MAX);
+        loop {
+            let now = self.config.clock.now();
+            if plus(now, SET_BACK) < seen {
+                match self.clock_was_put_back(now).await {
+                    Ok(()) => seen = now,
+                    Err(error) => failed(&error),
+                }
+            }
+            seen = seen.max(now);
+            let wake = match self.fire_due().await {
+                Ok(None) => None,
+                Ok(Some(next)) => Some(next.min(plus(now, NAP))),
+                Err(error) => {
+                    failed(&error);
+                    Some(plus(now, AFTER_FAILURE))
+                }
+            };
+            let pause = async {
+                match wake {
+                    Some(moment) => self.config.clock.until(moment).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = self.stopping.cancelled() => return,
+                () = self.feeding.changed.notified() => {}
+                () = pause => {}
+            }
+        }
+    }
+
+    /// Fires every feed that is due now; gives when the next one is.
+    pub async fn fire_due(self: &Arc<Self>) -> Result<Option<Timestamp>, ControllerError> {
+        let _one_at_a_time = self.feeding.firing.lock().await;
+        loop {
+            let now = self.config.clock.now();
+            let due = self.stores.feeds.due_feeds(now, BATCH).await?;
+            if due.is_empty() || self.stopping.is_cancelled() {
+                return Ok(self.stores.feeds.next_due().await?);
+            }
+            let done = stream::iter(due).map(|feed| self.look_at(feed, now)).buffer_unordered(AT_ONCE);
+            let results: Vec<_> = done.collect().await;
+            results.into_iter().collect::<Result<(), _>>()?;
+        }
+    }
+
+    /// Does what is to be done about a feed that is due.
+    async fn look_at(self: &Arc<Self>, feed: Feed, now: Timestamp) -> Result<(), ControllerError> {
+        let done = match &feed.state {
+            FeedState::Leaving => self.leave(&feed).await,
+            _ => match Schedule::of(&feed.source) {
+                Ok(schedule) => match turn(&feed, &schedule, now, &self.config.feeds) {
+                    // The store has it as due, so this is a clock that was set between two looks.
+                    Turn::Wait => Ok(()),
+                    Turn::Skip(after) => {
+                        tracing::info!(trigger = %feed.path(), "what its feed has missed is too long ago to be fired for");
+                        self.write_feed(after).await
+                    }
+                    Turn::Fire(instant, after) => self.fire_feed(&feed, instant, after).await,
+                },
+                Err(why) => {
+                    self.write_feed(Feed { state: FeedState::Ended(why), since: now, ..feed.clone() }).await
+                }
+            },
+        };
+        let Err(error) = done else { return Ok(()) };
+        match error.kind() {
+            // Somebody has changed or deleted it meanwhile.
+            ErrorKind::Conflict | ErrorKind::NotFound => Ok(()),
+            ErrorKind::Internal | ErrorKind::Unavailable => Err(error),
+            _ => {
+                tracing::info!(trigger = %feed.path(), %error, "its feed could not fire; trying again later");
+                let next_minute = (now.as_millis() / MINUTE_MS + 1) * MINUTE_MS;
+                let later = Feed { retry_at: Some(Timestamp::from_millis(next_minute)), ..feed };
+                match self.write_feed(later).await {
+                    Err(error) if error.kind() != ErrorKind::Conflict => Err(error),
+                    _ => Ok(()),
+                }
+            }
+        }
+    }
+
+    async fn write_feed(&self, feed: Feed) -> Result<(), ControllerError> {
+        self.stores.feeds.go_on(&feed, Vec::new(), None).await?;
+        Ok(())
+    }
+
+    /// Deletes a trigger that has fired once, with its rules where its owner wanted that; its feed goes with it.
+    async fn leave(self: &Arc<Self>, feed: &Feed) -> Result<(), ControllerError> {
+        let Some(owner) = self.caller_of(&feed.namespace, &feed.subject).await? else {
+            return Err(ControllerError::BadKey);
+        };
+        if let FeedSource::Once { then_delete: ThenDelete::Rules, .. } = feed.source {
+            for rule in self.stores.catalog.rules_of(&feed.path()).await? {
+                self.delete_rule_of(&owner, rule).await?;
+            }
+        }
+        self.delete_trigger(&owner, &feed.path()).await?;
+        Ok(())
+    }
+
+    async fn delete_rule_of(self: &Arc<Self>, owner: &Caller, rule: Rule) -> Result<(), ControllerError> {
+        match self.delete_rule(owner, &rule.path()).await {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Looks at every feed by a clock that shows an earlier time than before.
+    async fn clock_was_put_back(&self, now: Timestamp) -> Result<(), ControllerError> {
+        let mut page = Page { skip: 0, limit: BATCH };
+        loop {
+            let feeds = self.stores.feeds.feeds(page).await?;
+            for feed in &feeds {
+                let Ok(schedule) = Schedule::of(&feed.source) else { continue };
+                let Some(changed) = put_back(feed, &schedule, now) else { continue };
+                tracing::warn!(trigger = %feed.path(), "the clock was put back: its feed begins anew");
+                match self.stores.feeds.go_on(&changed, Vec::new(), None).await {
+                    Ok(_) | Err(StoreError::Conflict) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            if feeds.len() < page.limit {
+                return Ok(());
+            }
+            page.skip += page.limit;
+        }
+    }
+}
+
+fn failed(error: &ControllerError) {
+    let detail = error.detail().unwrap_or_else(|| error.to_string());
+    tracing::error!(detail, "feeds cannot be fired; trying again");
+}

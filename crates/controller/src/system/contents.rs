@@ -1,0 +1,255 @@
+//! The packages themselves, made from what the program carries.
+
+use std::collections::BTreeMap;
+
+use flint_executor::RuntimeKind;
+use flint_model::{
+    Annotations, ByteSize, Code, CodeFormat, Contract, Digest, EntityName, Function, FunctionPath, Isolation,
+    Kind, NameError, NamespaceName, Network, Package, Parameters, Reuse, SnapshotOptions, Start, Strategy,
+    StrategyRequest, Timestamp, Version, WasmOptions,
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::NAMESPACE;
+use crate::{ControllerError, built_in, kinds};
+
+/// What there is, by package and name.
+const MANIFEST: &str = include_str!("../../../../functions/system/manifest.json");
+
+/// What all functions of users' own code are written in.
+const RUNTIME: &str = "nodejs:default";
+
+macro_rules! code {
+    ($($path:literal),* $(,)?) => {
+        &[$(($path, include_str!(concat!("../../../../functions/system/", $path)))),*]
+    };
+}
+
+/// Code by its path in the manifest.
+const CODE: &[(&str, &str)] = code![
+    "samples/curl.js",
+    "samples/greeting.js",
+    "samples/helloWorld.js",
+    "samples/wordCount.js",
+    "utils/cat.js",
+    "utils/date.js",
+    "utils/echo.js",
+    "utils/head.js",
+    "utils/hosturl.js",
+    "utils/namespace.js",
+    "utils/smash.js",
+    "utils/sort.js",
+    "utils/split.js",
+];
+
+/// What `updated` says: they have been there since the year of their making.
+const UPDATED: Timestamp = Timestamp::from_millis(1_767_225_600_000);
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PackageItem {
+    description: String,
+    #[serde(default)]
+    annotations: BTreeMap<String, Value>,
+    actions: BTreeMap<String, ActionItem>,
+}
+
+#[derive(Deserialize)]
+struct ActionItem {
+    /// Absent: built in.
+    code: Option<String>,
+    #[serde(default)]
+    network: Network,
+    /// The rest is told to whoever looks at it.
+    #[serde(flatten)]
+    annotations: BTreeMap<String, Value>,
+}
+
+/// What every server has.
+#[derive(Debug)]
+pub(crate) struct Contents {
+    /// In order of name.
+    pub(crate) packages: Vec<Package>,
+    /// In order of package and name.
+    pub(crate) functions: Vec<Function>,
+}
+
+impl Contents {
+    /// For a server with these runtimes.
+    pub(crate) fn new(runtimes: &[RuntimeKind]) -> Result<Self, ControllerError> {
+        let wrong = |error: String| ControllerError::Internal(format!("the system's packages: {error}"));
+        let manifest: BTreeMap<String, PackageItem> =
+            serde_json::from_str(MANIFEST).map_err(|error| wrong(error.to_string()))?;
+        // Where there is none that can run, calls say what is missing, as they do for users' functions.
+        let kind = match kinds::resolve(RUNTIME, runtimes) {
+            Ok(runtime) => runtime.kind.clone(),
+            Err(_) => RUNTIME.parse().map_err(|error| wrong(format!("{error}")))?,
+        };
+        let mut contents = Self { packages: Vec::new(), functions: Vec::new() };
+        for (name, item) in manifest {
+            let made = item.actions.iter().map(|(action, item)| function(&name, action, item, &kind));
+            contents.functions.extend(made.collect::<Result<Vec<_>, _>>().map_err(wrong)?);
+            contents.packages.push(package(&name, item).map_err(|error| wrong(error.to_string()))?);
+        }
+        Ok(contents)
+    }
+
+    /// The package of that name.
+    pub(crate) fn package(&self, name: &EntityName) -> Option<&Package> {
+        self.packages.iter().find(|package| package.name == *name)
+    }
+
+    /// The functions of a package, or of all.
+    pub(crate) fn functions_in<'a>(
+        &'a self,
+        package: Option<&'a EntityName>,
+    ) -> impl Iterator<Item = &'a Function> {
+        self.functions
+            .iter()
+            .filter(move |function| package.is_none() || function.path.package.as_ref() == package)
+    }
+}
+
+/// The code of a function of the system's; empty when it is built in, `None` when it is nobody's but a user's.
+pub(crate) fn code_of(function: &Function) -> Option<&'static str> {
+    if function.path.namespace.as_str() != NAMESPACE {
+        return None;
+    }
+    let code = CODE.iter().find(|(_, code)| digest(code) == function.code.digest);
+    Some(code.map_or("", |(_, code)| *code))
+}
+
+fn digest(code: &str) -> Digest {
+    Digest::from_bytes(*blake3::hash(code.as_bytes()).as_bytes())
+}
+
+/// Another content is another revision, whichever program it came with.
+fn revision(of: &impl AsRef<[u8]>) -> u64 {
+    let hash = blake3::hash(of.as_ref());
+    // Six bytes: JSON's readers take no larger number as it is.
+    hash.as_bytes()[..6].iter().fold(1, |number, byte| number << 8 | u64::from(*byte))
+}
+
+fn annotations(of: impl IntoIterator<Item = (String, Value)>) -> Annotations {
+    let mut annotations = Annotations::default();
+    of.into_iter().for_each(|(key, value)| annotations.set(&key, value));
+    annotations
+}
+
+fn package(name: &str, item: PackageItem) -> Result<Package, NameError> {
+    let description = ("description".to_owned(), json!(item.description));
+    Ok(Package {
+        namespace: NamespaceName::parse(NAMESPACE)?,
+        name: EntityName::parse(name)?,
+        version: Version::FIRST,
+        revision: 1,
+        publish: true,
+        annotations: annotations([description].into_iter().chain(item.annotations)),
+        parameters: Parameters::default(),
+        binding: None,
+        updated: UPDATED,
+    })
+}
+
+fn function(package: &str, name: &str, item: &ActionItem, runtime: &Kind) -> Result<Function, String> {
+    let path: FunctionPath =
+        format!("{NAMESPACE}/{package}/{name}").parse().map_err(|error: NameError| error.to_string())?;
+    let (kind, code, start) = match &item.code {
+        Some(file) => {
+            let code = CODE.iter().find(|(path, _)| path == file);
+            (runtime.clone(), code.ok_or_else(|| format!("{file} is missing"))?.1, Start::Fork)
+        }
+        None => (built_in::KIND.parse().map_err(|error| format!("{error}"))?, "", Start::Spawn),
+    };
+    // Nobody's key is handed on to them.
+    let no_key = ("provide-api-key".to_owned(), json!(false));
+    Ok(Function {
+        version: Version::FIRST,
+        revision: revision(&format!("{path} {kind} {code}")),
+        kind,
+        code: Code {
+            digest: digest(code),
+            size: ByteSize::bytes(code.len() as u64),
+            format: CodeFormat::Source,
+        },
+        main: None,
+        contract: Contract::Handler,
+        asked: StrategyRequest::default(),
+        // What a user's function of this kind gets; where the host cannot do that, what it can is chosen when it is called.
+        strategy: Strategy {
+            isolation: Isolation::Process,
+            start,
+            reuse: Reuse::Warm,
+            concurrency: std::num::NonZeroU32::MIN,
+        },
+        snapshot: SnapshotOptions::default(),
+        wasm: WasmOptions::default(),
+        network: item.network,
+        limits: Default::default(),
+        parameters: Parameters::default(),
+        annotations: annotations(item.annotations.clone().into_iter().chain([no_key])),
+        publish: false,
+        updated: UPDATED,
+        path,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::built_in::BuiltIn;
+
+    fn contents(state: Result<&str, &str>) -> Contents {
+        let runtime = RuntimeKind {
+            kind: "nodejs:22".parse().unwrap(),
+            default: true,
+            requires_main: false,
+            state: state.map(str::to_owned).map_err(str::to_owned),
+        };
+        Contents::new(&[runtime]).unwrap()
+    }
+
+    #[test]
+    fn every_function_has_code_or_is_built_in() {
+        let contents = contents(Ok("found"));
+        let names: Vec<_> = contents.packages.iter().map(|package| package.name.as_str()).collect();
+        assert_eq!(names, ["alarms", "samples", "utils"]);
+        for function in &contents.functions {
+            let code = code_of(function).unwrap();
+            assert_eq!(code.is_empty(), BuiltIn::of(function).is_some(), "{}", function.path);
+            assert_eq!(function.kind.as_str(), if code.is_empty() { "builtin" } else { "nodejs:22" });
+            assert!(function.annotations.get("description").is_some_and(Value::is_string));
+            let feed = function.path.package.as_ref().is_some_and(|package| package.as_str() == "alarms");
+            assert_eq!(function.annotations.is_truthy("feed"), feed, "{}", function.path);
+        }
+        let used: Vec<_> =
+            contents.functions.iter().filter_map(code_of).filter(|code| !code.is_empty()).collect();
+        assert_eq!(used.len(), CODE.len(), "code that no function has");
+    }
+
+    #[test]
+    fn revisions_tell_contents_apart() {
+        let contents = contents(Ok("found"));
+        let mut revisions: Vec<_> = contents.functions.iter().map(|function| function.revision).collect();
+        revisions.sort_unstable();
+        revisions.dedup();
+        assert_eq!(revisions.len(), contents.functions.len());
+    }
+
+    #[test]
+    fn they_are_there_without_their_runtime() {
+        assert_eq!(contents(Err("no node: apt-get install nodejs")).functions[3].kind.as_str(), "nodejs:22");
+        let none = Contents::new(&[]).unwrap();
+        assert_eq!(none.functions[3].kind.as_str(), "nodejs:default");
+    }
+
+    #[test]
+    fn code_of_users_is_not_taken_for_the_systems() {
+        let contents = contents(Ok("found"));
+        let mut function = contents.functions[5].clone();
+        assert!(code_of(&function).is_some());
+        function.path = "guest/f".parse().unwrap();
+        assert_eq!(code_of(&function), None);
+    }
+}

@@ -1,0 +1,179 @@
+//! What fires a trigger, as `flint trigger` creates, shows and deletes it.
+
+use http::Method;
+use serde_json::{Map, Value, json};
+
+use super::entity::{pairs, place, said, shown, whole};
+use crate::{
+    cli::{EntityOptions, Global},
+    client::{Client, feed_path},
+    failure::{Exit, Failure},
+    output::{ago, clock},
+};
+
+const COLLECTION: &str = "triggers";
+/// The annotation that says which action fires a trigger.
+const FEED: &str = "feed";
+
+/// Creates a trigger and its feed. With `--update` the feed of a trigger that is there is changed.
+pub(crate) async fn create(
+    global: &Global,
+    name: &str,
+    action: &str,
+    options: EntityOptions,
+) -> anyhow::Result<Exit> {
+    feed_path(action)?; // before anything is made
+    let client = Client::new(global)?;
+    let path = place(COLLECTION, name)?;
+    let there = match options.update {
+        true => client.entity(Method::GET, &path, None).await.ok(),
+        false => None,
+    };
+    let same = there.as_ref().and_then(feed_of).is_some_and(|feed| feed == action);
+    let mut annotations = options.annotations;
+    annotations.push((FEED.to_owned(), json!(action)));
+    let body = json!({ "annotations": pairs(&annotations) });
+    let written =
+        client.entity(Method::PUT, &format!("{path}?overwrite={}", options.update), Some(&body)).await?;
+    let given: Map<_, _> = options.params.into_iter().collect();
+    let event = if same { "UPDATE" } else { "CREATE" };
+    if let Err(failure) = client.feed(action, &full(name)?, event, given).await {
+        if there.is_none() {
+            // A trigger that nothing fires is not what was asked for.
+            client.entity(Method::DELETE, &path, None).await?;
+        }
+        return Err(failure.into());
+    }
+    let mut written = written;
+    read_into(&client, &mut written).await;
+    let next = match written[FEED]["status"]["nextFire"].as_u64() {
+        Some(millis) => format!(", fires next at {}", clock(millis)),
+        None => String::new(),
+    };
+    let done = if there.is_some() { "updated" } else { "created" };
+    said(global, &written, &format!("{done} {}{next}", shown(&written["name"])))
+}
+
+/// Puts what a trigger's feed says about itself beside what the trigger is. A feed that does not answer says nothing.
+pub(crate) async fn read_into(client: &Client, trigger: &mut Value) {
+    let Some(action) = feed_of(trigger) else { return };
+    let name = format!("/{}/{}", shown(&trigger["namespace"]), shown(&trigger["name"]));
+    if let Ok(answer) = client.feed(&action, &name, "READ", Map::new()).await {
+        trigger[FEED] = answer;
+    }
+}
+
+/// Tells a trigger's feed something.
+pub(crate) async fn tell(global: &Global, name: &str, event: &str, done: &str) -> anyhow::Result<Exit> {
+    let client = Client::new(global)?;
+    let trigger = client.entity(Method::GET, &place(COLLECTION, name)?, None).await?;
+    let action = feed_of(&trigger).ok_or_else(|| {
+        Failure::usage(format!(
+            "{name} has no feed: it fires when `flint trigger fire` or an API call says so"
+        ))
+    })?;
+    let answer = client.feed(&action, &full(name)?, event, Map::new()).await?;
+    said(global, &answer, &format!("{done} {name}"))
+}
+
+/// Deletes the feed of a trigger that is about to be deleted.
+pub(crate) async fn delete(global: &Global, name: &str) -> anyhow::Result<()> {
+    let client = Client::new(global)?;
+    let trigger = client.entity(Method::GET, &place(COLLECTION, name)?, None).await?;
+    let Some(action) = feed_of(&trigger) else { return Ok(()) };
+    // The trigger goes nevertheless: what fires it may be gone before it.
+    if let Err(failure) = client.feed(&action, &full(name)?, "DELETE", Map::new()).await {
+        eprintln!("warning: {failure}");
+    }
+    Ok(())
+}
+
+/// The action that fires a trigger.
+fn feed_of(trigger: &Value) -> Option<String> {
+    let annotations = trigger["annotations"].as_array()?;
+    let feed = annotations.iter().find(|pair| pair["key"] == FEED)?;
+    feed["value"].as_str().filter(|action| !action.is_empty()).map(str::to_owned)
+}
+
+/// A trigger as feeds are told of it.
+fn full(name: &str) -> Result<String, Failure> {
+    let (namespace, name) = whole(name)?;
+    Ok(format!("/{namespace}/{name}"))
+}
+
+/// What a feed of Flint's says about itself, for people.
+pub(crate) fn lines(feed: &Value) -> Vec<(String, String)> {
+    let (config, status) = (&feed["config"], &feed["status"]);
+    let mut lines = Vec::new();
+    for (key, title) in [
+        ("cron", "cron"),
+        ("timezone", "timezone"),
+        ("minutes", "minutes"),
+        ("date", "date"),
+        ("startDate", "start"),
+        ("stopDate", "stop"),
+        ("deleteAfterFire", "then deletes"),
+    ] {
+        if !config[key].is_null() {
+            let value = match config[key].as_u64().filter(|_| key.to_ascii_lowercase().ends_with("date")) {
+                Some(millis) => clock(millis),
+                None => shown(&config[key]),
+            };
+            lines.push((title.to_owned(), value));
+        }
+    }
+    if config["payload"].as_object().is_some_and(|payload| !payload.is_empty()) {
+        lines.push(("payload".to_owned(), config["payload"].to_string()));
+    }
+    if status["active"] == false {
+        let why = status["reason"]["message"].as_str().unwrap_or("not active");
+        lines.push(("state".to_owned(), why.to_owned()));
+    }
+    if let Some(next) = status["nextFire"].as_u64() {
+        lines.push(("next firing".to_owned(), clock(next)));
+    }
+    if let Some(last) = status["lastFire"].as_u64() {
+        lines.push(("last firing".to_owned(), format!("{} ({})", clock(last), ago(last))));
+    }
+    if let Some(fired) = status["fired"].as_u64() {
+        lines.push(("fired".to_owned(), fired.to_string()));
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_feed_of_a_trigger_is_an_annotation() {
+        let trigger = |value: Value| json!({"annotations": [{"key": "a", "value": 1}, {"key": "feed", "value": value}]});
+        assert_eq!(feed_of(&trigger(json!("/a/b"))).as_deref(), Some("/a/b"));
+        for none in [trigger(json!("")), trigger(json!(7)), json!({"annotations": []}), json!({})] {
+            assert_eq!(feed_of(&none), None);
+        }
+    }
+
+    #[test]
+    fn a_feed_is_shown_with_its_next_firing() {
+        let feed = json!({
+            "config": {"name": "t", "payload": {"a": 1}, "cron": "* * * * *", "stopDate": 1_785_933_296_789_u64, "startDate": "2026-01-01"},
+            "status": {"active": false, "reason": {"message": "Paused"}, "nextFire": 0, "fired": 3},
+        });
+        let shown: Vec<_> =
+            lines(&feed).into_iter().map(|(title, value)| format!("{title}={value}")).collect();
+        assert_eq!(
+            shown,
+            [
+                "cron=* * * * *",
+                "start=2026-01-01",
+                "stop=2026-08-05T12:34:56.789Z",
+                "payload={\"a\":1}",
+                "state=Paused",
+                "next firing=1970-01-01T00:00:00.000Z",
+                "fired=3",
+            ]
+        );
+        assert_eq!(lines(&Value::Null), []);
+    }
+}

@@ -1,0 +1,141 @@
+//! Feeds in SQLite.
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use flint_model::{EntityPath, Feed, Timestamp};
+use flint_store::{Clock, Expected, Feeds, Page, QueuedCall, StoreError};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use crate::{
+    catalog::{READING, many, offset_and_limit, one, to_json},
+    fault::sql_fault,
+    queue::{self, Tally},
+    readers::Readers,
+    writer::Writer,
+};
+
+const WRITING: &str = "writing a feed";
+
+/// The table of feeds.
+pub(crate) struct SqliteFeeds {
+    pub(crate) writer: Arc<Writer>,
+    pub(crate) readers: Arc<Readers>,
+    pub(crate) tally: Arc<Tally>,
+    pub(crate) clock: Arc<dyn Clock>,
+}
+
+/// Writes a feed if what is there is as expected.
+fn put(connection: &Connection, feed: &Feed, expected: Expected, most: usize) -> Result<u64, StoreError> {
+    let fault = sql_fault(connection, WRITING);
+    let (namespace, trigger) = (feed.namespace.as_str(), feed.trigger.as_str());
+    let found: Option<i64> = connection
+        .prepare_cached("SELECT revision FROM feeds WHERE namespace = ?1 AND package = '' AND trigger = ?2")
+        .and_then(|mut statement| statement.query_row([namespace, trigger], |row| row.get(0)).optional())
+        .map_err(&fault)?;
+    let holds = match expected {
+        Expected::Absent => found.is_none(),
+        Expected::Revision(revision) => found == Some(revision as i64),
+    };
+    if !holds {
+        return Err(StoreError::Conflict);
+    }
+    if found.is_none() {
+        let count: i64 = connection
+            .prepare_cached("SELECT count(*) FROM feeds WHERE namespace = ?1")
+            .and_then(|mut statement| statement.query_row([namespace], |row| row.get(0)))
+            .map_err(&fault)?;
+        if count as usize >= most {
+            return Err(StoreError::TooMany { allowed: most });
+        }
+    }
+    let revision: i64 = connection
+        .prepare_cached("UPDATE revisions SET last = last + 1 RETURNING last")
+        .and_then(|mut statement| statement.query_row([], |row| row.get(0)))
+        .map_err(&fault)?;
+    let due = feed.due().map(|due| due.as_millis() as i64);
+    let body = to_json(&Feed { revision: revision as u64, ..feed.clone() }, WRITING)?;
+    let written = connection
+        .prepare_cached(
+            "INSERT INTO feeds (namespace, trigger, revision, due, body)
+             SELECT ?1, ?2, ?3, ?4, ?5 WHERE EXISTS
+                 (SELECT 1 FROM entities WHERE namespace = ?1 AND package = '' AND name = ?2 AND type = 'trigger')
+             ON CONFLICT DO UPDATE SET revision = excluded.revision, due = excluded.due, body = excluded.body",
+        )
+        .and_then(|mut statement| statement.execute(params![namespace, trigger, revision, due, body]))
+        .map_err(&fault)?;
+    if written == 0 { Err(StoreError::Conflict) } else { Ok(revision as u64) }
+}
+
+#[async_trait]
+impl Feeds for SqliteFeeds {
+    async fn put_feed(&self, feed: &Feed, expected: Expected, most: usize) -> Result<u64, StoreError> {
+        let feed = feed.clone();
+        self.writer.run(WRITING, move |connection| put(connection, &feed, expected, most)).await
+    }
+
+    async fn feed(&self, trigger: &EntityPath) -> Result<Option<Feed>, StoreError> {
+        let EntityPath { namespace, name } = trigger.clone();
+        let sql = "SELECT body FROM feeds WHERE namespace = ?1 AND package = '' AND trigger = ?2";
+        self.readers
+            .run(READING, move |connection| one(connection, sql, [namespace.as_str(), name.as_str()]))
+            .await
+    }
+
+    async fn feeds(&self, page: Page) -> Result<Vec<Feed>, StoreError> {
+        let sql = "SELECT body FROM feeds ORDER BY namespace, package, trigger LIMIT ?1 OFFSET ?2";
+        let (skip, limit) = offset_and_limit(page);
+        self.readers.run(READING, move |connection| many(connection, sql, [limit, skip])).await
+    }
+
+    async fn delete_feed(&self, trigger: &EntityPath) -> Result<bool, StoreError> {
+        const OPERATION: &str = "deleting a feed";
+        let EntityPath { namespace, name } = trigger.clone();
+        self.writer
+            .run(OPERATION, move |connection| {
+                connection
+                    .prepare_cached(
+                        "DELETE FROM feeds WHERE namespace = ?1 AND package = '' AND trigger = ?2",
+                    )
+                    .and_then(|mut statement| statement.execute([namespace.as_str(), name.as_str()]))
+                    .map(|deleted| deleted > 0)
+                    .map_err(sql_fault(connection, OPERATION))
+            })
+            .await
+    }
+
+    async fn due_feeds(&self, now: Timestamp, limit: usize) -> Result<Vec<Feed>, StoreError> {
+        let sql = "SELECT body FROM feeds WHERE due <= ?1 ORDER BY due, namespace, trigger LIMIT ?2";
+        let (now, limit) = (now.as_millis() as i64, i64::try_from(limit).unwrap_or(i64::MAX));
+        self.readers.run(READING, move |connection| many(connection, sql, [now, limit])).await
+    }
+
+    async fn next_due(&self) -> Result<Option<Timestamp>, StoreError> {
+        self.readers
+            .run(READING, move |connection| {
+                let due: Option<i64> = connection
+                    .prepare_cached("SELECT min(due) FROM feeds WHERE due IS NOT NULL")
+                    .and_then(|mut statement| statement.query_row([], |row| row.get(0)))
+                    .map_err(sql_fault(connection, READING))?;
+                Ok(due.map(|due| Timestamp::from_millis(due as u64)))
+            })
+            .await
+    }
+
+    async fn go_on(
+        &self,
+        feed: &Feed,
+        calls: Vec<QueuedCall>,
+        holder: Option<(&str, Duration)>,
+    ) -> Result<u64, StoreError> {
+        let (feed, tally, now) = (feed.clone(), Arc::clone(&self.tally), self.clock.now());
+        let lease = holder.map(|(owner, lease)| (owner.to_owned(), lease));
+        self.writer
+            .run("firing a feed", move |connection| {
+                let revision = put(connection, &feed, Expected::Revision(feed.revision), 0)?;
+                queue::accept(connection, &tally, &calls, &lease, now)?;
+                Ok(revision)
+            })
+            .await
+    }
+}

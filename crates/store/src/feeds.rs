@@ -1,0 +1,43 @@
+//! What fires triggers.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use flint_model::{EntityPath, Feed, Timestamp};
+
+use crate::{Expected, Page, QueuedCall, StoreError};
+
+/// Feeds by trigger. Every write is acknowledged when it is committed and fsynced; every read sees all acknowledged writes. A
+/// trigger that is deleted takes its feed with it, and so does a namespace.
+#[async_trait]
+pub trait Feeds: Send + Sync {
+    /// Writes a feed if `expected` holds and its trigger is there, else [`StoreError::Conflict`]; a further one only while its namespace
+    /// has fewer than `most`, else [`StoreError::TooMany`]. The stored revision is chosen by the store and returned; `feed.revision`
+    /// is ignored.
+    async fn put_feed(&self, feed: &Feed, expected: Expected, most: usize) -> Result<u64, StoreError>;
+
+    /// The feed of a trigger.
+    async fn feed(&self, trigger: &EntityPath) -> Result<Option<Feed>, StoreError>;
+
+    /// Every feed of every namespace, in order of path.
+    async fn feeds(&self, page: Page) -> Result<Vec<Feed>, StoreError>;
+
+    /// Deletes the feed of a trigger; `false` when there was none.
+    async fn delete_feed(&self, trigger: &EntityPath) -> Result<bool, StoreError>;
+
+    /// Feeds that are [due](Feed::due) at `now`, those that have been for longest first.
+    async fn due_feeds(&self, now: Timestamp, limit: usize) -> Result<Vec<Feed>, StoreError>;
+
+    /// When the first one is due.
+    async fn next_due(&self) -> Result<Option<Timestamp>, StoreError>;
+
+    /// A feed has fired: it goes on as `feed`, and `calls` are accepted, as by [`Queue::enqueue_all`](crate::Queue::enqueue_all). All of
+    /// it or nothing, in one commit; [`StoreError::Conflict`] and nothing when the feed is not at `feed.revision` any more. Its
+    /// new revision is returned.
+    async fn go_on(
+        &self,
+        feed: &Feed,
+        calls: Vec<QueuedCall>,
+        holder: Option<(&str, Duration)>,
+    ) -> Result<u64, StoreError>;
+}

@@ -1,0 +1,6 @@
+// Gives back what it gets.
+function main(params) {
+  return params;
+}
+
+module.exports = { main };
