@@ -26,8 +26,8 @@ javac --release 17 -d build/classes "${programs[@]}" src/jvm/Server.java "$stdin
 program() {
   mkdir "build/$1"
   cp build/classes/*.class "build/$1/"
-  # Loading shared classes and one collector's thread: what a program of milliseconds is started with.
-  printf '#!/bin/sh\nexec java -Xshare:auto -XX:+UseSerialGC -XX:TieredStopAtLevel=%s -cp "${0%%/*}" %s\n' "$2" "$3" > "build/$1/exec"
+  # Shared classes and one collector's thread: what a program of milliseconds is started with. The server answers without waiting for acknowledgements.
+  printf '#!/bin/sh\nexec java -Xshare:auto -Dsun.net.httpserver.nodelay=true -XX:+UseSerialGC -XX:TieredStopAtLevel=%s -cp "${0%%/*}" %s\n' "$2" "$3" > "build/$1/exec"
   chmod +x "build/$1/exec"
 }
 for class in Hello Mandelbrot NBody PiDigits Simple SpectralNorm; do
