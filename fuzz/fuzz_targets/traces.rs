@@ -21,7 +21,9 @@ fuzz_target!(|bytes: &[u8]| {
     if let Ok(trace) = Azure2021::read(tables[0]) {
         whole(&WholeTrace::of_2021(&trace, PART));
     }
-    let Ok(trace) = Azure2019::read(tables[0], tables.get(1).copied(), tables.get(2).copied()) else { return };
+    let Ok(trace) = Azure2019::read(tables[0], tables.get(1).copied(), tables.get(2).copied()) else {
+        return;
+    };
     whole(&WholeTrace::of_2019(&trace, PART, 1));
     if let Some(chosen) = select(&trace, Wanted { least_mb: 100.0, most_mb: 200.0 }) {
         let replay = Replay { copies: 3, minutes: 59, compression: 60.0 };
