@@ -23,7 +23,7 @@ pub(crate) struct Admin {
 
 enum Way {
     Server(Client),
-    Data { api: Router, key: String, store: SqliteStore },
+    Data { api: Router, key: String, store: Box<SqliteStore> },
 }
 
 impl Admin {
@@ -53,7 +53,7 @@ impl Admin {
         let store = open_store(config).await?;
         let operator = OperatorFile::read_or_make(&config.server.data_dir)?;
         let api = offline_api(config, &store, &operator);
-        Ok(Self { way: Way::Data { api, key: operator.key().to_owned(), store } })
+        Ok(Self { way: Way::Data { api, key: operator.key().to_owned(), store: Box::new(store) } })
     }
 
     /// Sends a request and reads the answer.
