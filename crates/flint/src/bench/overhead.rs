@@ -55,7 +55,9 @@ pub(super) async fn run(run: &mut Run) -> anyhow::Result<Report> {
     let scratch = tempfile::tempdir().context("making a scratch directory")?;
     let code = Code::write(scratch.path())?;
 
-    let settings = [("FLINT_LIMITS__MAX_CONCURRENCY", "32")];
+    // Accepts come faster than their calls are made.
+    let settings =
+        [("FLINT_LIMITS__MAX_CONCURRENCY", "32"), ("FLINT_LIMITS__CONCURRENT_INVOCATIONS", "10000000")];
     let server = Server::start_with(scratch.path(), &settings).await?;
     tokio::time::sleep(Duration::from_secs(2)).await;
     let idle = ProcessTree::new(server.pid()).root_memory();
