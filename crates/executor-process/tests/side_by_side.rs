@@ -141,6 +141,11 @@ public class Side {
         System.out.println("fine");
         return Map.of();
     }
+    static final ExecutorService POOL = Executors.newSingleThreadExecutor();
+    public static Map<String, Object> pooled(Map<String, Object> args) throws Exception {
+        POOL.submit(() -> System.out.println("for " + args.get("n"))).get();
+        return Map.of();
+    }
     public static flint.Response stream(Map<String, Object> args) throws Exception {
         String n = String.valueOf(args.get("n"));
         BARRIER.await(30, TimeUnit.SECONDS);
@@ -238,6 +243,16 @@ async fn java_calls_run_at_once_with_logs_of_their_own() {
     keeps_logs_apart(&house, handler("java:default", JAVA), "Side#main", 3).await;
     streams(house.start(side_by_side(handler("java:default", JAVA), "Side#stream")).await).await;
     one_fails(house.start(side_by_side(handler("java:default", JAVA), "Side#failing")).await).await;
+    // The thread of a pool is not for ever the call's that had it started.
+    let instance = house.start(side_by_side(handler("java:default", JAVA), "Side#pooled")).await;
+    for n in 0..3 {
+        let Invoked::Done { result, end } = instance.invoke(json(&format!(r#"{{"n":{n}}}"#))).await else {
+            panic!()
+        };
+        assert!(result.is_ok() && end.reusable, "{result:?}");
+        assert_eq!(of(&end, LogStream::Stdout), [format!("for {n}")]);
+    }
+    instance.stop().await;
     house.end().await;
 }
 

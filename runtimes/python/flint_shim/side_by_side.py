@@ -1,10 +1,14 @@
 """Calls that run side by side: a thread each, coroutines on one event loop, and what each prints sent as its own lines (LOG).
 
-Which call some code belongs to is a context variable: coroutines and tasks inherit it, and so do threads that a call starts.
+Which call some code belongs to is a context variable: coroutines and tasks inherit it, and so do threads that a call starts and what it gives to
+the threads of a pool.
 """
 
 import asyncio
+import concurrent.futures.thread
 import contextvars
+import functools
+import multiprocessing.pool
 import os
 import sys
 import threading
@@ -61,6 +65,37 @@ def tell_output_apart():
         start(thread)
 
     threading.Thread.start = start_in_context
+    _follow_into_pools()
+
+
+def _follow_into_pools():
+    """The threads of a pool belong to nobody; what they do belongs to whoever gave it to them, in a call or outside of any."""
+    Executor, Pool = concurrent.futures.thread.ThreadPoolExecutor, multiprocessing.pool.ThreadPool
+    submit = Executor.submit
+
+    def submit_in_context(executor, function, /, *arguments, **keywords):
+        interpreters = sys.modules.get("concurrent.futures.interpreter")
+        if interpreters is None or not isinstance(executor, interpreters.InterpreterPoolExecutor):  # that takes nothing of this interpreter's
+            function = _in_this_context(function)
+        # A thread that is started for it may do other calls' work later.
+        return contextvars.Context().run(submit, executor, function, *arguments, **keywords)
+
+    Executor.submit = submit_in_context
+    for name in ("apply_async", "_map_async", "imap", "imap_unordered"):
+        setattr(Pool, name, _giving_in_context(getattr(Pool, name)))
+
+
+def _giving_in_context(method):
+    def give(pool, function, *arguments, **keywords):
+        return method(pool, _in_this_context(function), *arguments, **keywords)
+
+    return functools.wraps(method)(give)
+
+
+def _in_this_context(function):
+    context = contextvars.copy_context()
+    # A context is entered once at a time, and the function may be called for many things at once.
+    return lambda *arguments, **keywords: context.copy().run(function, *arguments, **keywords)
 
 
 class SideEntry(Entry):

@@ -15,10 +15,13 @@ import java.util.concurrent.LinkedBlockingQueue;
 
 /**
  * Calls that run side by side, a thread each. What a call prints, also from threads that it starts, is sent as its own lines (LOG); the shared
- * threads of a fork-join pool belong to no call.
+ * threads of a fork-join pool belong to no call, and those of other pools to the call that had them started, until it is over: who gives a pool
+ * its work cannot be seen from here.
  */
 final class SideBySide {
     private static final int LONGEST_LINE = Frame.MAX_PAYLOAD / 2;
+    /** What the threads of an executor run. */
+    private static final String POOLED = "java.util.concurrent.ThreadPoolExecutor$Worker";
     private static final InheritableThreadLocal<Call> CURRENT = new InheritableThreadLocal<>();
 
     private final Shim shim;
@@ -72,6 +75,7 @@ final class SideBySide {
     private final class Call extends Link implements Runnable {
         private final Frame first;
         private final BlockingQueue<Frame> frames = new LinkedBlockingQueue<>();
+        private volatile boolean over;
         private final ByteArrayOutputStream[] unfinished = {null, new ByteArrayOutputStream(), new ByteArrayOutputStream()};
 
         Call(Frame first) {
@@ -114,6 +118,7 @@ final class SideBySide {
             int kind = bytes[4];
             if (kind == Frame.END || kind == Frame.ERROR || kind == Frame.RESULT && (bytes[5] & 1) == 1) {
                 finishLines();
+                over = true;
             }
             send(bytes, length);
         }
@@ -177,8 +182,8 @@ final class SideBySide {
 
         @Override
         public void write(byte[] bytes, int offset, int length) throws IOException {
-            Call call = Thread.currentThread() instanceof ForkJoinWorkerThread ? null : CURRENT.get();
-            if (call == null) {
+            Call call = CURRENT.get();
+            if (call == null || isSharedThread(call)) {
                 real.write(bytes, offset, length);
                 return;
             }
@@ -187,6 +192,22 @@ final class SideBySide {
             } catch (PeerGoneException gone) {
                 throw new IOException("Flint is gone");
             }
+        }
+
+        /** A thread that works for whoever comes, and not for this call any more. */
+        private static boolean isSharedThread(Call call) {
+            Thread thread = Thread.currentThread();
+            if (thread instanceof ForkJoinWorkerThread) {
+                return true;
+            }
+            if (call.over) {
+                for (StackTraceElement frame : thread.getStackTrace()) {
+                    if (frame.getClassName().equals(POOLED)) {
+                        return true;
+                    }
+                }
+            }
+            return false;
         }
     }
 }

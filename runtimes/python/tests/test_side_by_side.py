@@ -1,0 +1,103 @@
+"""Calls that run side by side: what each of them prints is its own, wherever it has given the work to."""
+
+import json
+import sys
+import unittest
+from pathlib import Path
+
+from support import ShimTestCase
+
+from peer import with_head
+
+POOLS = """
+    import asyncio, concurrent.futures, multiprocessing.pool, threading, sys
+
+    executor = concurrent.futures.ThreadPoolExecutor(max_workers=2)
+    pool = None
+
+    def work(n, m=0):
+        sys.stdout.write(f"work {n} {m}\\n")  # in one piece: two threads of one call may be at it
+        return n
+
+    def main(params):
+        global pool
+        n, way = params["n"], params["way"]
+        if pool is None:
+            pool = multiprocessing.pool.ThreadPool(2)  # its threads are started in the first call
+        if way == "submit":
+            return {"n": executor.submit(work, n, m=1).result()}
+        if way == "map":
+            return {"n": sum(executor.map(work, [n] * 8)) // 8}
+        if way == "nested":
+            return {"n": executor.submit(lambda: executor.submit(work, n).result()).result()}
+        if way == "to_thread":
+            async def in_thread():
+                loop = asyncio.get_running_loop()
+                await loop.run_in_executor(None, work, n)
+                return await loop.run_in_executor(executor, work, n)
+            return {"n": asyncio.run(in_thread())}
+        if way == "pool":
+            assert pool.apply(work, (n,), {"m": 1}) == n
+            assert pool.map(work, [n] * 8) == [n] * 8
+            assert pool.starmap(work, [(n, 1)] * 4) == [n] * 4
+            assert list(pool.imap(work, [n] * 4)) == [n] * 4
+            assert list(pool.imap_unordered(work, [n] * 4)) == [n] * 4
+            return {"n": pool.apply_async(work, (n,)).get()}
+        if way == "timer":
+            timer = threading.Timer(0, work, (n,))
+            timer.start()
+            timer.join()
+            return {"n": n}
+        if way == "fails":
+            try:
+                executor.submit(int, "x").result()
+            except ValueError as error:
+                work(n)
+                return {"n": n, "said": str(error)}
+"""
+
+
+class Pools(ShimTestCase):
+    def setUp(self):
+        self.peer = self.shim()
+        self.peer.start(Path(self.directory({"function.py": POOLS}), "function.py"), concurrency=4)
+        self.calls = 0
+
+    def call(self, way):
+        """A call's number, its result, and the lines that are its own."""
+        self.calls += 1
+        number = self.calls
+        body = json.dumps({"n": number, "way": way}).encode()
+        self.peer.send("INVOKE", number, with_head({"activation": "a"}, body), fin=True)
+        lines = []
+        while True:
+            frame = self.peer.receive()
+            self.assertEqual(frame.call, number, f"{way}: {frame}")
+            if frame.kind == "LOG":
+                lines.append(frame.payload[1:].decode())
+                continue
+            self.assertEqual(frame.kind, "RESULT", frame)
+            return number, json.loads(frame.payload[4:]), lines
+
+    def test_what_a_pool_does_belongs_to_the_call_that_gave_it_the_work(self):
+        expected = {"submit": 1, "map": 8, "nested": 1, "to_thread": 2, "pool": 22, "timer": 1, "fails": 1}
+        for _ in range(3):
+            for way, count in expected.items():
+                number, result, lines = self.call(way)
+                self.assertEqual(result["n"], number, way)
+                self.assertEqual(len(lines), count, (way, lines))
+                self.assertTrue(all(line.split()[:2] == ["work", str(number)] for line in lines), (way, lines))
+
+    def test_errors_come_back_as_ever(self):
+        self.assertEqual(self.call("fails")[1]["said"], "invalid literal for int() with base 10: 'x'")
+
+    @unittest.skipIf(sys.version_info < (3, 14), "interpreters are the standard library's since 3.14")
+    def test_other_interpreters_get_what_they_can_take(self):
+        source = "import concurrent.futures\ndef main(params):\n    with concurrent.futures.InterpreterPoolExecutor(1) as pool:\n        return {'n': pool.submit(int, '7').result()}\n"
+        peer = self.shim()
+        peer.start(Path(self.directory({"function.py": source}), "function.py"), concurrency=2)
+        self.assertEqual(peer.invoke().json(), {"n": 7})
+
+
+if __name__ == "__main__":
+    unittest.main()
