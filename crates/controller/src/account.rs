@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicU32, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
     time::{SystemTime, UNIX_EPOCH},
 };
@@ -26,6 +26,8 @@ pub(crate) struct Account {
     again: AtomicU32,
     /// How many there may be in flight, as it was said last.
     allowed: AtomicU32,
+    /// The namespace was deleted. One of its name that is created later has an account of its own.
+    closed: AtomicBool,
 }
 
 /// A count within one wall-clock minute: the minute in the upper half, the count in the lower.
@@ -50,6 +52,11 @@ fn this_minute() -> u32 {
 }
 
 impl Account {
+    /// Refuses whoever comes in the name of a namespace that was deleted.
+    pub(crate) fn check_open(&self) -> Result<(), ControllerError> {
+        if self.closed.load(Ordering::Acquire) { Err(ControllerError::NamespaceGone) } else { Ok(()) }
+    }
+
     /// Admits a call, or says which limit it would exceed: first the rate, where the refused call counts as well, then
     /// concurrency. 0 = nothing is admitted.
     pub(crate) fn admit(
@@ -66,6 +73,7 @@ impl Account {
     }
 
     fn admit_fire_in(&self, minute: u32, per_minute: u32) -> Result<(), ControllerError> {
+        self.check_open()?;
         match self.fires.count(minute) {
             count if count > per_minute => Err(ControllerError::Rate { count, allowed: per_minute }),
             _ => Ok(()),
@@ -78,6 +86,7 @@ impl Account {
         per_minute: u32,
         concurrent: u32,
     ) -> Result<InFlight, ControllerError> {
+        self.check_open()?;
         let count = self.calls.count(minute);
         if count > per_minute {
             return Err(ControllerError::Rate { count, allowed: per_minute });
@@ -141,6 +150,10 @@ pub(crate) struct InFlight {
 }
 
 impl InFlight {
+    pub(crate) fn account(&self) -> &Account {
+        &self.account
+    }
+
     /// The call waits in the durable queue now. One that no attempt was made at stays counted, and is adopted when it comes back; one that
     /// failed before is admitted again then.
     pub(crate) fn leave_to_queue(self) {
@@ -184,9 +197,11 @@ impl Accounts {
         accounts.values().map(|account| u64::from(account.in_flight())).sum()
     }
 
-    /// Forgets a namespace that was deleted. Calls of its that still run keep their counters.
-    pub(crate) fn forget(&self, namespace: &NamespaceName) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(namespace);
+    /// Closes the account of a namespace that was deleted. Calls of its that still run keep their counters.
+    pub(crate) fn close(&self, namespace: &NamespaceName) {
+        if let Some(account) = self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(namespace) {
+            account.closed.store(true, Ordering::Release);
+        }
     }
 }
 

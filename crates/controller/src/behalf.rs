@@ -1,9 +1,6 @@
 //! Callers without a request: on whose behalf something is called that was accepted, or set up, earlier.
 
-use std::sync::Arc;
-
-use flint_model::{Identity, KeyId, NamespaceName};
-use uuid::Uuid;
+use flint_model::NamespaceName;
 
 use crate::{Caller, Controller, ControllerError};
 
@@ -16,12 +13,8 @@ impl Controller {
         namespace: &NamespaceName,
         subject: &str,
     ) -> Result<Option<Caller>, ControllerError> {
-        let found = self.stores.catalog.namespace(namespace).await?;
-        Ok(found.filter(|namespace| !namespace.blocked).map(|namespace| {
-            let identity =
-                Identity { namespace: Arc::new(namespace), subject: subject.into(), key: KeyId(Uuid::nil()) };
-            Caller::new(identity, &self.config.limits, &self.accounts)
-        }))
+        let catalog = &*self.stores.catalog;
+        self.credentials.subject(namespace, subject, catalog, &self.config.limits, &self.accounts).await
     }
 
     /// A namespace as a caller of its own: what is open to everybody runs on its account. `None` when there is none of that

@@ -89,15 +89,16 @@ impl Credentials {
         if let Some(caller) = self.callers.get(&name) {
             return Ok(caller);
         }
-        let began = self.epoch.load(Ordering::Acquire);
-        let identity = identify(key, catalog).await?;
-        let caller = Caller::new(identity, config, accounts);
-        self.callers.insert(name, caller.clone());
-        // Somebody wrote a key or a namespace meanwhile: this caller may be of before.
-        if self.epoch.load(Ordering::Acquire) != began {
+        loop {
+            let began = self.epoch.load(Ordering::Acquire);
+            let caller = Caller::new(identify(key, catalog).await?, config, accounts);
+            self.callers.insert(name, caller.clone());
+            if self.is_still(began) {
+                return Ok(caller);
+            }
+            // Somebody wrote a key or a namespace meanwhile: this caller may be of before.
             self.callers.invalidate(&name);
         }
-        Ok(caller)
     }
 
     /// A namespace as a caller of its own, without a key; `None` when there is none or it is blocked.
@@ -111,18 +112,41 @@ impl Credentials {
         if let Some(owner) = self.owners.get(namespace) {
             return Ok(Some(owner));
         }
-        let began = self.epoch.load(Ordering::Acquire);
-        let Some(found) = catalog.namespace(namespace).await?.filter(|found| !found.blocked) else {
-            return Ok(None);
-        };
-        let subject = found.name.as_str().into();
-        let identity = Identity { namespace: Arc::new(found), subject, key: KeyId(Uuid::nil()) };
-        let owner = Caller::new(identity, config, accounts);
-        self.owners.insert(namespace.clone(), owner.clone());
-        if self.epoch.load(Ordering::Acquire) != began {
+        loop {
+            let began = self.epoch.load(Ordering::Acquire);
+            let subject = namespace.as_str();
+            let Some(owner) = keyless(namespace, subject, catalog, config, accounts).await? else {
+                return Ok(None);
+            };
+            self.owners.insert(namespace.clone(), owner.clone());
+            if self.is_still(began) {
+                return Ok(Some(owner));
+            }
             self.owners.invalidate(namespace);
         }
-        Ok(Some(owner))
+    }
+
+    /// A subject of a namespace without a key; `None` when there is no such namespace or it is blocked.
+    pub(crate) async fn subject(
+        &self,
+        namespace: &NamespaceName,
+        subject: &str,
+        catalog: &dyn Catalog,
+        config: &LimitsConfig,
+        accounts: &Accounts,
+    ) -> Result<Option<Caller>, ControllerError> {
+        loop {
+            let began = self.epoch.load(Ordering::Acquire);
+            let found = keyless(namespace, subject, catalog, config, accounts).await?;
+            if self.is_still(began) {
+                return Ok(found);
+            }
+        }
+    }
+
+    /// Whether nothing was invalidated since; an account that was taken meanwhile may be of a namespace that was deleted.
+    fn is_still(&self, began: u64) -> bool {
+        self.epoch.load(Ordering::Acquire) == began
     }
 
     /// To be called after a key or a namespace was written, before the write is acknowledged.
@@ -131,6 +155,21 @@ impl Credentials {
         self.callers.invalidate_all();
         self.owners.invalidate_all();
     }
+}
+
+async fn keyless(
+    namespace: &NamespaceName,
+    subject: &str,
+    catalog: &dyn Catalog,
+    config: &LimitsConfig,
+    accounts: &Accounts,
+) -> Result<Option<Caller>, ControllerError> {
+    let found = catalog.namespace(namespace).await?.filter(|found| !found.blocked);
+    Ok(found.map(|found| {
+        let identity =
+            Identity { namespace: Arc::new(found), subject: subject.into(), key: KeyId(Uuid::nil()) };
+        Caller::new(identity, config, accounts)
+    }))
 }
 
 /// The owner of a key.

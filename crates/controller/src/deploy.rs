@@ -60,7 +60,7 @@ impl Controller {
             (deployed.steps, deployed.took) = (prepared.steps.clone(), prepared.took);
             deployed.prepared = Some(prepared);
         }
-        let revision = self.commit(Arc::clone(&deployed.function), replaced).await?;
+        let revision = self.commit(caller, Arc::clone(&deployed.function), replaced).await?;
         drop(deploying);
 
         Arc::make_mut(&mut deployed.function).revision = revision;
@@ -75,14 +75,15 @@ impl Controller {
     /// seen by calls would leave them with the old function.
     async fn commit(
         self: &Arc<Self>,
+        caller: &Caller,
         function: Arc<Function>,
         old: Option<u64>,
     ) -> Result<u64, ControllerError> {
-        let controller = Arc::clone(self);
+        let (controller, caller) = (Arc::clone(self), caller.clone());
         let writing = async move {
             let expected = old.map_or(Expected::Absent, Expected::Revision);
             let path = &function.path;
-            let _structure = controller.structure.read().await;
+            let _structure = controller.hold_namespace(caller.account()).await?;
             controller.check_package(path.package_path()).await?;
             let revision = match controller.stores.catalog.put_function(&function, expected).await {
                 Err(StoreError::Conflict) if old.is_none() => return Err(ControllerError::Exists),

@@ -3,15 +3,17 @@
 use flint_model::{Annotations, Entity, Parameters};
 use flint_store::{Expected, StoreError};
 
-use crate::{Controller, ControllerError, merge};
+use crate::{Caller, Controller, ControllerError, merge};
 
 impl Controller {
-    /// Writes an entity; that something came into being meanwhile where nothing was is told as what it is.
+    /// Writes an entity of the caller's; that something came into being meanwhile where nothing was is told as what it is.
     pub(crate) async fn write_entity(
         &self,
+        caller: &Caller,
         entity: &Entity,
         expected: Expected,
     ) -> Result<u64, ControllerError> {
+        let _namespace = self.hold_namespace(caller.account()).await?;
         self.stores.catalog.put_entity(entity, expected).await.map_err(|error| match error {
             StoreError::Conflict if expected == Expected::Absent => ControllerError::Exists,
             other => other.into(),

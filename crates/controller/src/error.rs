@@ -47,6 +47,9 @@ pub enum ControllerError {
     /// Nothing there.
     #[error("The requested resource does not exist.")]
     NotFound,
+    /// The namespace was there when the request came.
+    #[error("The namespace was deleted while the request was under way.")]
+    NamespaceGone,
     /// Nothing of that name there.
     #[error("The requested resource '{0}' does not exist.")]
     NoSuch(String),
@@ -166,7 +169,7 @@ impl ControllerError {
         match self {
             Self::BadKey => ErrorKind::Unauthenticated,
             Self::Forbidden(_) | Self::KindForbidden(_) => ErrorKind::Forbidden,
-            Self::NotFound | Self::NoSuch(_) | Self::Missing(_) => ErrorKind::NotFound,
+            Self::NotFound | Self::NamespaceGone | Self::NoSuch(_) | Self::Missing(_) => ErrorKind::NotFound,
             Self::Exists | Self::Race | Self::OtherCollection | Self::Conflicting(_) => ErrorKind::Conflict,
             Self::CircularBinding(_) => ErrorKind::Unprocessable,
             Self::NoCode
@@ -215,6 +218,7 @@ impl From<StoreError> for ControllerError {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Conflict => Self::Race,
+            StoreError::NoNamespace(_) => Self::NamespaceGone,
             other => Self::Store(other),
         }
     }

@@ -36,6 +36,8 @@ impl Controller {
         };
         let Invocation { path: _, body, head, mode, accepts, transaction, arrived, api_key } = invocation;
         let (body, as_it_came) = self.arguments(&callable, body, head.as_deref()).await?;
+        // A body may take long to come.
+        place.account().check_open()?;
         let call = Admitted {
             id: ActivationId::generate(),
             api_key: api_key.filter(|_| callable.wants_key),

@@ -6,10 +6,12 @@ use flint_model::{
     ApiKey, EntityName, KeyId, KeyRecord, Namespace, NamespaceLimits, NamespaceName, Timestamp,
 };
 use flint_store::{Page, StoreError};
+use tokio::sync::RwLockReadGuard;
 use uuid::Uuid;
 
 use crate::{
     Controller, ControllerError,
+    account::Account,
     credentials::{hash_secret, new_secret},
     system,
 };
@@ -87,13 +89,17 @@ impl Controller {
     pub async fn delete_namespace(self: &Arc<Self>, name: &NamespaceName) -> Result<(), ControllerError> {
         let (controller, name) = (Arc::clone(self), name.clone());
         let deleting = async move {
+            // What is being written for it is there, and goes; what comes later meets a closed account.
+            let _structure = controller.structure.write().await;
             let catalog = &controller.stores.catalog;
             let functions = catalog.functions(&name, None, EVERYTHING).await?;
             if !catalog.delete_namespace(&name).await? {
                 return Err(ControllerError::NoSuch(name.to_string()));
             }
+            // In this order: who is being authenticated meanwhile has the old account, or is looked at again.
             controller.credentials.forget_all();
-            controller.accounts.forget(&name);
+            controller.accounts.close(&name);
+            controller.accepted.forget(&name);
             controller.forget_namespace(&name);
             controller.tables.forget(&name);
             controller.triggers.remove_where(|path, _| path.namespace == name);
@@ -103,6 +109,17 @@ impl Controller {
             Ok(())
         };
         self.detached(deleting).await
+    }
+
+    /// Keeps a namespace from being deleted while something is written for it; refused when it was deleted, even if there is one of its
+    /// name again.
+    pub(crate) async fn hold_namespace(
+        &self,
+        account: &Account,
+    ) -> Result<RwLockReadGuard<'_, ()>, ControllerError> {
+        let held = self.structure.read().await;
+        account.check_open()?;
+        Ok(held)
     }
 
     /// Replaces a namespace's limits.

@@ -78,9 +78,9 @@ impl Controller {
         }
         let package = drafted(path, put, old);
         self.check_sizes(Some(&package.parameters), &package.annotations)?;
-        let controller = Arc::clone(self);
+        let (controller, caller) = (Arc::clone(self), caller.clone());
         let writing = async move {
-            let revision = controller.write_entity(&package.clone().into(), expected).await?;
+            let revision = controller.write_entity(&caller, &package.clone().into(), expected).await?;
             controller.forget_package(&package.path());
             Ok(Package { revision, ..package })
         };

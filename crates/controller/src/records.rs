@@ -14,7 +14,8 @@ impl Controller {
         id: ActivationId,
     ) -> Result<Activation, ControllerError> {
         own(caller, namespace, || format!("{namespace}/{id}"))?;
-        self.stores.activations.get(namespace, id).await?.ok_or(ControllerError::NotFound)
+        let found = self.stores.activations.get(namespace, id).await?;
+        found.filter(|record| record.start >= caller.namespace.created).ok_or(ControllerError::NotFound)
     }
 
     /// Records of a namespace, latest first. Without `with_logs` their `logs` are empty.
@@ -27,7 +28,7 @@ impl Controller {
         with_logs: bool,
     ) -> Result<Vec<Activation>, ControllerError> {
         own(caller, namespace, || namespace.to_string())?;
-        Ok(self.stores.activations.list(namespace, query, page, with_logs).await?)
+        Ok(self.stores.activations.list(namespace, &own_of(caller, query), page, with_logs).await?)
     }
 
     /// How many those are.
@@ -38,6 +39,11 @@ impl Controller {
         query: &ActivationQuery,
     ) -> Result<usize, ControllerError> {
         own(caller, namespace, || namespace.to_string())?;
-        Ok(self.stores.activations.count(namespace, query).await?)
+        Ok(self.stores.activations.count(namespace, &own_of(caller, query)).await?)
     }
+}
+
+/// The log keeps records by the namespace's name: those from before it was created are of another one, that was deleted.
+fn own_of(caller: &Caller, query: &ActivationQuery) -> ActivationQuery {
+    ActivationQuery { since: query.since.max(Some(caller.namespace.created)), ..query.clone() }
 }

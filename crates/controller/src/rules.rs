@@ -67,19 +67,20 @@ impl Controller {
             action,
         };
         self.check_sizes(None, &rule.annotations)?;
-        self.write_rule(rule, expected, moved).await
+        self.write_rule(caller, rule, expected, moved).await
     }
 
     /// Writes a rule, and makes firings meet it: those of its trigger, and of the one that it was `moved` from.
     async fn write_rule(
         self: &Arc<Self>,
+        caller: &Caller,
         rule: Rule,
         expected: Expected,
         moved: Option<EntityPath>,
     ) -> Result<Rule, ControllerError> {
-        let controller = Arc::clone(self);
+        let (controller, caller) = (Arc::clone(self), caller.clone());
         let writing = async move {
-            let revision = controller.write_entity(&rule.clone().into(), expected).await?;
+            let revision = controller.write_entity(&caller, &rule.clone().into(), expected).await?;
             controller.forget_trigger(&rule.trigger);
             moved.iter().for_each(|from| controller.forget_trigger(from));
             Ok(Rule { revision, ..rule })
@@ -146,7 +147,7 @@ impl Controller {
             return Ok(());
         }
         let expected = Expected::Revision(stored.revision);
-        self.write_rule(Rule { status, ..stored }, expected, None).await?;
+        self.write_rule(caller, Rule { status, ..stored }, expected, None).await?;
         Ok(())
     }
 

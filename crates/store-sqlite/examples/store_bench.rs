@@ -156,6 +156,7 @@ async fn enqueue(dir: &Path, seconds: u64) {
     for (concurrency, complete) in [(1, false), (8, false), (64, false), (64, true)] {
         let dir = dir.join(format!("enqueue-{concurrency}-{complete}"));
         let store = open(&dir);
+        sample::inhabit(&*store.catalog()).await;
         let (queue, count) = (store.queue(), Arc::new(AtomicU64::new(0)));
         let before = cpu("flint-db");
         let begin = Instant::now();

@@ -10,6 +10,7 @@ use rusqlite::{OptionalExtension, params};
 use crate::{
     catalog::{READING, many, one, to_json},
     fault::sql_fault,
+    namespaces,
     readers::Readers,
     writer::Writer,
 };
@@ -28,6 +29,7 @@ impl Apis for SqliteApis {
         self.writer
             .run(OPERATION, move |connection| {
                 let fault = sql_fault(connection, OPERATION);
+                namespaces::check(connection, &api.namespace, OPERATION)?;
                 let (namespace, base_path) = (api.namespace.as_str(), api.base_path.as_str());
                 let found: Option<i64> = connection
                     .prepare_cached("SELECT revision FROM apis WHERE namespace = ?1 AND base_path = ?2")
@@ -47,17 +49,16 @@ impl Apis for SqliteApis {
                     .and_then(|mut statement| statement.query_row([], |row| row.get(0)))
                     .map_err(&fault)?;
                 let body = to_json(&Api { revision: revision as u64, ..api.clone() }, OPERATION)?;
-                let written = connection
+                connection
                     .prepare_cached(
-                        "INSERT INTO apis (namespace, base_path, revision, body)
-                         SELECT ?1, ?2, ?3, ?4 WHERE EXISTS (SELECT 1 FROM namespaces WHERE name = ?1)
+                        "INSERT INTO apis (namespace, base_path, revision, body) VALUES (?1, ?2, ?3, ?4)
                          ON CONFLICT DO UPDATE SET revision = excluded.revision, body = excluded.body",
                     )
                     .and_then(|mut statement| {
                         statement.execute(params![namespace, base_path, revision, body])
                     })
                     .map_err(&fault)?;
-                if written == 0 { Err(StoreError::Conflict) } else { Ok(revision as u64) }
+                Ok(revision as u64)
             })
             .await
     }

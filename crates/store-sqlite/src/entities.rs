@@ -7,6 +7,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params, types::Value};
 use crate::{
     catalog::{READING, from_json, offset_and_limit, to_json},
     fault::{sql_fault, unreadable},
+    namespaces,
 };
 
 pub(crate) const WRITING: &str = "writing an entity";
@@ -93,6 +94,7 @@ impl List {
 pub(crate) fn put(connection: &Connection, entity: &Entity, expected: Expected) -> Result<u64, StoreError> {
     let fault = sql_fault(connection, WRITING);
     let at = At::new(entity.namespace(), entity.package(), entity.name());
+    namespaces::check(connection, &at.namespace, WRITING)?;
     let collection = entity.collection().as_str();
     let found: Option<(i64, String)> = connection
         .prepare_cached(

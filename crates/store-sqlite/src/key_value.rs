@@ -9,7 +9,7 @@ use flint_store::{
 };
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::{fault::sql_fault, readers::Readers, writer::Writer};
+use crate::{fault::sql_fault, namespaces, readers::Readers, writer::Writer};
 
 const READING: &str = "reading values";
 const WRITING: &str = "writing values";
@@ -48,6 +48,7 @@ fn usage(connection: &Connection, namespace: &NamespaceName) -> Result<KeyValueU
 /// Looks at what the changes come to before it makes any of them.
 fn write(connection: &Connection, at: &BucketPath, changes: &[Change], quota: KeyValueQuota) -> Written<()> {
     let fault = sql_fault(connection, WRITING);
+    namespaces::check(connection, &at.namespace, WRITING)?;
     let before = usage(connection, &at.namespace)?;
     let mut after = before;
     let mut length = connection

@@ -27,6 +27,7 @@ mod files;
 mod key_value;
 mod lock;
 mod log;
+mod namespaces;
 mod queue;
 mod readers;
 mod restore;

@@ -16,7 +16,7 @@ use bytes::Bytes;
 use common::{count, log_files, open, record};
 use flint_store::{
     Expected, StoreError,
-    conformance::sample::{LONG, call, function},
+    conformance::sample::{LONG, call, function, inhabit},
 };
 use flint_store_sqlite::restore;
 
@@ -25,6 +25,7 @@ async fn a_backup_under_load_is_a_working_store() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(&dir.path().join("data"), 16 << 10);
     let (catalog, queue, log, blobs) = (store.catalog(), store.queue(), store.activations(), store.blobs());
+    inhabit(&*catalog).await;
     (0..500).for_each(|start| log.append(record(start)));
     let before = call("guest", 1, 3);
     queue.enqueue(before.clone(), "a", LONG).await.unwrap();

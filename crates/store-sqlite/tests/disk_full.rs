@@ -13,7 +13,7 @@ use bytes::Bytes;
 use common::{count, open, record};
 use flint_store::{
     Expected, StoreError,
-    conformance::sample::{LONG, call, function},
+    conformance::sample::{LONG, call, function, inhabit},
 };
 use tempfile::TempDir;
 
@@ -73,6 +73,7 @@ async fn writes_are_refused_whole_and_accepted_again_when_there_is_space() {
     let Some(disk) = SmallDisk::mount() else { return };
     let store = open(&disk.data(), 1 << 20);
     let (queue, catalog, blobs) = (store.queue(), store.catalog(), store.blobs());
+    inhabit(&*catalog).await;
     let first = catalog.put_function(&function("guest/a", 1), Expected::Absent).await.unwrap();
     let mut accepted = Vec::new();
     let refused = loop {

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use common::{ALL, count, log_files, open, record};
 use flint_store::{
     ActivationQuery, Expected, StoreError,
-    conformance::sample::{LONG, call, function, namespace_name},
+    conformance::sample::{LONG, call, function, inhabit, namespace_name},
 };
 use flint_store_sqlite::{SqliteStore, StoreConfig};
 
@@ -53,6 +53,7 @@ async fn a_newer_format_is_refused() {
 async fn a_damaged_database_is_refused_with_the_repair_step() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path(), 1 << 20);
+    inhabit(&*store.catalog()).await;
     for at in 0..300 {
         store.queue().enqueue(call("guest", at, 3), "a", LONG).await.unwrap();
     }

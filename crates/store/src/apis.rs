@@ -9,7 +9,7 @@ use crate::{Expected, StoreError};
 /// acknowledged writes. A namespace that is deleted takes its APIs with it.
 #[async_trait]
 pub trait Apis: Send + Sync {
-    /// Writes an API if `expected` holds and its namespace exists, else [`StoreError::Conflict`]. The stored revision is chosen by
+    /// Writes an API if its namespace is there, else [`StoreError::NoNamespace`], and if `expected` holds, else [`StoreError::Conflict`]. The stored revision is chosen by
     /// the store and returned; `api.revision` is ignored.
     async fn put_api(&self, api: &Api, expected: Expected) -> Result<u64, StoreError>;
 

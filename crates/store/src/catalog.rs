@@ -23,7 +23,8 @@ pub enum Expected {
 /// [`Collection`]. The methods on functions are over the same entities, and see only those that are functions.
 #[async_trait]
 pub trait Catalog: Send + Sync {
-    /// Writes an entity if `expected` holds, else [`StoreError::Conflict`]; also when its name belongs to another collection. The stored
+    /// Writes an entity if its namespace is there, else [`StoreError::NoNamespace`], and if `expected` holds, else [`StoreError::Conflict`];
+    /// also when its name belongs to another collection. The stored
     /// revision is chosen by the store (greater than any that this name ever had) and returned; that of `entity` is ignored.
     async fn put_entity(&self, entity: &Entity, expected: Expected) -> Result<u64, StoreError>;
 
@@ -74,7 +75,7 @@ pub trait Catalog: Send + Sync {
     /// The rules that say this trigger, whether it is there or not, in order of path.
     async fn rules_of(&self, trigger: &EntityPath) -> Result<Vec<Rule>, StoreError>;
 
-    /// Writes a function if `expected` holds, else [`StoreError::Conflict`]. The stored revision is chosen by the
+    /// Writes a function if its namespace is there, else [`StoreError::NoNamespace`], and if `expected` holds, else [`StoreError::Conflict`]. The stored revision is chosen by the
     /// store (greater than any that this path ever had) and returned; `function.revision` is ignored.
     async fn put_function(&self, function: &Function, expected: Expected) -> Result<u64, StoreError>;
 
@@ -111,7 +112,8 @@ pub trait Catalog: Send + Sync {
     /// Every namespace, in order of name.
     async fn namespaces(&self) -> Result<Vec<Namespace>, StoreError>;
 
-    /// Deletes a namespace with its keys and everything that it holds; `false` when there was none.
+    /// Deletes a namespace with its keys and everything that it holds, accepted calls that wait or run included: none of them begins, or goes on,
+    /// after this returns. `false` when there was none.
     async fn delete_namespace(&self, name: &NamespaceName) -> Result<bool, StoreError>;
 
     /// Adds a key; its namespace must exist ([`StoreError::Conflict`] otherwise, or when the id is taken).

@@ -15,6 +15,9 @@ pub enum StoreError {
         /// How many there may be.
         allowed: usize,
     },
+    /// What was to be written belongs to a namespace that is not there. Nothing was written.
+    #[error("the namespace '{0}' does not exist; it may have been deleted meanwhile")]
+    NoNamespace(String),
     /// The disk, or the quota, is full. Nothing was written.
     #[error("no space left for {what}: free space on the volume of the data directory, or lower retention")]
     Full {

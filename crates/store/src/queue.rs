@@ -66,7 +66,8 @@ pub struct Waiting {
 #[async_trait]
 pub trait Queue: Send + Sync {
     /// Accepts a call and leases it to `owner` at once. Acknowledged when it is committed and fsynced; many at the same time
-    /// share a commit. [`StoreError::Conflict`] when the activation was accepted before.
+    /// share a commit. [`StoreError::Conflict`] when the activation was accepted before, [`StoreError::NoNamespace`] when its namespace is not
+    /// there.
     async fn enqueue(&self, call: QueuedCall, owner: &str, lease: Duration) -> Result<(), StoreError>;
 
     /// The same for a call that nobody holds: it is due at once.

@@ -32,6 +32,7 @@ impl Controller {
         in_flight: InFlight,
     ) -> Result<Answer, ControllerError> {
         let id = queued.activation;
+        let _namespace = self.hold_namespace(in_flight.account()).await?;
         let room = self.accepted.room(queued.arguments.len());
         match room {
             Some(room) => {
@@ -95,6 +96,10 @@ impl Controller {
         goes_on: Option<&Feed>,
     ) -> Result<(), ControllerError> {
         let count = calls.len();
+        let _namespace = match calls.first() {
+            Some(first) => self.hold_namespace(first.in_flight.account()).await?,
+            None => return Ok(()),
+        };
         let queued: Vec<_> = calls.iter().map(|accepting| accepting.call.clone()).collect();
         let rooms: Option<Vec<_>> =
             queued.iter().map(|call| self.accepted.room(call.arguments.len())).collect();

@@ -43,7 +43,10 @@ impl Controller {
             None => self.keeps_records(&held.call.namespace).await,
         };
         let id = held.call.activation;
-        match self.run_to_an_end(&mut held, recorded).await {
+        let end = self.run_to_an_end(&mut held, recorded).await;
+        // Of a namespace that was deleted meanwhile nothing is kept.
+        let recorded = recorded && held.in_flight.account().check_open().is_ok();
+        match end {
             End::Ended(ended) => self.settle(held, recorded, ended).await,
             End::GivenUp(record, reason) => self.give_up_call(held, recorded, record, reason, false).await,
             End::Left => drop(self.accepted.leased().remove(&id)),

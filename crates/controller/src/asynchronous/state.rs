@@ -9,7 +9,7 @@ use std::{
     time::Instant,
 };
 
-use flint_model::{ActivationId, Attempt};
+use flint_model::{ActivationId, Attempt, NamespaceName};
 use flint_store::QueuedCall;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
 use uuid::Uuid;
@@ -110,6 +110,17 @@ impl AcceptedCalls {
 
     pub(super) fn waiting(&self) -> MutexGuard<'_, Waiting<Held>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets go of the calls of a namespace that was deleted. Those that run find out by themselves.
+    pub(crate) fn forget(&self, namespace: &NamespaceName) {
+        let gone = self.waiting().remove(namespace);
+        let mut leased = self.leased();
+        for held in &gone {
+            leased.remove(&held.call.activation);
+        }
+        drop(leased);
+        drop(gone);
     }
 
     pub(crate) fn leased(&self) -> MutexGuard<'_, HashSet<ActivationId>> {

@@ -30,6 +30,12 @@ impl<T> Waiting<T> {
         }
     }
 
+    /// Takes a namespace's whole line away.
+    pub(super) fn remove(&mut self, namespace: &NamespaceName) -> VecDeque<T> {
+        self.turns.retain(|other| other != namespace);
+        self.lines.remove(namespace).unwrap_or_default()
+    }
+
     /// The first item of the namespace whose turn it is.
     pub(super) fn pop(&mut self) -> Option<T> {
         let namespace = self.turns.pop_front()?;
@@ -59,5 +65,19 @@ mod tests {
         assert_eq!(order, ["a1", "b1", "c1", "a2", "a3"]);
         waiting.push(name("b"), "b2");
         assert_eq!((waiting.pop(), waiting.pop()), (Some("b2"), None));
+    }
+
+    #[test]
+    fn a_namespace_that_is_gone_has_no_turn() {
+        let mut waiting = Waiting::default();
+        let name = |text: &str| NamespaceName::parse(text).unwrap();
+        for item in ["a1", "a2", "b1"] {
+            waiting.push(name(&item[..1]), item);
+        }
+        assert_eq!(waiting.remove(&name("a")), ["a1", "a2"]);
+        assert!(waiting.remove(&name("c")).is_empty());
+        waiting.push(name("a"), "a3");
+        let order: Vec<_> = std::iter::from_fn(|| waiting.pop()).collect();
+        assert_eq!(order, ["b1", "a3"]);
     }
 }

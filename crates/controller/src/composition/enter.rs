@@ -90,7 +90,9 @@ impl Controller {
         taken: oneshot::Sender<()>,
     ) -> Result<Answer, ControllerError> {
         let id = whose.id;
+        let namespace = self.hold_namespace(place.account()).await?;
         self.take(queued).await?;
+        drop(namespace);
         // A caller that still has patience does not wait for this.
         let _ = taken.send(());
         match self.run_composition(&whose, progress, None).await {
@@ -101,7 +103,7 @@ impl Controller {
             }
             CompositionEnd::Over(mut record) => {
                 let answer = Answer::Finished(Box::new(without_logs(&mut record)));
-                if whose.recorded {
+                if whose.recorded && place.account().check_open().is_ok() {
                     self.stores.activations.append(*record);
                 }
                 drop(place);

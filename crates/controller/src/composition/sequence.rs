@@ -79,11 +79,11 @@ impl Controller {
             updated: Timestamp::now(),
         };
         let revision = there.as_ref().map(Entity::revision);
-        let controller = Arc::clone(self);
+        let (controller, caller) = (Arc::clone(self), caller.clone());
         let entity = Entity::Sequence(sequence.clone());
         let writing = async move {
-            // The package stays until the sequence is in it.
-            let _structure = controller.structure.read().await;
+            // Namespace and package stay until the sequence is in them.
+            let _structure = controller.hold_namespace(caller.account()).await?;
             controller.check_package(sequence.path.package_path()).await?;
             let expected = revision.map_or(Expected::Absent, Expected::Revision);
             let written = match controller.stores.catalog.put_entity(&entity, expected).await {

@@ -180,7 +180,7 @@ impl Controller {
                     )));
                 }
             }
-            match self.write_api(namespace.clone(), base_path.to_owned(), new, expected).await {
+            match self.write_api(caller, base_path.to_owned(), new, expected).await {
                 Err(ControllerError::Race) => {}
                 written => return written,
             }
@@ -190,13 +190,15 @@ impl Controller {
 
     async fn write_api(
         self: &Arc<Self>,
-        namespace: NamespaceName,
+        caller: &Caller,
         base_path: String,
         api: Option<Api>,
         expected: Expected,
     ) -> Result<Option<Api>, ControllerError> {
-        let controller = Arc::clone(self);
+        let (controller, caller) = (Arc::clone(self), caller.clone());
         let writing = async move {
+            let _namespace = controller.hold_namespace(caller.account()).await?;
+            let namespace = &caller.namespace.name;
             let apis = &controller.stores.apis;
             let written = match (api, expected) {
                 (Some(api), expected) => {
@@ -204,12 +206,12 @@ impl Controller {
                     Some(Api { revision, ..api })
                 }
                 (None, Expected::Revision(revision)) => {
-                    apis.delete_api(&namespace, &base_path, revision).await?;
+                    apis.delete_api(namespace, &base_path, revision).await?;
                     None
                 }
                 (None, Expected::Absent) => return Err(StoreError::Conflict.into()),
             };
-            controller.tables.forget(&namespace);
+            controller.tables.forget(namespace);
             tracing::info!(%namespace, base_path, "API written");
             Ok(written)
         };

@@ -76,9 +76,9 @@ impl Controller {
             name: path.name,
         };
         self.check_sizes(Some(&trigger.parameters), &trigger.annotations)?;
-        let controller = Arc::clone(self);
+        let (controller, caller) = (Arc::clone(self), caller.clone());
         let writing = async move {
-            let revision = controller.write_entity(&trigger.clone().into(), expected).await?;
+            let revision = controller.write_entity(&caller, &trigger.clone().into(), expected).await?;
             controller.forget_trigger(&trigger.path());
             controller.with_rules(Trigger { revision, ..trigger }).await
         };

@@ -143,6 +143,12 @@ impl Executor for Scripted {
         let function = &source.function;
         self.seen.lock().unwrap().prepared.push((function.path.to_string(), function.revision));
         let code = String::from_utf8_lossy(&source.code).into_owned();
+        // Is not ready before the test says so.
+        if let Some(ready) = code.strip_prefix("slowly ") {
+            self.go.notified().await;
+            let ready = Box::new(ready.to_owned());
+            return Ok(Arc::new(Prepared::plain(Arc::clone(function), Vec::new(), Duration::ZERO, ready)));
+        }
         if let Some(message) = code.strip_prefix("broken ") {
             return Err(PrepareError::Code(message.to_owned()));
         }

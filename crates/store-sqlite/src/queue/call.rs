@@ -9,6 +9,7 @@ use super::tally::Counted;
 use crate::{
     compositions,
     fault::{sql_fault, unreadable},
+    namespaces,
 };
 
 /// What [`read`] reads, before the arguments.
@@ -70,6 +71,7 @@ pub(super) fn insert(
     beginning: &Beginning<'_>,
 ) -> Result<Counted, StoreError> {
     const OPERATION: &str = "accepting a call";
+    namespaces::check(connection, &call.namespace, OPERATION)?;
     let size = AROUND + call.arguments.len();
     let inserted = connection
         .prepare_cached(

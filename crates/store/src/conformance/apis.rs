@@ -5,12 +5,12 @@ use serde_json::json;
 
 use super::{
     Driver,
-    sample::{UNICODE, namespace, namespace_name, path},
+    sample::{UNICODE, namespace_name, path},
 };
 use crate::{Expected, StoreError};
 
 /// An API with one operation.
-fn api(of: &str, base_path: &str) -> Api {
+pub(super) fn api(of: &str, base_path: &str) -> Api {
     let serde_json::Value::Object(document) = json!({"swagger": "2.0", "info": {"title": UNICODE}}) else {
         unreachable!()
     };
@@ -35,9 +35,6 @@ fn api(of: &str, base_path: &str) -> Api {
 /// They come back as they were written, also after reopening, in order of base path, each namespace's apart.
 pub async fn what_was_written_comes_back(driver: &dyn Driver) {
     let opened = driver.open().await;
-    for name in ["guest", "other"] {
-        opened.catalog.put_namespace(&namespace(name)).await.unwrap();
-    }
     let mut written = Vec::new();
     for (of, base_path) in [("guest", "/b"), ("guest", "/"), ("guest", "/B"), ("other", "/b")] {
         let mut api = api(of, base_path);
@@ -64,8 +61,6 @@ pub async fn a_write_needs_what_it_expects(driver: &dyn Driver) {
     let (apis, guest) = (&opened.apis, namespace_name("guest"));
     let one = api("guest", "/b");
     let conflict = |result: Result<u64, StoreError>| matches!(result, Err(StoreError::Conflict));
-    assert!(conflict(apis.put_api(&one, Expected::Absent).await), "its namespace is not there");
-    opened.catalog.put_namespace(&namespace("guest")).await.unwrap();
     assert!(conflict(apis.put_api(&one, Expected::Revision(1)).await));
     let first = apis.put_api(&one, Expected::Absent).await.unwrap();
     assert!(conflict(apis.put_api(&one, Expected::Absent).await));

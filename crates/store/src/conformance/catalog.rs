@@ -4,7 +4,7 @@ use flint_model::{Function, KeyRecord};
 use futures_util::future::join_all;
 use serde_json::json;
 
-use super::sample::{UNICODE, entity_name, function, key, namespace, namespace_name, path};
+use super::sample::{NAMESPACES, UNICODE, entity_name, function, key, namespace, namespace_name, path};
 use crate::{Catalog, Expected, Page, StoreError};
 
 const ALL: Page = Page { skip: 0, limit: usize::MAX };
@@ -71,8 +71,8 @@ pub async fn a_revision_never_comes_back(catalog: &dyn Catalog) {
         if round % 2 == 0 {
             catalog.delete_function(&written.path, last).await.unwrap();
         } else {
-            catalog.put_namespace(&namespace("guest")).await.unwrap();
             assert!(catalog.delete_namespace(&namespace_name("guest")).await.unwrap());
+            catalog.put_namespace(&namespace("guest")).await.unwrap();
         }
     }
 }
@@ -155,23 +155,25 @@ pub async fn values_survive(catalog: &dyn Catalog) {
 
 /// A namespace is created and replaced; all are listed in order of name.
 pub async fn namespaces_are_replaced_and_ordered(catalog: &dyn Catalog) {
-    for name in ["b", "c", "a"] {
+    for name in ["z2", "z3", "z1"] {
         catalog.put_namespace(&namespace(name)).await.unwrap();
     }
-    let mut changed = namespace("b");
+    let mut changed = namespace("z2");
     changed.blocked = true;
     changed.limits.fires_per_minute = Some(0);
     catalog.put_namespace(&changed).await.unwrap();
     assert_eq!(catalog.namespace(&changed.name).await.unwrap(), Some(changed.clone()));
-    assert_eq!(catalog.namespaces().await.unwrap(), [namespace("a"), changed, namespace("c")]);
-    assert_eq!(catalog.namespace(&namespace_name("d")).await.unwrap(), None);
+    let mut all = NAMESPACES.map(namespace).to_vec();
+    all.extend([namespace("z1"), changed, namespace("z3")]);
+    assert_eq!(catalog.namespaces().await.unwrap(), all);
+    assert_eq!(catalog.namespace(&namespace_name("z4")).await.unwrap(), None);
 }
 
 /// A key belongs to a namespace that is there, and its id is its own.
 pub async fn a_key_needs_its_namespace(catalog: &dyn Catalog) {
-    let (young, old, same) = (key("guest", 20), key("guest", 10), key("guest", 20));
+    let (young, old, same) = (key("late", 20), key("late", 10), key("late", 20));
     assert!(is_conflict(&catalog.put_key(&young).await), "there is no such namespace");
-    catalog.put_namespace(&namespace("guest")).await.unwrap();
+    catalog.put_namespace(&namespace("late")).await.unwrap();
     for one in [&young, &old, &same] {
         catalog.put_key(one).await.unwrap();
     }
@@ -184,7 +186,7 @@ pub async fn a_key_needs_its_namespace(catalog: &dyn Catalog) {
     assert!(catalog.delete_key(young.id).await.unwrap() && !catalog.delete_key(young.id).await.unwrap());
     assert_eq!(catalog.key(young.id).await.unwrap(), None);
     // Replacing a namespace is no deletion.
-    catalog.put_namespace(&namespace("guest")).await.unwrap();
+    catalog.put_namespace(&namespace("late")).await.unwrap();
     assert_eq!(catalog.keys(&young.namespace).await.unwrap(), [old, same]);
 }
 

@@ -20,7 +20,9 @@ use futures_util::future::{join, join_all};
 use super::{
     Driver, Opened,
     dead_letters::{ROOM, anew},
-    sample::{LONG, activation, call, feed, function, lease, namespace, namespace_name, path, trigger},
+    sample::{
+        LONG, activation, call, feed, function, inhabit, lease, namespace, namespace_name, path, trigger,
+    },
 };
 use crate::{ActivationQuery, Expected, LeasedCall, LetterQuery, Page, QueuedCall};
 
@@ -38,6 +40,7 @@ fn say(line: &str) {
 /// Writes to all parts of the store and says so, until it is killed.
 pub async fn work(opened: &Opened) {
     let Opened { catalog, activations, queue, dead_letters, blobs, feeds, .. } = opened;
+    inhabit(&**catalog).await;
     let life = ActivationId::generate().to_string();
     let functions = join_all((0..4).map(|writer| {
         let at = format!("guest/f{life}-{writer}");

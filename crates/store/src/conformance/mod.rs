@@ -20,11 +20,18 @@ pub mod entities;
 pub mod feeds;
 pub mod key_value;
 mod manual_clock;
+pub mod namespaces;
 pub mod queue;
 pub mod retries;
 pub mod sample;
 
-use std::{pin::Pin, sync::Arc};
+use std::{
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use async_trait::async_trait;
 
@@ -61,6 +68,30 @@ pub struct Opened {
     pub feeds: Arc<dyn Feeds>,
     /// Closes it in good order.
     pub close: Pin<Box<dyn Future<Output = ()> + Send>>,
+}
+
+/// A driver whose store has, from the beginning, the namespaces that the cases take for granted.
+pub struct Inhabited<D> {
+    driver: D,
+    inhabited: AtomicBool,
+}
+
+impl<D: Driver> Inhabited<D> {
+    /// Over an empty store.
+    pub fn new(driver: D) -> Self {
+        Self { driver, inhabited: AtomicBool::new(false) }
+    }
+}
+
+#[async_trait]
+impl<D: Driver> Driver for Inhabited<D> {
+    async fn open(&self) -> Opened {
+        let opened = self.driver.open().await;
+        if !self.inhabited.swap(true, Ordering::Relaxed) {
+            sample::inhabit(&*opened.catalog).await;
+        }
+        opened
+    }
 }
 
 /// Makes a test of every case. The expression makes a [`Driver`] over an empty store.
@@ -103,6 +134,11 @@ macro_rules! conformance_suite {
                 a_letter_has_everything, what_is_over_becomes_no_letter, letters_are_listed, a_letter_is_redriven_once,
                 bounds_hold, old_letters_go, a_composition_begins_anew, letters_stay_until_their_namespace_goes);
         }
+        mod namespaces {
+            use super::*;
+            $crate::conformance_suite!(@driver $driver, namespaces:
+                nothing_is_written_for_one_that_is_not_there, one_that_is_created_again_has_nothing_of_its_predecessor);
+        }
         mod compositions {
             use super::*;
             $crate::conformance_suite!(@driver $driver, compositions:
@@ -133,7 +169,7 @@ macro_rules! conformance_suite {
             $(
                 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                 async fn $case() {
-                    let driver = $driver;
+                    let driver = $crate::conformance::Inhabited::new($driver);
                     let opened = $crate::conformance::Driver::open(&driver).await;
                     $crate::conformance::$module::$case(&*opened.$part).await;
                     opened.close.await;
@@ -145,7 +181,8 @@ macro_rules! conformance_suite {
         $(
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $case() {
-                $crate::conformance::$module::$case(&$driver).await;
+                let driver = $crate::conformance::Inhabited::new($driver);
+                $crate::conformance::$module::$case(&driver).await;
             }
         )*
     };

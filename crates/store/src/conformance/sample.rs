@@ -11,7 +11,7 @@ use flint_model::{
 use serde_json::json;
 use uuid::Uuid;
 
-use crate::{LeasedCall, Places, Queue, QueuedCall};
+use crate::{Catalog, LeasedCall, Places, Queue, QueuedCall};
 
 /// Long enough for no case to see its end.
 pub const LONG: Duration = Duration::from_secs(3600);
@@ -38,6 +38,17 @@ pub fn path(text: &str) -> FunctionPath {
 pub fn namespace(name: &str) -> Namespace {
     let created = Timestamp::from_millis(1_700_000_000_000);
     Namespace { name: namespace_name(name), limits: Default::default(), blocked: false, created }
+}
+
+/// Namespaces that the cases take for granted.
+pub const NAMESPACES: [&str; 10] =
+    ["R&D @x.y", "a", "b", "busy", "bytes", "calm", "failing", "guest", "other", "single"];
+
+/// Creates them.
+pub async fn inhabit(catalog: &dyn Catalog) {
+    for name in NAMESPACES {
+        catalog.put_namespace(&namespace(name)).await.unwrap();
+    }
 }
 
 /// A key of a namespace, made at `created`.

@@ -1,0 +1,19 @@
+//! Whether a namespace is there, asked within the transaction that writes what is to belong to it: what comes too late would be its successor's.
+
+use flint_model::NamespaceName;
+use flint_store::StoreError;
+use rusqlite::Connection;
+
+use crate::fault::sql_fault;
+
+pub(crate) fn check(
+    connection: &Connection,
+    namespace: &NamespaceName,
+    operation: &'static str,
+) -> Result<(), StoreError> {
+    let there = connection
+        .prepare_cached("SELECT 1 FROM namespaces WHERE name = ?1")
+        .and_then(|mut statement| statement.exists([namespace.as_str()]))
+        .map_err(sql_fault(connection, operation))?;
+    if there { Ok(()) } else { Err(StoreError::NoNamespace(namespace.to_string())) }
+}
