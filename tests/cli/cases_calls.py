@@ -88,6 +88,18 @@ def test_an_asynchronous_call_is_recorded(world):
     claim("mode later" in world.ok("logs", activation).text)
 
 
+def test_explain_says_where_an_accepted_call_is(world):
+    fails = world.file("fails.js", "exports.main = () => process.exit(3);\n")
+    world.ok("deploy", fails, "--retries", "3", "--retry-backoff", "1h")
+    activation = world.ok("invoke", "fails", "--async").text.strip()
+    eventually("the first attempt", lambda: "waits for attempt 2 of 4, due" in world.ok("explain", activation).text)
+    call = world.ok("explain", activation, "--json").json()
+    claim((call["state"], len(call["attempts"]), call["begun"]) == ("delayed", 1, 1), call)
+    world.ok("deploy", fails, "--retries", "0")
+    activation = world.ok("invoke", "fails", "--async").text.strip()
+    eventually("the dead letter", lambda: "a dead letter" in world.ok("explain", activation).text)
+
+
 def test_a_stream_is_shown_as_it_comes(world):
     code = """exports.main = () => new Response((async function* () {
       for (let i = 0; i < 3; i++) { yield `line ${i}\\n`; await new Promise((done) => setTimeout(done, 50)); }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use axum::{
     Json,
     extract::{Path, State},
+    http::StatusCode,
 };
+use flint_controller::ControllerError;
 use flint_model::{Activation, ActivationId, LogLine, Timestamp};
 use flint_store::ActivationQuery;
 use serde::Deserialize;
@@ -15,7 +17,7 @@ use crate::{
     auth::Tenant,
     error::{ApiError, Asked},
     functions::{MOST, PageQuery},
-    resource::{ActivationList, ActivationResource},
+    resource::{ActivationList, ActivationResource, CallResource},
 };
 
 /// Which records.
@@ -57,11 +59,15 @@ pub(crate) async fn list(
     Ok(Json(ActivationList { activations: records.into_iter().map(ActivationResource::from).collect() }))
 }
 
-async fn find(native: &Native, tenant: &Tenant, id: &str) -> Result<Activation, ApiError> {
-    let parsed: ActivationId = id.parse().map_err(|_| {
+fn parse(id: &str) -> Result<ActivationId, ApiError> {
+    id.parse().map_err(|_| {
         ApiError::invalid(format!("'{id}' is not an activation id: it has 32 hex digits"))
             .hint("`flint activations` lists them")
-    })?;
+    })
+}
+
+async fn find(native: &Native, tenant: &Tenant, id: &str) -> Result<Activation, ApiError> {
+    let parsed = parse(id)?;
     let namespace = &tenant.caller.namespace.name;
     native
         .controller
@@ -80,6 +86,27 @@ pub(crate) async fn get(
     Path(id): Path<String>,
 ) -> Result<Json<ActivationResource>, ApiError> {
     Ok(Json(find(&native, &tenant, &id).await?.into()))
+}
+
+/// An accepted call that is not over, or is a dead letter: where it is, and what became of its attempts so far.
+#[utoipa::path(get, path = "/v1/calls/{id}", tag = "activations",
+    params(("id" = String, Path, description = "The activation that it was accepted as, 32 hex digits")),
+    responses((status = 200, body = CallResource), (status = 404, body = crate::resource::ErrorBody, description = "There is no such call, or it is over: see its record")))]
+pub(crate) async fn accepted(
+    State(native): State<Arc<Native>>,
+    tenant: Tenant,
+    Path(id): Path<String>,
+) -> Result<Json<CallResource>, ApiError> {
+    let namespace = &tenant.caller.namespace.name;
+    let call = native.controller.accepted_call(&tenant.caller, namespace, parse(&id)?).await;
+    let call = call.map_err(|error| match error {
+        ControllerError::NotFound => {
+            ApiError::new(StatusCode::NOT_FOUND, "not_found", format!("no accepted call {id} waits or runs"))
+                .hint("when it is over, GET /v1/activations/{id} has its record")
+        }
+        other => other.into(),
+    })?;
+    Ok(Json(call.into()))
 }
 
 /// What one activation logged, in order.

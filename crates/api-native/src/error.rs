@@ -141,10 +141,7 @@ impl From<ControllerError> for ApiError {
             Some(hint) => refusal.hint(hint),
             None => refusal,
         };
-        refusal.retry_after = match kind {
-            ErrorKind::Unavailable | ErrorKind::Throttled => Some(1),
-            _ => None,
-        };
+        refusal.retry_after = error.retry_after();
         refusal
     }
 }

@@ -23,9 +23,14 @@ impl Default for ActivationFeed {
 }
 
 impl ActivationFeed {
+    /// Whether anybody follows.
+    pub fn is_followed(&self) -> bool {
+        self.sender.receiver_count() > 0
+    }
+
     /// Tells those who follow.
     pub fn publish(&self, record: &Activation) {
-        if self.sender.receiver_count() > 0 {
+        if self.is_followed() {
             // Fails only when the last follower has just gone.
             let _ = self.sender.send(Arc::new(record.clone()));
         }

@@ -83,6 +83,7 @@ pub fn router(controller: Arc<Controller>, config: NativeConfig) -> Router {
         .route("/v1/activations", get(activations::list))
         .route("/v1/activations/{id}", get(activations::get))
         .route("/v1/activations/{id}/logs", get(activations::logs))
+        .route("/v1/calls/{id}", get(activations::accepted))
         .route("/v1/dead-letters", get(dead_letters::list).delete(dead_letters::delete_some))
         .route("/v1/dead-letters/redrive", post(dead_letters::redrive_some))
         .route("/v1/dead-letters/{id}", get(dead_letters::get).delete(dead_letters::delete))

@@ -26,7 +26,7 @@ use crate::{
         functions::list, functions::get, functions::code, functions::delete, deploy::deploy, invoke::invoke, explain::explain,
         sequences::list, sequences::get, sequences::put, sequences::delete,
         dead_letters::list, dead_letters::get, dead_letters::redrive, dead_letters::redrive_some, dead_letters::delete, dead_letters::delete_some,
-        activations::list, activations::get, activations::logs, logs::of_function, logs::of_all,
+        activations::list, activations::get, activations::logs, activations::accepted, logs::of_function, logs::of_all,
         namespaces::list, namespaces::create, namespaces::get, namespaces::patch, namespaces::delete,
         namespaces::create_key, namespaces::delete_key, server::backup,
         server::health, server::ready, server::metrics, server::doctor, serve,

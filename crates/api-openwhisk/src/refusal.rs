@@ -16,11 +16,13 @@ pub(crate) struct Refusal {
     pub(crate) text: String,
     /// What is behind a standard text.
     pub(crate) cause: Option<String>,
+    /// After how many seconds it makes sense to try again.
+    pub(crate) retry_after: Option<u32>,
 }
 
 impl Refusal {
     pub(crate) fn new(status: StatusCode, text: impl Into<String>) -> Self {
-        Self { status, text: text.into(), cause: None }
+        Self { status, text: text.into(), cause: None, retry_after: None }
     }
 
     pub(crate) fn bad_request(text: impl Into<String>) -> Self {
@@ -61,10 +63,10 @@ impl From<ControllerError> for Refusal {
         if let Some(detail) = error.detail() {
             tracing::error!(detail, "a request failed");
         }
-        let cause = error.cause();
+        let (cause, retry_after) = (error.cause(), error.retry_after());
         match error {
             ControllerError::UnknownKind { .. } | ControllerError::MainRequired(_) => Self::malformed(error),
-            error => Self { status, text: error.to_string(), cause },
+            error => Self { status, text: error.to_string(), cause, retry_after },
         }
     }
 }

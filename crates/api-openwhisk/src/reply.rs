@@ -7,7 +7,7 @@ use http::{
     HeaderName, HeaderValue, StatusCode,
     header::{
         ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN, ALLOW,
-        CONTENT_TYPE, WWW_AUTHENTICATE,
+        CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE,
     },
 };
 use serde::Serialize;
@@ -99,9 +99,10 @@ pub(crate) fn refused(refusal: &Refusal, transaction: &str) -> Response {
         #[serde(skip_serializing_if = "Option::is_none")]
         cause: Option<&'a str>,
     }
-    let Refusal { status, text, cause } = refusal;
+    let Refusal { status, text, cause, retry_after } = refusal;
     let body = serde_json::to_vec(&Body { error: text, code: transaction, cause: cause.as_deref() });
     let mut response = Reply::raw_json(*status, body.unwrap_or_default()).into_response(transaction);
+    response.headers_mut().extend(retry_after.map(|seconds| (RETRY_AFTER, seconds.into())));
     match *status {
         StatusCode::UNAUTHORIZED => {
             response.headers_mut().insert(WWW_AUTHENTICATE, REALM);

@@ -21,8 +21,11 @@ use crate::{
     refusal::Refusal,
 };
 
-/// The largest body of a PUT: the largest code as base64 is longer, but this is what clients know.
+/// The largest body of a PUT where the largest code is OpenWhisk's: that as base64 is longer, but this is what clients know.
 const LARGEST_BODY: u64 = 50 * 1024 * 1024;
+
+/// The largest code for which that holds.
+const USUAL_CODE: u64 = 48 * 1024 * 1024;
 
 /// How long a body may take to arrive: who stops in the middle must not hold its room for ever.
 const READ_WITHIN: Duration = Duration::from_secs(120);
@@ -98,7 +101,8 @@ impl Request<'_> {
         body: Body,
         read: impl Fn(&[u8]) -> Result<T, String>,
     ) -> Result<T, Refusal> {
-        let body = json_body(self.headers, body, LARGEST_BODY, |_| Refusal::body_too_large()).await?;
+        let most = largest_body(self.controller.config().limits.bounds.max_code.as_u64());
+        let body = json_body(self.headers, body, most, |_| Refusal::body_too_large()).await?;
         if body.is_empty() {
             return Err(Refusal::bad_request("Request entity expected but not supplied"));
         }
@@ -112,6 +116,14 @@ impl Request<'_> {
             package: name.package.map(entity_name).transpose()?,
             name: entity_name(name.name)?,
         })
+    }
+}
+
+/// The largest body of a PUT where the largest code is this: an operator who lets in more than usual lets it in as base64, with what is around it.
+fn largest_body(max_code: u64) -> u64 {
+    match max_code > USUAL_CODE {
+        true => max_code / 3 * 4 + (LARGEST_BODY - USUAL_CODE),
+        false => LARGEST_BODY,
     }
 }
 
@@ -192,4 +204,16 @@ fn is_json(headers: &HeaderMap) -> bool {
     let Some(value) = headers.get(CONTENT_TYPE) else { return true };
     let essence = value.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
     essence.eq_ignore_ascii_case(b"application/json")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_code_than_usual_fits_into_a_body() {
+        const MB: u64 = 1024 * 1024;
+        assert_eq!((largest_body(MB), largest_body(48 * MB)), (50 * MB, 50 * MB));
+        assert_eq!(largest_body(300 * MB), 402 * MB);
+    }
 }

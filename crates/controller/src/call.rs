@@ -146,6 +146,28 @@ impl Controller {
         }
     }
 
+    /// A streamed answer of HTTP that nobody takes: all of it, within the limit of a result.
+    pub(crate) async fn collect_http(
+        &self,
+        call: &Admitted,
+        draft: Draft,
+        (status, headers): (StatusCode, HeaderMap),
+        body: BodyReceiver,
+        end: oneshot::Receiver<StreamEnd>,
+    ) -> (Draft, Verdict, CallEnd) {
+        let time_limit = call.callable.function.limits.timeout;
+        let collected = collect(body, self.config.limits.bounds.max_result).await;
+        let (end, draft) = ended(end, draft).await;
+        let verdict = match (collected, &end.fault) {
+            (_, Some(fault)) => Verdict::of_fault(fault, Phase::Run, time_limit),
+            (Ok(body), None) => {
+                Verdict::of_reply(Reply { head: ReplyHead::Http { status, headers }, body }, true)
+            }
+            (Err(fault), None) => Verdict::of_fault(&fault, Phase::Run, time_limit),
+        };
+        (draft, verdict, end)
+    }
+
     /// A streamed answer for a caller that wants JSON: all of it, within the limit of a result.
     async fn collect_stream(
         &self,

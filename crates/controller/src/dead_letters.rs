@@ -203,7 +203,7 @@ impl Controller {
             }
             tokio::select! {
                 () = self.stopping.cancelled() => return,
-                () = self.stores.clock.sleep_until(Timestamp::from_millis(now + look.as_millis() as u64)) => {}
+                () = self.stores.clock.until(Timestamp::from_millis(now + look.as_millis() as u64)) => {}
             }
         }
     }

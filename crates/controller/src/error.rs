@@ -1,7 +1,7 @@
 //! Why a use case was refused, in the words of the OpenWhisk API where it has any.
 
 use flint_invoker::Refusal;
-use flint_model::{LimitError, NameError};
+use flint_model::{LimitError, NameError, Timestamp};
 use flint_store::StoreError;
 
 /// What sort of refusal it is; a front gives each its status.
@@ -193,6 +193,18 @@ impl ControllerError {
         }
     }
 
+    /// After how many seconds it makes sense to try again, where it does.
+    pub fn retry_after(&self) -> Option<u32> {
+        match self {
+            // A minute of the wall clock.
+            Self::Rate { .. } => Some(60 - (Timestamp::now().as_millis() / 1000 % 60) as u32),
+            Self::Concurrency { .. } | Self::Refused(_) => Some(1),
+            Self::ShuttingDown => Some(5),
+            Self::Store(StoreError::Full { .. }) => Some(30),
+            _ => None,
+        }
+    }
+
     /// What is behind a text that has to be the API's standard one: which queue is full, which disk. `None` when the
     /// text says it all.
     pub fn cause(&self) -> Option<String> {
@@ -239,6 +251,9 @@ mod tests {
         let text =
             "The specified runtime 'x' is not supported by this platform. Valid values are: 'a:1', 'b:2'.";
         assert_eq!(error.to_string(), text);
+        let rate = ControllerError::Rate { count: 2, allowed: 1 };
+        assert!(rate.retry_after().is_some_and(|seconds| (1..=60).contains(&seconds)));
+        assert_eq!(ControllerError::NotFound.retry_after(), None);
         let error = ControllerError::from(StoreError::Full { what: "the catalog".into() });
         assert_eq!(error.kind(), ErrorKind::Unavailable);
         assert!(error.cause().is_some_and(|cause| cause.starts_with("no space left")));

@@ -16,6 +16,7 @@ use crate::{
     call::{Admitted, Attempted, ended},
     callable::Callable,
     outcome::{Phase, Verdict},
+    outlived::{Asked, Late, Outlived},
     record::{of_attempt, without_logs},
     resolve::{Callee, Right},
 };
@@ -54,9 +55,20 @@ impl Controller {
         match (mode, head) {
             (Mode::Blocking { wait }, head) => {
                 let wait = wait.min(self.config.limits.bounds.max_blocking_wait);
-                let serving = Arc::clone(self).serve(call, body, head, place);
+                let asked = Asked {
+                    id,
+                    callable: Arc::clone(&call.callable),
+                    transaction: Arc::clone(&call.transaction),
+                    arguments: head.is_none().then_some(as_it_came),
+                };
+                let outlived = Outlived::default();
+                let serving = Arc::clone(self).serve(call, body, head, place, outlived.clone());
                 let mut serving = self.detached(serving);
-                tokio::time::timeout(wait, &mut serving).await.unwrap_or(Ok(Answer::Accepted(id)))
+                match tokio::time::timeout(wait, &mut serving).await {
+                    Ok(answer) => answer,
+                    // Boxed, so that the future of a call that is quick does not have room for it.
+                    Err(_) => Box::pin(self.answer_late(caller, asked, &outlived, serving)).await,
+                }
             }
             (Mode::NonBlocking, None) => {
                 let queued = QueuedCall {
@@ -137,8 +149,15 @@ impl Controller {
         body: Body,
         head: Option<Box<CallHead>>,
         place: InFlight,
+        outlived: Outlived,
     ) -> Result<Answer, ControllerError> {
-        match self.attempt(&call, body, head, None).await {
+        let attempted = self.attempt(&call, body, head, None).await;
+        if let Some(late) = outlived.is_late() {
+            let id = call.id;
+            Box::pin(self.serve_late(late, call, attempted, place)).await;
+            return Ok(Answer::Accepted(id));
+        }
+        match attempted {
             Attempted::Refused(refusal) => Err(ControllerError::Refused(refusal)),
             Attempted::Over { draft, mut verdict, end } => {
                 let http = verdict.http.take();
@@ -172,6 +191,22 @@ impl Controller {
                     drop(place);
                 });
                 Ok(Answer::Http(answer))
+            }
+        }
+    }
+}
+
+impl Controller {
+    /// The end of a call whose caller has been answered with 202.
+    async fn serve_late(&self, late: Late, call: Admitted, attempted: Attempted, place: InFlight) {
+        match attempted {
+            Attempted::Refused(refusal) => self.refuse_late(late, &call, &refusal.to_string(), place).await,
+            Attempted::Over { draft, verdict, end } => {
+                self.conclude_late(late, &call, &draft, verdict, end, place).await;
+            }
+            Attempted::Streaming { draft, head, body, end } => {
+                let (draft, verdict, end) = self.collect_http(&call, draft, head, body, end).await;
+                self.conclude_late(late, &call, &draft, verdict, end, place).await;
             }
         }
     }

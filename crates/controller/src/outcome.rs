@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use flint_executor::{Fault, Reply, ReplyHead};
 use flint_model::{ByteSize, LogLine, LogStream, Response, Status, show_duration};
@@ -127,6 +128,23 @@ impl Verdict {
         verdict.response.content_type =
             Some(content_type.map_or("application/octet-stream".to_owned(), |text| text.into_owned()));
         verdict
+    }
+
+    /// With its answer in the record, for whoever reads that later: an HTTP answer that is not JSON as `{statusCode, headers, body}`, the body in base64
+    /// where it is not text, if it is within the limit of a result.
+    pub(crate) fn collectable(mut self, most: ByteSize) -> Self {
+        let Some((status, headers, body)) = self.http.take().filter(|_| self.response.result.is_none())
+        else {
+            return self;
+        };
+        let shown: serde_json::Map<_, _> = headers
+            .iter()
+            .map(|(name, value)| (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into()))
+            .collect();
+        let text = std::str::from_utf8(&body).map_or_else(|_| STANDARD.encode(&body), str::to_owned);
+        let result = raw(&json!({ "statusCode": status.as_u16(), "headers": shown, "body": text }));
+        self.response.result = result.filter(|result| result.get().len() as u64 <= most.as_u64());
+        self
     }
 
     fn invalid(text: &str) -> Self {

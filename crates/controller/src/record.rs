@@ -15,6 +15,9 @@ use crate::{
     outcome::{Verdict, truncated_line},
 };
 
+/// How long to wait for a log that cannot be written.
+const UNWRITABLE: Duration = Duration::from_secs(1);
+
 /// A start quicker than this took a runtime that was waiting: a new process takes longer.
 const PREWARMED_WITHIN_US: u64 = 50;
 
@@ -197,6 +200,26 @@ impl Controller {
         self.count(call, draft, &record);
         if call.recorded {
             self.stores.activations.append(record);
+        }
+    }
+
+    /// Keeps a record that somebody was promised, however much the log has to do: waits until it takes it. `false` when the server has stopped before
+    /// it did.
+    pub(crate) async fn keep(&self, mut record: Activation) -> bool {
+        loop {
+            match self.stores.activations.offer(record) {
+                Ok(()) => return true,
+                Err(again) => record = *again,
+            }
+            let room = async {
+                if self.stores.activations.flush().await.is_err() {
+                    tokio::time::sleep(UNWRITABLE).await;
+                }
+            };
+            tokio::select! {
+                () = self.stopped.cancelled() => return false,
+                () = room => {}
+            }
         }
     }
 

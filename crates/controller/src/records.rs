@@ -1,7 +1,7 @@
 //! Activation records: reading.
 
 use flint_model::{Activation, ActivationId, NamespaceName};
-use flint_store::{ActivationQuery, Page};
+use flint_store::{ActivationQuery, CallState, Page};
 
 use crate::{Caller, Controller, ControllerError, functions::own};
 
@@ -16,6 +16,17 @@ impl Controller {
         own(caller, namespace, || format!("{namespace}/{id}"))?;
         let found = self.stores.activations.get(namespace, id).await?;
         found.filter(|record| record.start >= caller.namespace.created).ok_or(ControllerError::NotFound)
+    }
+
+    /// Where an accepted call of a namespace is, while it has no record yet, and when it is a dead letter.
+    pub async fn accepted_call(
+        &self,
+        caller: &Caller,
+        namespace: &NamespaceName,
+        id: ActivationId,
+    ) -> Result<CallState, ControllerError> {
+        own(caller, namespace, || format!("{namespace}/{id}"))?;
+        self.stores.queue.find(namespace, id).await?.ok_or(ControllerError::NotFound)
     }
 
     /// Records of a namespace, latest first. Without `with_logs` their `logs` are empty.

@@ -9,15 +9,12 @@ use std::{path::Path, sync::Arc, time::Duration};
 use flint_controller::{
     Answer, Caller, ControllerConfig, ControllerError, Firing, Mode, PutRule, PutTrigger,
 };
-use flint_model::{Activation, ActivationId, DeadLetterReason, NamespaceLimits, Status};
-use flint_store::{
-    ActivationQuery, DeadLetter, LetterQuery, Page,
-    conformance::{ManualClock, sample},
-};
+use flint_model::{Activation, ActivationId, DeadLetterReason, NamespaceLimits, Status, Timestamp};
+use flint_store::{ActivationQuery, DeadLetter, LetterQuery, Page, conformance::sample};
 use flint_store_sqlite::{SqliteStore, StoreConfig};
 use serde_json::{Value, json};
 use support::{
-    Server,
+    ManualClock, Server,
     composing::{BLOCKING, deploy_with, invocation, sequence},
     config, eventually,
 };
@@ -101,21 +98,21 @@ fn result(record: &Activation) -> Value {
 
 #[tokio::test]
 async fn attempts_come_after_their_back_off_and_each_has_its_record() {
-    let (dir, clock) = (tempfile::tempdir().unwrap(), Arc::new(ManualClock::default()));
+    let (dir, clock) = (tempfile::tempdir().unwrap(), ManualClock::at(Timestamp::now().as_millis()));
     let server = start(dir.path(), &clock).await;
     deploy(&server, "f", "fails developer 2", json!({"retries": 3, "backoff": "1min"})).await;
     let id = accept(&server, "f").await;
     waiting(&server, 1).await;
     assert_eq!(server.controller.calls_in_flight(), 0, "who waits for its delay holds no place");
-    clock.advance(Duration::from_millis(29_999));
+    clock.advance(29_999);
     assert_eq!(server.executor.calls_of("guest/f").len(), 1, "half of the back-off at least");
-    clock.advance(Duration::from_secs(31));
+    clock.advance(31000);
     eventually("the second attempt", || async {
         (server.executor.calls_of("guest/f").len() == 2).then_some(())
     })
     .await;
     waiting(&server, 1).await;
-    clock.advance(Duration::from_secs(120));
+    clock.advance(120000);
     let record = record(&server, id).await;
     let known = result(&record);
     assert_eq!(
@@ -143,7 +140,7 @@ async fn attempts_come_after_their_back_off_and_each_has_its_record() {
 
 #[tokio::test]
 async fn what_is_attempted_again_is_what_the_policy_says() {
-    let (dir, clock) = (tempfile::tempdir().unwrap(), Arc::new(ManualClock::default()));
+    let (dir, clock) = (tempfile::tempdir().unwrap(), ManualClock::at(Timestamp::now().as_millis()));
     let server = start(dir.path(), &clock).await;
     // Whether a failure of that kind leads to a further attempt.
     for (number, (way, retry, again)) in [
@@ -170,7 +167,7 @@ async fn what_is_attempted_again_is_what_the_policy_says() {
         let id = accept(&server, &name).await;
         if again {
             waiting(&server, 1).await;
-            clock.advance(Duration::from_secs(60));
+            clock.advance(60000);
         }
         let record = record(&server, id).await;
         assert_eq!(record.attempts.len(), usize::from(again), "{number} {way}");
@@ -188,12 +185,12 @@ async fn what_is_attempted_again_is_what_the_policy_says() {
 
 #[tokio::test]
 async fn a_call_that_used_up_its_attempts_is_a_letter_and_runs_again_once_when_it_is_redriven() {
-    let (dir, clock) = (tempfile::tempdir().unwrap(), Arc::new(ManualClock::default()));
+    let (dir, clock) = (tempfile::tempdir().unwrap(), ManualClock::at(Timestamp::now().as_millis()));
     let server = start(dir.path(), &clock).await;
     deploy(&server, "f", "fails timeout 3", json!({"retries": 1})).await;
     let id = accept(&server, "f").await;
     waiting(&server, 1).await;
-    clock.advance(Duration::from_secs(60));
+    clock.advance(60000);
     let letter = letter(&server, id).await;
     assert_eq!((&*letter.call.arguments, letter.reason), (&b"{\"n\":1}"[..], DeadLetterReason::AttemptsUsed));
     let record = record(&server, id).await;
@@ -214,7 +211,7 @@ async fn a_call_that_used_up_its_attempts_is_a_letter_and_runs_again_once_when_i
     assert_eq!(redriven.len(), 1);
     assert!(outcomes.iter().all(|outcome| matches!(outcome, Ok(_) | Err(ControllerError::NotFound))));
     waiting(&server, 1).await;
-    clock.advance(Duration::from_secs(60));
+    clock.advance(60000);
     let again = self::record(&server, redriven[0].activation).await;
     assert_eq!(again.cause, Some(id));
     let known = json!({"activation": again.id.to_string(), "apiKey": "another", "times": 4});
@@ -229,14 +226,14 @@ async fn a_call_that_used_up_its_attempts_is_a_letter_and_runs_again_once_when_i
 
 #[tokio::test]
 async fn no_attempt_begins_when_the_call_is_too_old() {
-    let (dir, clock) = (tempfile::tempdir().unwrap(), Arc::new(ManualClock::default()));
+    let (dir, clock) = (tempfile::tempdir().unwrap(), ManualClock::at(Timestamp::now().as_millis()));
     let server = start(dir.path(), &clock).await;
     let policy = json!({"retries": 50, "backoff": "10s", "max_backoff": "10s", "max_age": "1min"});
     deploy(&server, "f", "fails developer 99", policy.clone()).await;
     let id = accept(&server, "f").await;
     let letter = loop {
         // However late the clock is looked at.
-        clock.advance(Duration::from_secs(2));
+        clock.advance(2000);
         if let Some(letter) = letters(&server).await.pop() {
             break letter;
         }
@@ -260,7 +257,7 @@ async fn no_attempt_begins_when_the_call_is_too_old() {
     .await;
     let late = accept(&server, "g").await;
     server.die();
-    clock.advance(Duration::from_secs(61));
+    clock.advance(61000);
     let server = start(dir.path(), &clock).await;
     let record = record(&server, late).await;
     assert_eq!(record.response.status, Status::InternalError);
@@ -275,7 +272,7 @@ async fn no_attempt_begins_when_the_call_is_too_old() {
 
 #[tokio::test]
 async fn a_kill_between_attempts_loses_neither_the_call_nor_its_count() {
-    let (dir, clock) = (tempfile::tempdir().unwrap(), Arc::new(ManualClock::default()));
+    let (dir, clock) = (tempfile::tempdir().unwrap(), ManualClock::at(Timestamp::now().as_millis()));
     let mut server = start(dir.path(), &clock).await;
     deploy(&server, "f", "fails developer 99", json!({"retries": 4})).await;
     let id = accept(&server, "f").await;
@@ -291,7 +288,7 @@ async fn a_kill_between_attempts_loses_neither_the_call_nor_its_count() {
             "life {life}: a waiting retry counts against nobody"
         );
         waiting(&server, 1).await;
-        clock.advance(Duration::from_secs(60 << life));
+        clock.advance(1000 * (60 << life));
         eventually("the next attempt", || async {
             (!server.executor.calls_of("guest/f").is_empty()).then_some(())
         })
@@ -304,14 +301,14 @@ async fn a_kill_between_attempts_loses_neither_the_call_nor_its_count() {
     server.die();
     let server = start(dir.path(), &clock).await;
     assert_eq!(letters(&server).await.len(), 1);
-    clock.advance(Duration::from_secs(3600));
+    clock.advance(3600000);
     assert!(server.executor.calls_of("guest/f").is_empty());
     server.stop().await;
 }
 
 #[tokio::test]
 async fn retries_of_one_namespace_keep_neither_others_nor_its_own_calls_waiting() {
-    let (dir, clock) = (tempfile::tempdir().unwrap(), Arc::new(ManualClock::default()));
+    let (dir, clock) = (tempfile::tempdir().unwrap(), ManualClock::at(Timestamp::now().as_millis()));
     let mut few = minutes();
     few.asynchronous.retries_running = 3;
     (few.asynchronous.running, few.asynchronous.waiting) = (8, 100);
@@ -324,7 +321,7 @@ async fn retries_of_one_namespace_keep_neither_others_nor_its_own_calls_waiting(
     waiting(&server, 40).await;
     // They come back slow.
     deploy(&server, "f", "wait", json!(null)).await;
-    clock.advance(Duration::from_secs(3600));
+    clock.advance(3600000);
     let slow = |count: usize| {
         let server = &server;
         async move {
@@ -374,7 +371,7 @@ async fn retries_of_one_namespace_keep_neither_others_nor_its_own_calls_waiting(
 
 #[tokio::test]
 async fn so_many_wait_and_no_more() {
-    let (dir, clock) = (tempfile::tempdir().unwrap(), Arc::new(ManualClock::default()));
+    let (dir, clock) = (tempfile::tempdir().unwrap(), ManualClock::at(Timestamp::now().as_millis()));
     let mut few = minutes();
     few.asynchronous.retries_waiting = 3;
     few.dead_letters.max_count = 2;
@@ -399,7 +396,7 @@ async fn so_many_wait_and_no_more() {
 
 #[tokio::test]
 async fn a_call_whose_function_is_gone_is_kept_until_there_is_one_again() {
-    let (dir, clock) = (tempfile::tempdir().unwrap(), Arc::new(ManualClock::default()));
+    let (dir, clock) = (tempfile::tempdir().unwrap(), ManualClock::at(Timestamp::now().as_millis()));
     let server = start(dir.path(), &clock).await;
     deploy(&server, "f", "fails developer 1", json!(3)).await;
     let id = accept(&server, "f").await;
@@ -407,7 +404,7 @@ async fn a_call_whose_function_is_gone_is_kept_until_there_is_one_again() {
     let caller = server.guest().await;
     let namespace = caller.namespace.name.clone();
     server.controller.delete_function(&caller, &"guest/f".parse().unwrap()).await.unwrap();
-    clock.advance(Duration::from_secs(60));
+    clock.advance(60000);
     assert_eq!(letter(&server, id).await.reason, DeadLetterReason::FunctionGone);
     let record = record(&server, id).await;
     assert_eq!(result(&record), json!({"error": "Action could not be found or may have been deleted."}));
@@ -422,7 +419,7 @@ async fn a_call_whose_function_is_gone_is_kept_until_there_is_one_again() {
 
 #[tokio::test]
 async fn with_a_namespace_everything_of_its_goes() {
-    let (dir, clock) = (tempfile::tempdir().unwrap(), Arc::new(ManualClock::default()));
+    let (dir, clock) = (tempfile::tempdir().unwrap(), ManualClock::at(Timestamp::now().as_millis()));
     let server = start(dir.path(), &clock).await;
     deploy(&server, "dead", "fails developer 9", json!(0)).await;
     deploy(&server, "waits", "fails developer 9", json!(3)).await;
@@ -437,7 +434,7 @@ async fn with_a_namespace_everything_of_its_goes() {
     // Another one of that name is another one.
     let server = start(dir.path(), &clock).await;
     deploy(&server, "waits", "echo", json!(3)).await;
-    clock.advance(Duration::from_secs(3600));
+    clock.advance(3600000);
     let own = accept(&server, "waits").await;
     record(&server, own).await;
     assert_eq!((server.executor.calls_of("guest/waits").len(), letters(&server).await.len()), (1, 0));
@@ -446,7 +443,7 @@ async fn with_a_namespace_everything_of_its_goes() {
 
 #[tokio::test]
 async fn letters_are_redriven_together_as_far_as_there_are_places() {
-    let (dir, clock) = (tempfile::tempdir().unwrap(), Arc::new(ManualClock::default()));
+    let (dir, clock) = (tempfile::tempdir().unwrap(), ManualClock::at(Timestamp::now().as_millis()));
     let server = start(dir.path(), &clock).await;
     for name in ["f", "g"] {
         deploy(&server, name, "fails developer 99", json!(0)).await;
@@ -490,17 +487,17 @@ async fn letters_are_redriven_together_as_far_as_there_are_places() {
 
 #[tokio::test]
 async fn letters_grow_too_old() {
-    let (dir, clock) = (tempfile::tempdir().unwrap(), Arc::new(ManualClock::default()));
+    let (dir, clock) = (tempfile::tempdir().unwrap(), ManualClock::at(Timestamp::now().as_millis()));
     let mut config = minutes();
     config.dead_letters.max_age = Duration::from_secs(3600);
     let server = Server::start_by(dir.path(), config, Arc::clone(&clock) as _).await;
     deploy(&server, "f", "fails developer 9", json!(0)).await;
     let old = accept(&server, "f").await;
     letter(&server, old).await;
-    clock.advance(Duration::from_secs(1800));
+    clock.advance(1800000);
     let young = accept(&server, "f").await;
     letter(&server, young).await;
-    clock.advance(Duration::from_secs(1801));
+    clock.advance(1801000);
     metric(&server, "flint_dead_letters_dropped_total{by=\"age\"}", 1).await;
     let left: Vec<_> = letters(&server).await.into_iter().map(|letter| letter.call.activation).collect();
     assert_eq!(left, [young]);
@@ -509,7 +506,7 @@ async fn letters_grow_too_old() {
 
 #[tokio::test]
 async fn a_rules_action_is_attempted_again_and_so_is_a_whole_sequence_that_asks_for_it() {
-    let (dir, clock) = (tempfile::tempdir().unwrap(), Arc::new(ManualClock::default()));
+    let (dir, clock) = (tempfile::tempdir().unwrap(), ManualClock::at(Timestamp::now().as_millis()));
     let server = start(dir.path(), &clock).await;
     deploy(&server, "first", "echo", json!(null)).await;
     deploy(&server, "second", "fails application 1", json!(9)).await;
@@ -548,7 +545,7 @@ async fn a_rules_action_is_attempted_again_and_so_is_a_whole_sequence_that_asks_
     waiting(&server, 1).await;
     let fired = record(&server, fired).await;
     let flint_model::RuleOutcome::Called { activation } = fired.fired[0].outcome else { panic!("{fired:?}") };
-    clock.advance(Duration::from_secs(60));
+    clock.advance(60000);
     let record = record(&server, activation).await;
     assert_eq!((record.response.status, record.attempts.len()), (Status::Success, 1));
     let firsts = server.executor.calls_of("guest/first").len();
@@ -591,7 +588,7 @@ async fn a_policy_that_is_not_understood_is_refused_with_the_deploy() {
 
 #[tokio::test]
 async fn a_call_whose_end_only_the_log_was_told_is_not_run_again() {
-    let (dir, clock) = (tempfile::tempdir().unwrap(), Arc::new(ManualClock::default()));
+    let (dir, clock) = (tempfile::tempdir().unwrap(), ManualClock::at(Timestamp::now().as_millis()));
     let server = start(dir.path(), &clock).await;
     deploy(&server, "f", "wait", json!(5)).await;
     deploy(&server, "last", "wait", json!(0)).await;

@@ -94,11 +94,23 @@ pub struct StreamEnd {
 pub enum Refusal {
     /// Too many calls of this function wait already.
     #[error(
-        "{waiting} calls of {function} are waiting, which is the most its queue takes: slow down, or raise queue.per_function"
+        "{waiting} calls of {function} are waiting, which is the most its queue takes (queue.per_function); {why}"
     )]
     QueueFull {
         /// Which function.
         function: FunctionPath,
+        /// How many wait.
+        waiting: usize,
+        /// What they wait for.
+        why: String,
+    },
+    /// Too many calls wait already, of all functions together.
+    #[error(
+        "{waiting} calls wait for an instance on this server, which leaves no place for one more of {namespace}: slow down, or raise queue.total"
+    )]
+    QueuesFull {
+        /// Whose call it is.
+        namespace: NamespaceName,
         /// How many wait.
         waiting: usize,
     },

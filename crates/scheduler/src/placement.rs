@@ -60,9 +60,15 @@ impl Scheduler {
             });
         }
         let waiting = queue.waiting.len();
-        if waiting >= self.config.per_function || !board.has_place(&key.namespace, self.config.total) {
+        if waiting >= self.config.per_function {
+            let (function, why) = (function.path.clone(), queue.why());
             board.totals.queue_full += 1;
-            return Placement::Refused(Refusal::QueueFull { function: function.path.clone(), waiting });
+            return Placement::Refused(Refusal::QueueFull { function, waiting, why });
+        }
+        if !board.has_place(&key.namespace, self.config.total) {
+            board.totals.queue_full += 1;
+            let (namespace, waiting) = (key.namespace.clone(), board.waiting);
+            return Placement::Refused(Refusal::QueuesFull { namespace, waiting });
         }
         let (grant, granted) = oneshot::channel();
         let environment = environment.get_or_insert_with(|| std::mem::take(&mut job.environment).into());

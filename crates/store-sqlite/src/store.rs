@@ -95,7 +95,6 @@ impl SqliteStore {
             compositions: Arc::new(SqliteCompositions { writer: Arc::clone(&writer) }),
             queue: Arc::new(SqliteQueue {
                 writer: Arc::clone(&writer),
-                readers: Arc::clone(&readers),
                 tally: Arc::clone(&tally),
                 log: Arc::clone(&log),
                 clock: Arc::clone(&config.clock),

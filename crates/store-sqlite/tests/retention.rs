@@ -94,6 +94,40 @@ async fn what_the_log_takes_it_keeps_and_what_it_does_not_take_it_counts() {
 }
 
 #[tokio::test]
+async fn what_was_promised_is_given_back_and_not_shed() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut config = config(dir.path(), 1 << 20);
+    (config.log.pending_records, config.log.pending_bytes) = (4, ByteSize::mib(1));
+    config.log.gather = Duration::from_secs(3600);
+    let store = SqliteStore::open(config).unwrap();
+    let log = store.activations();
+    let (mut kept, mut given_back) = (0, None);
+    // Until the log's thread has too much to do.
+    while given_back.is_none() {
+        given_back = log.offer(record(kept)).err();
+        kept += 1;
+    }
+    let given_back = *given_back.unwrap();
+    assert_eq!(
+        (given_back.start.as_millis(), given_back.logs.is_empty()),
+        (kept - 1, true),
+        "its lines may go"
+    );
+    let id = given_back.id;
+    log.flush().await.unwrap();
+    log.offer(given_back).unwrap();
+    let guest = namespace_name("guest");
+    assert!(log.get(&guest, id).await.unwrap().is_some());
+    log.flush().await.unwrap();
+    let mut huge = record(1_000_000);
+    huge.response.result = Some(serde_json::from_str(&format!("\"{}\"", "x".repeat(2 << 20))).unwrap());
+    let id = huge.id;
+    log.offer(huge).unwrap();
+    assert!(log.get(&guest, id).await.unwrap().is_some(), "it fits where nothing else is");
+    assert_eq!((log.stats().shed_records, log.stats().appended), (0, kept + 1));
+}
+
+#[tokio::test]
 async fn the_bound_is_on_bytes_too() {
     let dir = tempfile::tempdir().unwrap();
     let mut config = config(dir.path(), 1 << 20);

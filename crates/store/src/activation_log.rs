@@ -47,6 +47,10 @@ pub trait ActivationLog: Send + Sync {
     /// Takes a record. It is visible to reads at once.
     fn append(&self, record: Activation);
 
+    /// The same for a record that somebody was promised: where [`Self::append`] would drop it, it is given back, to be offered again after a
+    /// [`Self::flush`].
+    fn offer(&self, record: Activation) -> Result<(), Box<Activation>>;
+
     /// One record of a namespace.
     async fn get(
         &self,

@@ -4,13 +4,13 @@ use std::{fmt::Debug, pin::Pin, time::Duration};
 
 use flint_model::Timestamp;
 
-/// The wall clock, and waiting by it. A test brings its own.
+/// A wall clock. It may be set, forwards or back, at any time. Tests have one that they set.
 pub trait Clock: Debug + Send + Sync {
     /// The time now.
     fn now(&self) -> Timestamp;
 
-    /// Returns when it is that time.
-    fn sleep_until(&self, time: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
+    /// Returns once it is `moment`. A clock that is set meanwhile may make that earlier or later, so whoever waits long looks again.
+    fn until(&self, moment: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
 }
 
 /// The system's clock.
@@ -22,8 +22,8 @@ impl Clock for SystemClock {
         Timestamp::now()
     }
 
-    fn sleep_until(&self, time: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
-        let wait = time.as_millis().saturating_sub(self.now().as_millis());
+    fn until(&self, moment: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        let wait = moment.as_millis().saturating_sub(self.now().as_millis());
         Box::pin(tokio::time::sleep(Duration::from_millis(wait)))
     }
 }

@@ -34,4 +34,4 @@ pub use error::StoreError;
 pub use feeds::Feeds;
 pub use key_value::{BucketPath, Change, KeyValue, KeyValueError, KeyValueQuota, KeyValueUsage};
 pub use page::Page;
-pub use queue::{LeasedCall, Places, Queue, QueuedCall, Waiting};
+pub use queue::{CallPhase, CallState, LeasedCall, Places, Queue, QueuedCall, Waiting};

@@ -42,6 +42,34 @@ pub struct LeasedCall {
     pub earlier: Vec<Attempt>,
 }
 
+/// Where a call is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallPhase {
+    /// It waits for its turn.
+    Waiting,
+    /// It failed before, and waits for its next attempt until then.
+    Delayed(Timestamp),
+    /// An attempt is under way.
+    Running,
+    /// It had all its attempts, which is about to be written down.
+    Exhausted,
+    /// It is a dead letter.
+    Dead,
+}
+
+/// An accepted call that is not over, or did not succeed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallState {
+    /// The call, without its arguments.
+    pub call: QueuedCall,
+    /// Where it is.
+    pub phase: CallPhase,
+    /// Attempts begun.
+    pub begun: u32,
+    /// What became of those that ended.
+    pub attempts: Vec<Attempt>,
+}
+
 /// How many further calls of a namespace may be leased.
 pub type Places = Arc<dyn Fn(&NamespaceName) -> usize + Send + Sync>;
 
@@ -72,6 +100,9 @@ pub trait Queue: Send + Sync {
 
     /// The same for a call that nobody holds: it is due at once.
     async fn enqueue_due(&self, call: QueuedCall) -> Result<(), StoreError>;
+
+    /// Accepts a call whose only attempt `owner` has begun already: it counts. When that does not come to an end, the call is exhausted.
+    async fn enqueue_begun(&self, call: QueuedCall, owner: &str, lease: Duration) -> Result<(), StoreError>;
 
     /// Accepts several calls, all of them or none, in one commit; each as by [`Self::enqueue`] for the `holder`, owner and lease, or as by
     /// [`Self::enqueue_due`] where there is none.
@@ -145,6 +176,13 @@ pub trait Queue: Send + Sync {
     /// Calls that have had all their attempts without an end: given once each so that their failure can be recorded, then
     /// [buried](crate::DeadLetters::bury) or [completed](Self::complete) by the caller. `attempt` is the last one, and `earlier` has them all, that one included.
     async fn take_exhausted(&self, limit: usize) -> Result<Vec<LeasedCall>, StoreError>;
+
+    /// Where a call of a namespace is; `None` when it is over, or there never was one.
+    async fn find(
+        &self,
+        namespace: &NamespaceName,
+        activation: ActivationId,
+    ) -> Result<Option<CallState>, StoreError>;
 
     /// Of the calls in [`Self::depth`] those that have failed before and that nobody holds, of one namespace or of all.
     async fn waiting_again(&self, namespace: Option<&NamespaceName>) -> Result<Waiting, StoreError>;

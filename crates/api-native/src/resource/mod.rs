@@ -1,6 +1,7 @@
 //! What the API speaks: every request and answer as a type, shared with clients written in Rust (the `flint` command line).
 
 mod activation;
+mod call;
 mod dead_letter;
 mod deploy;
 mod error;
@@ -15,6 +16,7 @@ mod snapshot;
 mod wasm;
 
 pub use activation::{ActivationList, ActivationResource, AttemptResource, StatusWord, UsageResource};
+pub use call::{CallResource, CallStateWord};
 pub use dead_letter::{
     DeadLetterList, DeadLetterResource, RedriveRequest, RedriveResult, RedrivenResource, RemovedLetters,
 };

@@ -5,7 +5,7 @@ use flint_controller::HttpAnswer;
 use flint_model::ActivationId;
 use http::{
     HeaderMap, HeaderValue, StatusCode,
-    header::{CONTENT_LENGTH, CONTENT_TYPE, WWW_AUTHENTICATE},
+    header::{CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE},
 };
 use serde::Serialize;
 
@@ -58,11 +58,12 @@ pub(super) fn refused(refused: &Refused, transaction: &str) -> Response {
         #[serde(skip_serializing_if = "Option::is_none")]
         cause: Option<&'a str>,
     }
-    let Refusal { status, text, cause } = &refused.refusal;
+    let Refusal { status, text, cause, retry_after } = &refused.refusal;
     let body = serde_json::to_vec_pretty(&Text { error: text, code: transaction, cause: cause.as_deref() });
     let mut response =
         of(*status, HeaderMap::new(), Body::from(body.unwrap_or_default()), refused.activation);
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response.headers_mut().extend(retry_after.map(|seconds| (RETRY_AFTER, HeaderValue::from(seconds))));
     if *status == StatusCode::UNAUTHORIZED {
         response.headers_mut().insert(WWW_AUTHENTICATE, REALM);
     }

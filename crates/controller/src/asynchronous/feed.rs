@@ -9,7 +9,7 @@ use flint_model::{DeadLetterReason, Timestamp};
 use flint_store::{LeasedCall, Places};
 
 use super::{
-    settle,
+    policy, settle,
     state::{Held, Room},
 };
 use crate::{
@@ -83,7 +83,7 @@ impl Controller {
                         () = tokio::time::sleep(Duration::from_millis(5)) => {}
                     }
                 }
-                () = self.stores.clock.sleep_until(ahead.unwrap_or_default()), if ahead.is_some() => {
+                () = self.stores.clock.until(ahead.unwrap_or_default()), if ahead.is_some() => {
                     look_for_exhausted = false;
                 }
                 () = tokio::time::sleep(look) => look_for_exhausted = true,
@@ -222,12 +222,15 @@ impl Controller {
                 }
                 let last = attempts.last().map_or("unknown", |attempt| attempt.ended_by.as_str());
                 let verdict = Verdict::given_up(attempts.len() as u32, last);
-                if self.keeps_records(&call.namespace).await {
+                let promised = call.policy == policy::of_outlived();
+                if promised || self.keeps_records(&call.namespace).await {
                     let (namespace, subject) = (call.namespace.clone(), call.subject.clone());
                     let path = call.path.clone();
                     let mut record = of_nothing(call.activation, namespace, subject, path, verdict, attempts);
                     record.cause = call.cause;
-                    self.stores.activations.append(record);
+                    if !self.keep(record).await {
+                        return Ok(());
+                    }
                 }
                 self.bury(&call, DeadLetterReason::AttemptsUsed, None).await;
             }

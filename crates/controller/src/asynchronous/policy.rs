@@ -37,6 +37,11 @@ pub(crate) fn of_composition(config: &AsyncConfig) -> RetryPolicy {
     RetryPolicy { on: FailureKinds::NONE, ..config.policy() }
 }
 
+/// What holds for a blocking call whose caller was answered with 202: its only attempt is under way.
+pub(crate) fn of_outlived() -> RetryPolicy {
+    RetryPolicy { max_attempts: 1, on: FailureKinds::NONE, ..RetryPolicy::default() }
+}
+
 /// In which way an attempt has failed that ended so; `None` = it succeeded.
 pub(super) fn failure(status: Status, timed_out: bool) -> Option<FailureKind> {
     match status {

@@ -79,8 +79,10 @@ impl Controller {
 
     /// The call is over, and this is its record.
     pub(super) async fn over(&self, held: Held, recorded: bool, record: Activation) {
-        if recorded {
-            self.stores.activations.append(record);
+        if recorded && !self.keep(record).await {
+            // The next life runs it again.
+            self.accepted.leased().remove(&held.call.activation);
+            return;
         }
         let Held { call, attempt, in_flight, room, .. } = held;
         drop((in_flight, room));
@@ -102,8 +104,9 @@ impl Controller {
         let kind = policy::failure(record.response.status, record.timed_out).unwrap_or(FailureKind::Platform);
         let failed = attempted.then(|| Attempt::new(record.start, ended_by(kind, &record)));
         record.annotations.set(DEAD_LETTER, reason.as_str());
-        if recorded {
-            self.stores.activations.append(record);
+        if recorded && !self.keep(record).await {
+            self.accepted.leased().remove(&call.activation);
+            return;
         }
         self.bury(&call, reason, failed).await;
         self.accepted.leased().remove(&call.activation);
@@ -152,9 +155,10 @@ impl Controller {
             record.cause = Some(held.call.activation);
             record.attempts.clear();
             record.annotations.set(ATTEMPT, held.attempt);
-            self.stores.activations.append(record);
+            let kept = self.keep(record).await;
             match self.stores.activations.flush().await {
-                Ok(()) => attempt.activation = Some(id),
+                Ok(()) if kept => attempt.activation = Some(id),
+                Ok(()) => {}
                 // What ended it is known all the same.
                 Err(error) => {
                     tracing::error!(activation = %id, %error, "the record of an attempt is not written")

@@ -26,7 +26,7 @@ const FINISHED: usize = 1024;
 /// Accepted calls, as far as this server has to do with them.
 pub(crate) struct AcceptedCalls {
     /// This server's life, as the queue knows it.
-    pub(super) owner: String,
+    pub(crate) owner: String,
     /// Room for calls in memory, waiting or running.
     pub(super) places: Arc<Semaphore>,
     /// Room for their arguments.

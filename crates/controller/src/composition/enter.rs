@@ -1,6 +1,9 @@
 //! How a composition begins: by a call that is admitted, or by one that an earlier life had accepted.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use flint_executor::CallHead;
@@ -73,21 +76,23 @@ impl Controller {
                 let whose = Composition { id, namespace, subject, transaction, api_key, arrived, recorded };
                 let progress = self.beginning_of(&whose, &queued.path, composition, arguments);
                 let (taken, durable) = oneshot::channel();
-                let serving = Arc::clone(self).serve_composition(queued, whose, progress, place, taken);
-                answer_of(id, self.detached(serving), durable, wait).await
+                let late = Arc::new(OnceLock::new());
+                let telling = (taken, Arc::clone(&late));
+                let serving = Arc::clone(self).serve_composition(queued, whose, progress, place, telling);
+                answer_of(id, self.detached(serving), durable, wait, &late).await
             }
         }
     }
 
     /// A blocking composition from its admission to its answer. It is accepted like an asynchronous call, so that it goes on when
-    /// this life of the server ends; `taken` is told when it would.
+    /// this life of the server ends; `taken` is told when it would. `late` says whether its caller has gone with a 202 before its end.
     async fn serve_composition(
         self: Arc<Self>,
         queued: QueuedCall,
         whose: Composition,
         progress: Progress,
         place: InFlight,
-        taken: oneshot::Sender<()>,
+        (taken, late): (oneshot::Sender<()>, Arc<OnceLock<bool>>),
     ) -> Result<Answer, ControllerError> {
         let id = whose.id;
         let namespace = self.hold_namespace(place.account()).await?;
@@ -103,11 +108,17 @@ impl Controller {
             }
             CompositionEnd::Over(mut record) => {
                 let answer = Answer::Finished(Box::new(without_logs(&mut record)));
-                if whose.recorded && place.account().check_open().is_ok() {
-                    self.stores.activations.append(*record);
-                }
+                // Who was promised a record gets one; of a namespace that was deleted meanwhile nothing is kept.
+                let promised = whose.recorded || *late.get_or_init(|| false);
+                let recorded = promised && place.account().check_open().is_ok();
                 drop(place);
-                self.finish(id).await;
+                let controller = Arc::clone(&self);
+                // Its caller need not wait for that.
+                self.calls.spawn(async move {
+                    if !recorded || controller.keep(*record).await {
+                        controller.finish(id).await;
+                    }
+                });
                 Ok(answer)
             }
         }
@@ -141,15 +152,19 @@ impl Controller {
 }
 
 /// What `serving` answers, or that the call is accepted: when `wait` is over and the call is `durable`, not before. A 202 is a
-/// promise, however short the caller's patience was.
+/// promise, however short the caller's patience was; `late` is set when it is made, unless the call's end was first.
 async fn answer_of(
     id: ActivationId,
     mut serving: impl Future<Output = Result<Answer, ControllerError>> + Unpin,
     durable: oneshot::Receiver<()>,
     wait: Duration,
+    late: &OnceLock<bool>,
 ) -> Result<Answer, ControllerError> {
     if let Ok(answer) = tokio::time::timeout(wait, &mut serving).await {
         return answer;
+    }
+    if !*late.get_or_init(|| true) {
+        return serving.await;
     }
     tokio::select! {
         biased;
@@ -190,11 +205,13 @@ mod tests {
     const PATIENCE: Duration = Duration::from_secs(1);
 
     /// A serving that answers what is sent, the signal that it is durable, and what its caller is answered.
-    fn serving() -> (oneshot::Sender<Answered>, oneshot::Sender<()>, impl Future<Output = Answered>) {
+    fn serving(
+        late: &OnceLock<bool>,
+    ) -> (oneshot::Sender<Answered>, oneshot::Sender<()>, impl Future<Output = Answered>) {
         let (serve, served) = oneshot::channel();
         let (taken, durable) = oneshot::channel();
         let serving = Box::pin(async { served.await.unwrap() });
-        (serve, taken, answer_of(ActivationId::generate(), serving, durable, PATIENCE))
+        (serve, taken, answer_of(ActivationId::generate(), serving, durable, PATIENCE, late))
     }
 
     /// Lets the caller's patience end, by a clock that waits for nothing.
@@ -204,16 +221,31 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_202_comes_when_the_call_is_durable() {
-        let (_serve, taken, answer) = serving();
+        let late = OnceLock::new();
+        let (_serve, taken, answer) = serving(&late);
         let mut answer = pin!(answer);
         not_answered(answer.as_mut()).await;
         taken.send(()).unwrap();
         assert!(matches!(answer.await, Ok(Answer::Accepted(_))));
+        assert_eq!(late.get(), Some(&true));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_ended_first_without_a_record_is_answered_and_not_promised() {
+        let late = OnceLock::new();
+        let (serve, taken, answer) = serving(&late);
+        let mut answer = pin!(answer);
+        taken.send(()).unwrap();
+        late.set(false).unwrap();
+        not_answered(answer.as_mut()).await;
+        serve.send(Err(ControllerError::NotFound)).unwrap();
+        assert!(matches!(answer.await, Err(ControllerError::NotFound)));
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_cannot_be_made_durable_is_refused() {
-        let (serve, taken, answer) = serving();
+        let late = OnceLock::new();
+        let (serve, taken, answer) = serving(&late);
         let mut answer = pin!(answer);
         drop(taken);
         not_answered(answer.as_mut()).await;

@@ -7,6 +7,7 @@
 
 pub mod clock;
 pub mod composing;
+pub mod crowded;
 pub mod scripted;
 
 use std::{path::Path, sync::Arc, time::Duration};
@@ -14,10 +15,11 @@ use std::{path::Path, sync::Arc, time::Duration};
 use flint_controller::{Caller, Controller, ControllerConfig, GUEST_KEY, Stores};
 use flint_invoker::{Invoker, InvokerConfig};
 use flint_scheduler::{Scheduler, SchedulerConfig};
-use flint_store::{Clock, SystemClock};
+use flint_store::{ActivationLog, Clock, SystemClock};
 use flint_store_sqlite::{SqliteStore, StoreConfig, SyncMode};
 
 pub use clock::ManualClock;
+use crowded::Crowded;
 pub use scripted::{Scripted, Seen};
 
 /// One life of a server.
@@ -53,6 +55,14 @@ impl Server {
         Self::begin(data_dir, config, queues, SyncMode::ProcessOnly, Scripted::new(), clock).await
     }
 
+    /// The same, with something before its activation log.
+    pub async fn start_crowded(data_dir: &Path, config: ControllerConfig, before: &Arc<Crowded>) -> Self {
+        let store = SqliteStore::open(StoreConfig::new(data_dir)).unwrap();
+        before.stand_before(store.activations());
+        let log: Arc<dyn ActivationLog> = Arc::clone(before) as _;
+        Self::on(store, log, config, SchedulerConfig::default(), Scripted::new(), system()).await
+    }
+
     /// The same, with an executor of one's own.
     pub async fn start_on(data_dir: &Path, executor: Arc<Scripted>) -> Self {
         Self::begin(data_dir, config(), SchedulerConfig::default(), SyncMode::ProcessOnly, executor, system())
@@ -74,6 +84,18 @@ impl Server {
     ) -> Self {
         let opening = StoreConfig { sync, clock: Arc::clone(&clock), ..StoreConfig::new(data_dir) };
         let store = SqliteStore::open(opening).unwrap();
+        let log = store.activations();
+        Self::on(store, log, config, queues, executor, clock).await
+    }
+
+    async fn on(
+        store: SqliteStore,
+        log: Arc<dyn ActivationLog>,
+        config: ControllerConfig,
+        queues: SchedulerConfig,
+        executor: Arc<Scripted>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
         let mut pool = InvokerConfig::default();
         pool.pool.memory = Some(flint_model::ByteSize::mib(16 * 1024));
         pool.pool.prewarm = 0;
@@ -81,7 +103,7 @@ impl Server {
         let scheduler = Scheduler::new(queues, Arc::clone(&invoker));
         let stores = Stores {
             catalog: store.catalog(),
-            activations: store.activations(),
+            activations: log,
             queue: store.queue(),
             dead_letters: store.dead_letters(),
             compositions: store.compositions(),

@@ -201,6 +201,9 @@ impl Executor for Scripted {
     async fn shutdown(&self) {}
 }
 
+/// Begins code that answers when the test says so.
+const LATE: &str = "late ";
+
 struct ScriptedInstance {
     id: InstanceId,
     code: String,
@@ -239,7 +242,8 @@ impl ScriptedInstance {
             calls.push(String::from_utf8_lossy(&body).into_owned());
             calls.len()
         };
-        let (what, argument) = self.code.split_once(' ').unwrap_or((&self.code, ""));
+        let code = self.code.strip_prefix(LATE).unwrap_or(&self.code);
+        let (what, argument) = code.split_once(' ').unwrap_or((code, ""));
         match what {
             // Its arguments.
             "echo" => json(body),
@@ -315,8 +319,16 @@ impl Instance for ScriptedInstance {
                 end: CallEnd { reusable: true, ..CallEnd::default() },
             };
         }
+        // What follows comes when the test says so.
+        let code = match self.code.strip_prefix(LATE) {
+            Some(code) => {
+                self.go.notified().await;
+                code
+            }
+            None => &self.code,
+        };
         // Streams so many pieces of text.
-        if let Some(pieces) = self.code.strip_prefix("stream ") {
+        if let Some(pieces) = code.strip_prefix("stream ") {
             let pieces: usize = pieces.parse().unwrap();
             let (sender, body) = body_channel();
             let (end_sender, end) = oneshot::channel();

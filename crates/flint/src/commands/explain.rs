@@ -1,6 +1,8 @@
 //! `flint explain`: of an activation, where its time went; of a function, how it runs and why.
 
-use flint_api_native::resource::{ActivationResource, FunctionExplanation, StatusWord};
+use flint_api_native::resource::{
+    ActivationResource, AttemptResource, CallResource, CallStateWord, FunctionExplanation, StatusWord,
+};
 use flint_model::ActivationId;
 
 use crate::{
@@ -16,13 +18,7 @@ pub(crate) async fn run(global: &Global, args: &ExplainArgs) -> anyhow::Result<E
     let client = Client::new(global)?;
     if args.what.parse::<ActivationId>().is_ok() {
         let Some(record) = super::call::record(&client, &args.what).await? else {
-            return Err(Failure::new(
-                Exit::Refused,
-                "not_found",
-                format!("there is no record of activation {}", args.what),
-            )
-            .hint("`flint activations` shows what is recorded")
-            .into());
+            return pending(global, &client, &args.what).await;
         };
         match global.json {
             true => print_json(&record)?,
@@ -38,6 +34,78 @@ pub(crate) async fn run(global: &Global, args: &ExplainArgs) -> anyhow::Result<E
         }
     }
     Ok(Exit::Ok)
+}
+
+/// An accepted call that is not over.
+async fn pending(global: &Global, client: &Client, id: &str) -> anyhow::Result<Exit> {
+    let call: CallResource = match client.get(&format!("/v1/calls/{id}")).await {
+        Ok(call) => call,
+        Err(failure) if failure.code == "not_found" => {
+            return Err(Failure::new(
+                Exit::Refused,
+                "not_found",
+                format!("there is no record of activation {id}"),
+            )
+            .hint("`flint activations` shows what is recorded")
+            .into());
+        }
+        Err(failure) => return Err(failure.into()),
+    };
+    match global.json {
+        true => print_json(&call)?,
+        false => print_line(&accepted(&call))?,
+    }
+    Ok(Exit::Ok)
+}
+
+fn accepted(call: &CallResource) -> String {
+    let next = call.begun + 1;
+    let state = match (call.state, call.due) {
+        (CallStateWord::Waiting, _) => format!("waits for its turn, attempt {next} of {}", call.max_attempts),
+        (CallStateWord::Delayed, due) => format!(
+            "waits for attempt {next} of {}, due {}",
+            call.max_attempts,
+            due.map_or_else(|| "now".to_owned(), clock)
+        ),
+        (CallStateWord::Running, _) => format!("runs, attempt {} of {}", call.begun, call.max_attempts),
+        (CallStateWord::Exhausted, _) => "had all its attempts".to_owned(),
+        (CallStateWord::DeadLetter, _) => format!("is a dead letter: `flint dlq get {}`", call.id),
+    };
+    let mut lines = vec![
+        format!("call      {} (not over)", call.id),
+        format!("function  {}", call.function),
+        format!("state     {state}"),
+        format!("accepted  {}", clock(call.accepted)),
+        format!("policy    {}", call.policy),
+    ];
+    lines.extend(call.cause.iter().map(|cause| format!("redriven  from dead letter {cause}")));
+    lines.extend(attempts(&call.attempts).into_iter().map(|text| format!("earlier   {text}")));
+    lines.join("\n")
+}
+
+/// A line for each attempt that was not the last.
+fn attempts(attempts: &[AttemptResource]) -> Vec<String> {
+    let line = |(number, attempt): (usize, &AttemptResource)| {
+        let record = attempt.activation.as_ref().map(|id| format!(" (activation {id})")).unwrap_or_default();
+        format!("attempt {number} at {} ended by: {}{record}", clock(attempt.start), attempt.ended_by)
+    };
+    (1..).zip(attempts).map(line).collect()
+}
+
+/// What the activation is of: a call that it is one attempt at, or a dead letter that it was before.
+fn belongs_to(record: &ActivationResource) -> Option<(&'static str, String)> {
+    let cause = record.cause.as_ref()?;
+    Some(match record.annotations.get("attempt") {
+        Some(number) => ("attempt", format!("{number} of call {cause}")),
+        None if record.annotations.get("causedBy").is_some() => ("part of", cause.clone()),
+        None => ("redriven", format!("from dead letter {cause}")),
+    })
+}
+
+/// Why no further attempt was made, where one might have been.
+fn given_up(record: &ActivationResource) -> Option<String> {
+    let reason = record.annotations.get("deadLetter")?.as_str()?.replace('_', " ");
+    Some(format!("{reason}; a dead letter unless it was removed: `flint dlq get {}`", record.id))
 }
 
 /// The records of what a composition consists of; `None` where there is none.
@@ -67,9 +135,9 @@ fn composition(record: &ActivationResource, steps: &[(String, Option<ActivationR
         format!("began       {}", clock(record.start)),
         format!("took        {} in {} steps", human_duration(record.duration_us), steps.len()),
     ];
-    if let Some(cause) = &record.cause {
-        head.push(format!("part of     {cause}"));
-    }
+    head.extend(belongs_to(record).map(|(label, text)| format!("{label:<11} {text}")));
+    head.extend(attempts(&record.attempts).into_iter().map(|text| format!("{:<11} {text}", "earlier")));
+    head.extend(given_up(record).map(|text| format!("{:<11} {text}", "given up")));
     if record.status != flint_model::Status::Success
         && let Some(result) = &record.result
     {
@@ -140,12 +208,9 @@ fn activation(record: &ActivationResource) -> String {
     if !used.is_empty() {
         rows.push(("used", used.join(", ")));
     }
-    for attempt in &record.attempts {
-        rows.push((
-            "earlier",
-            format!("an attempt at {} ended by: {}", clock(attempt.start), attempt.ended_by),
-        ));
-    }
+    rows.extend(belongs_to(record));
+    rows.extend(attempts(&record.attempts).into_iter().map(|text| ("earlier", text)));
+    rows.extend(given_up(record).map(|text| ("given up", text)));
     if record.status != flint_model::Status::Success
         && let Some(result) = &record.result
     {

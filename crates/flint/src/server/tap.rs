@@ -20,6 +20,14 @@ impl ActivationLog for TappedLog {
         self.log.append(record);
     }
 
+    fn offer(&self, record: Activation) -> Result<(), Box<Activation>> {
+        // It may be offered more than once, and is told once.
+        let told = self.feed.is_followed().then(|| record.clone());
+        self.log.offer(record)?;
+        told.iter().for_each(|record| self.feed.publish(record));
+        Ok(())
+    }
+
     async fn get(
         &self,
         namespace: &NamespaceName,

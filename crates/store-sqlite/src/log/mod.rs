@@ -35,7 +35,7 @@ use tokio::sync::{Semaphore, oneshot};
 
 use self::{
     appender::{Appender, SEGMENTS},
-    pending::{Pending, Stored, Taken},
+    pending::{Full, Pending, Stored, Taken},
     sealed::{Sealed, index_path},
     segment::{Segment, scan, segment_number, segment_path},
     view::{Segments, View},
@@ -155,6 +155,25 @@ impl SegmentLog {
         (files, hold)
     }
 
+    fn push(&self, record: Activation, promised: bool) -> Result<(), Full> {
+        let stored = Stored::new(record);
+        let mut discarded = Vec::new(); // freed after the lock
+        let taken = locked(&self.shared.view.pending).push(stored, &mut discarded, promised)?;
+        let counts = &self.shared.counts;
+        let wake = match taken {
+            Taken::Stripped(wake) => {
+                counts.shed_logs.fetch_add(1, Relaxed);
+                wake
+            }
+            Taken::Whole(wake) => wake,
+        };
+        counts.appended.fetch_add(1, Relaxed);
+        if wake {
+            self.shared.wake.notify_one();
+        }
+        Ok(())
+    }
+
     async fn read<T: Send + 'static>(
         &self,
         work: impl FnOnce(&View) -> Result<T, StoreError> + Send + 'static,
@@ -225,25 +244,13 @@ fn segment_bytes(config: &StoreConfig) -> u64 {
 #[async_trait]
 impl ActivationLog for SegmentLog {
     fn append(&self, record: Activation) {
-        let stored = Stored::new(record);
-        let mut discarded = Vec::new(); // freed after the lock
-        let taken = locked(&self.shared.view.pending).push(stored, &mut discarded);
-        let counts = &self.shared.counts;
-        let wake = match taken {
-            Taken::Dropped => {
-                counts.shed_records.fetch_add(1, Relaxed);
-                return;
-            }
-            Taken::Stripped(wake) => {
-                counts.shed_logs.fetch_add(1, Relaxed);
-                wake
-            }
-            Taken::Whole(wake) => wake,
-        };
-        counts.appended.fetch_add(1, Relaxed);
-        if wake {
-            self.shared.wake.notify_one();
+        if self.push(record, false).is_err() {
+            self.shared.counts.shed_records.fetch_add(1, Relaxed);
         }
+    }
+
+    fn offer(&self, record: Activation) -> Result<(), Box<Activation>> {
+        self.push(record, true).map_err(|Full(stored)| Box::new(stored.into_record()))
     }
 
     async fn get(

@@ -35,6 +35,11 @@ impl Stored {
         Self { record, logs, name, bytes }
     }
 
+    /// The record as it came, but for log lines that were left out.
+    pub(crate) fn into_record(self) -> Activation {
+        Activation { logs: self.logs, ..self.record }
+    }
+
     /// Leaves the log lines out; returns them so that the caller frees them at leisure.
     fn strip(&mut self) -> Vec<LogLine> {
         let logs = std::mem::take(&mut self.logs);
@@ -80,9 +85,11 @@ pub(crate) enum Taken {
     Whole(bool),
     /// Accepted without its log lines, because the queue is more than half full.
     Stripped(bool),
-    /// Dropped, because the queue is full.
-    Dropped,
 }
+
+/// There is no room for it.
+#[derive(Debug)]
+pub(crate) struct Full(pub(crate) Box<Stored>);
 
 /// What the log's thread does: so that it is woken once, and only when it must.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,8 +131,13 @@ impl Pending {
         }
     }
 
-    /// Takes a record by the policy of the trait.
-    pub(crate) fn push(&mut self, mut stored: Stored, discarded: &mut Vec<LogLine>) -> Taken {
+    /// Takes a record by the policy of the trait. A `promised` one that is larger than all the room there is fits when nothing else is there.
+    pub(crate) fn push(
+        &mut self,
+        mut stored: Stored,
+        discarded: &mut Vec<LogLine>,
+        promised: bool,
+    ) -> Result<Taken, Full> {
         let crowded =
             self.records.len() >= self.most_records / 2 || self.bytes + stored.bytes > self.most_bytes / 2;
         let shed = crowded && !stored.logs.is_empty();
@@ -134,9 +146,9 @@ impl Pending {
         }
         if self.closed
             || self.records.len() >= self.most_records
-            || self.bytes + stored.bytes > self.most_bytes
+            || (self.bytes + stored.bytes > self.most_bytes && !(promised && self.records.is_empty()))
         {
-            return Taken::Dropped;
+            return Err(Full(Box::new(stored)));
         }
         self.bytes += stored.bytes;
         self.records.push_back(Arc::new(stored));
@@ -148,7 +160,7 @@ impl Pending {
         if wake {
             self.thread = Thread::Busy;
         }
-        if shed { Taken::Stripped(wake) } else { Taken::Whole(wake) }
+        Ok(if shed { Taken::Stripped(wake) } else { Taken::Whole(wake) })
     }
 
     /// Forgets the first `count` records: they are written.

@@ -4,6 +4,8 @@
 //! first, without looking at anything else; what is due has an index of its own, by namespace ([`turns`]).
 
 pub(crate) mod call;
+mod leases;
+mod look;
 pub(crate) mod tally;
 mod turns;
 
@@ -14,17 +16,18 @@ use std::{
 
 use async_trait::async_trait;
 use flint_model::{ActivationId, Attempt, NamespaceName, Timestamp};
-use flint_store::{ActivationLog, Clock, LeasedCall, Places, Queue, QueuedCall, StoreError, Waiting};
+use flint_store::{
+    ActivationLog, CallState, Clock, LeasedCall, Places, Queue, QueuedCall, StoreError, Waiting,
+};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::{
     compositions,
     fault::{locked, sql_fault},
     log::SegmentLog,
-    readers::Readers,
     writer::Writer,
 };
-use call::{ARGUMENTS, Beginning, COLUMNS, counted, delete, id_bytes, insert, json};
+use call::{Beginning, counted, delete, id_bytes, insert, json};
 use tally::Counted;
 pub(crate) use tally::Tally;
 use turns::Taking;
@@ -37,7 +40,9 @@ pub(crate) mod state {
     pub(crate) const DELAYED: i64 = 1;
     /// No attempt was made at it, and nobody holds it.
     pub(crate) const DUE: i64 = 2;
-    // 3: it had all its attempts. 4: and was handed out for that. 5: an attempt is under way.
+    // 3: it had all its attempts. 4: and was handed out for that.
+    /// An attempt is under way.
+    pub(crate) const BEGUN: i64 = 5;
     /// A dead letter.
     pub(crate) const DEAD: i64 = 6;
     /// Failed before, and nobody holds it.
@@ -47,7 +52,6 @@ pub(crate) mod state {
 /// The queue's tables.
 pub(crate) struct SqliteQueue {
     pub(crate) writer: Arc<Writer>,
-    pub(crate) readers: Arc<Readers>,
     pub(crate) tally: Arc<Tally>,
     pub(crate) log: Arc<SegmentLog>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -62,26 +66,6 @@ pub(crate) fn millis_of(time: Timestamp) -> i64 {
 
 fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX / 2)
-}
-
-/// Ends the leases and delays whose time has come.
-fn advance(connection: &Connection, tally: &Tally, now: i64) -> Result<(), StoreError> {
-    let fault = sql_fault(connection, "ending leases");
-    let run = |sql| {
-        connection.prepare_cached(sql).and_then(|mut statement| statement.execute([now])).map_err(&fault)
-    };
-    let begun = run(
-        "UPDATE calls SET state = iif(attempt >= max_attempts, 3, 7), at = accepted,
-             earlier = json_insert(earlier, '$[#]', json_object('start', started, 'ended_by', 'lease expired'))
-         WHERE state = 5 AND at <= ?1",
-    )?;
-    let held =
-        run("UPDATE calls SET state = iif(attempt = 0, 2, 7), at = accepted WHERE state = 0 AND at <= ?1")?;
-    run("UPDATE calls SET state = 7, at = accepted WHERE state = 1 AND at <= ?1")?;
-    if begun + held > 0 {
-        tally.recount(connection)?;
-    }
-    Ok(())
 }
 
 /// Who holds a call from its acceptance on, and for how long.
@@ -133,7 +117,7 @@ impl SqliteQueue {
         let (tally, turns) = (Arc::clone(&self.tally), Arc::clone(&self.turns[line]));
         self.writer
             .run("leasing calls", move |connection| {
-                advance(connection, &tally, now)?;
+                leases::advance(connection, &tally, now)?;
                 let until = now.saturating_add(millis(lease));
                 let taking = Taking { connection, state, owner: &owner, until };
                 let places = |name: &str| name.parse().map_or(usize::MAX, |name| places(&name));
@@ -159,6 +143,26 @@ impl Queue for SqliteQueue {
         self.accept(vec![call], None).await
     }
 
+    async fn enqueue_begun(&self, call: QueuedCall, owner: &str, lease: Duration) -> Result<(), StoreError> {
+        const OPERATION: &str = "accepting a call that runs";
+        let (tally, owner, now) = (Arc::clone(&self.tally), owner.to_owned(), self.now());
+        self.writer
+            .run(OPERATION, move |connection| {
+                let at = now.saturating_add(millis(lease));
+                let accepted =
+                    insert(connection, &call, &Beginning { state: state::LEASED, at, owner: &owner })?;
+                connection
+                    .prepare_cached(
+                        "UPDATE calls SET state = 5, attempt = 1, started = ?2 WHERE activation = ?1",
+                    )
+                    .and_then(|mut statement| statement.execute(params![id_bytes(call.activation), now]))
+                    .map_err(sql_fault(connection, OPERATION))?;
+                tally.add(&accepted);
+                Ok(())
+            })
+            .await
+    }
+
     async fn enqueue_all(
         &self,
         calls: Vec<QueuedCall>,
@@ -182,21 +186,7 @@ impl Queue for SqliteQueue {
     }
 
     async fn next_due(&self) -> Result<Option<Timestamp>, StoreError> {
-        const OPERATION: &str = "reading the queue";
-        self.readers
-            .run(OPERATION, |connection| {
-                connection
-                    .prepare_cached(
-                        // With `at` of what is due being when it was accepted.
-                        "SELECT min(ifnull(due, delayed), ifnull(delayed, due)) FROM (SELECT
-                             (SELECT min(at) FROM calls WHERE state = 7) AS due,
-                             (SELECT min(at) FROM calls WHERE state = 1) AS delayed)",
-                    )
-                    .and_then(|mut statement| statement.query_row([], |row| row.get::<_, Option<i64>>(0)))
-                    .map(|at| at.map(|at| Timestamp::from_millis(at as u64)))
-                    .map_err(sql_fault(connection, OPERATION))
-            })
-            .await
+        self.writer.run("reading the queue", look::next_due).await
     }
 
     async fn begin(&self, owner: &str, activation: ActivationId) -> Result<bool, StoreError> {
@@ -335,57 +325,30 @@ impl Queue for SqliteQueue {
     }
 
     async fn release_all_except(&self, owner: &str) -> Result<usize, StoreError> {
-        const OPERATION: &str = "releasing calls";
         let (owner, tally) = (owner.to_owned(), Arc::clone(&self.tally));
         self.writer
-            .run(OPERATION, move |connection| {
-                let fault = sql_fault(connection, OPERATION);
-                let run = |sql| {
-                    let ran = connection.prepare_cached(sql).and_then(|mut statement| statement.execute([&owner]));
-                    ran.map_err(&fault)
-                };
-                // The parameter is not needed for those that were handed out, whoever has them.
-                run("UPDATE calls SET state = 3 WHERE state = 4 AND ?1 IS NOT NULL")?;
-                let waiting = run(
-                    "UPDATE calls SET state = iif(attempt = 0, 2, 7), at = accepted WHERE state = 0 AND owner <> ?1",
-                )?;
-                let begun = run(
-                    "UPDATE calls SET state = iif(attempt >= max_attempts, 3, 7), at = accepted,
-                         earlier = json_insert(earlier, '$[#]', json_object('start', started, 'ended_by', 'server restarted'))
-                     WHERE state = 5 AND owner <> ?1",
-                )?;
-                tally.recount(connection)?;
-                Ok(waiting + begun)
-            })
+            .run("releasing calls", move |connection| leases::release(connection, &tally, &owner))
             .await
     }
 
     async fn take_exhausted(&self, limit: usize) -> Result<Vec<LeasedCall>, StoreError> {
-        const OPERATION: &str = "taking exhausted calls";
         let (tally, now) = (Arc::clone(&self.tally), self.now());
         self.writer
-            .run(OPERATION, move |connection| {
-                let fault = sql_fault(connection, OPERATION);
-                advance(connection, &tally, now)?;
-                let sql = format!(
-                    "SELECT {COLUMNS}, {ARGUMENTS} FROM calls WHERE state = 3 ORDER BY at, activation LIMIT ?1"
-                );
-                let mut statement = connection.prepare_cached(&sql).map_err(&fault)?;
-                let mut rows = statement.query([i64::try_from(limit).unwrap_or(i64::MAX)]).map_err(&fault)?;
-                let mut calls = Vec::new();
-                while let Some(row) = rows.next().map_err(&fault)? {
-                    calls.push(call::read(connection, row)?);
-                }
-                drop(rows);
-                for (number, _) in &calls {
-                    connection
-                        .prepare_cached("UPDATE calls SET state = 4 WHERE number = ?1")
-                        .and_then(|mut statement| statement.execute([number]))
-                        .map_err(&fault)?;
-                }
-                Ok(calls.into_iter().map(|(_, exhausted)| exhausted).collect())
+            .run("taking exhausted calls", move |connection| {
+                leases::advance(connection, &tally, now)?;
+                leases::hand_out_exhausted(connection, limit)
             })
             .await
+    }
+
+    async fn find(
+        &self,
+        namespace: &NamespaceName,
+        activation: ActivationId,
+    ) -> Result<Option<CallState>, StoreError> {
+        let namespace = namespace.to_string();
+        let find = move |connection: &_| look::find(connection, &namespace, activation);
+        self.writer.run("looking up a call", find).await
     }
 
     async fn waiting_again(&self, namespace: Option<&NamespaceName>) -> Result<Waiting, StoreError> {

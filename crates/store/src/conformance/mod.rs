@@ -19,7 +19,6 @@ pub mod durability;
 pub mod entities;
 pub mod feeds;
 pub mod key_value;
-mod manual_clock;
 pub mod namespaces;
 pub mod queue;
 pub mod retries;
@@ -34,8 +33,6 @@ use std::{
 };
 
 use async_trait::async_trait;
-
-pub use manual_clock::ManualClock;
 
 use crate::{ActivationLog, Apis, Blobs, Catalog, Compositions, DeadLetters, Feeds, KeyValue, Queue};
 
@@ -117,7 +114,7 @@ macro_rules! conformance_suite {
             a_completed_call_is_forgotten, values_survive);
         $crate::conformance_suite!(@ $driver, retries, queue:
             namespaces_take_turns, failed_calls_stand_apart, the_next_delay_is_known, what_waits_again_is_counted,
-            a_call_is_given_back, policies_survive);
+            a_call_is_given_back, a_call_may_be_begun_when_it_is_accepted, a_call_is_found_where_it_is, policies_survive);
         $crate::conformance_suite!(@ $driver, activation_log, activations:
             a_record_is_seen_at_once, a_list_is_in_order_and_paged, filters_agree_with_a_plain_list,
             a_name_is_that_of_the_call, logs_come_on_request, values_survive, the_first_of_two_is_kept,

@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use flint_model::{ActivationId, Attempt, FailureKind, RetryPolicy, Timestamp};
 
 use super::sample::{LONG, call, everybody, lease, namespace_name};
-use crate::{LeasedCall, Queue, QueuedCall, Waiting};
+use crate::{CallPhase, LeasedCall, Queue, QueuedCall, StoreError, Waiting};
 
 fn failure() -> Attempt {
     Attempt::new(Timestamp::from_millis(7), "it failed")
@@ -160,6 +160,47 @@ pub async fn a_call_is_given_back(queue: &dyn Queue) {
     assert!(queue.begin("b", begun.activation).await.unwrap());
     queue.give_back("b", begun.activation, Duration::ZERO).await.unwrap();
     assert!(lease(queue, "c", 10, LONG).await.is_empty(), "an attempt is under way");
+}
+
+/// A call that is accepted while it runs is not run by anybody else, and exhausted when its server goes away.
+pub async fn a_call_may_be_begun_when_it_is_accepted(queue: &dyn Queue) {
+    let (lost, over) = (call("guest", 1, 1), call("guest", 2, 1));
+    for one in [&lost, &over] {
+        queue.enqueue_begun(one.clone(), "a", LONG).await.unwrap();
+    }
+    assert!(matches!(queue.enqueue_begun(lost.clone(), "a", LONG).await, Err(StoreError::Conflict)));
+    assert!(lease(queue, "b", 10, LONG).await.is_empty());
+    assert!(!queue.begin("a", lost.activation).await.unwrap(), "it is already");
+    queue.complete(over.activation).await.unwrap();
+    assert_eq!(queue.depth(None).await.unwrap(), 1);
+    queue.release_all_except("b").await.unwrap();
+    assert!(lease(queue, "b", 10, LONG).await.is_empty());
+    let exhausted = queue.take_exhausted(10).await.unwrap();
+    assert_eq!((ids(&exhausted), exhausted[0].earlier.len()), (vec![lost.activation], 1));
+}
+
+/// Where a call is can be asked at any time.
+pub async fn a_call_is_found_where_it_is(queue: &dyn Queue) {
+    let guest = namespace_name("guest");
+    let one = call("guest", 1, 2);
+    let is = async |phase: CallPhase, begun: u32, ended: usize| {
+        let found = queue.find(&guest, one.activation).await.unwrap().unwrap();
+        assert_eq!((found.phase, found.begun, found.attempts.len()), (phase, begun, ended));
+        assert_eq!(found.call, QueuedCall { arguments: Default::default(), ..one.clone() });
+    };
+    assert_eq!(queue.find(&guest, one.activation).await.unwrap(), None);
+    queue.enqueue_due(one.clone()).await.unwrap();
+    is(CallPhase::Waiting, 0, 0).await;
+    assert_eq!(queue.find(&namespace_name("other"), one.activation).await.unwrap(), None);
+    lease(queue, "a", 10, LONG).await;
+    is(CallPhase::Waiting, 0, 0).await;
+    assert!(queue.begin("a", one.activation).await.unwrap());
+    is(CallPhase::Running, 1, 0).await;
+    queue.retry(one.activation, failure(), LONG, false).await.unwrap();
+    let due = queue.next_due().await.unwrap().unwrap();
+    is(CallPhase::Delayed(due), 1, 1).await;
+    queue.complete(one.activation).await.unwrap();
+    assert_eq!(queue.find(&guest, one.activation).await.unwrap(), None);
 }
 
 /// What holds for a call is what held when it was accepted.
