@@ -1,7 +1,7 @@
 //! Embeds the runtime shims, so that the binary alone is enough.
 //!
 //! Java comes as sources: they are compiled by the JDK found on the host where Flint runs, so the build needs none. The native
-//! helper of Node.js snapshots is compiled here, where there is a C compiler: one helper serves every Node.js.
+//! helpers of snapshots are compiled here, where there is a C compiler: one serves every Node.js, one every Python.
 
 use std::{
     env,
@@ -19,6 +19,11 @@ const SHIMS: [(&str, &[&str]); 6] = [
     ("go", &["go"]),
     ("php", &["php"]),
     ("ruby", &["rb"]),
+];
+/// Native helpers, the folders of their `build.sh`, and what a build without a C compiler says.
+const HELPERS: [(&str, &str); 2] = [
+    ("nodejs/native/zygote.node", "Node.js functions will not be started from snapshots"),
+    ("python/native/zygote.so", "clones of Python functions will be made more slowly"),
 ];
 /// Folders beside the shims that are only for their development.
 const LEFT_OUT: [&str; 5] = ["test", "tests", "build", "node_modules", "__pycache__"];
@@ -40,13 +45,15 @@ fn main() -> io::Result<()> {
         }
     }
     let out = PathBuf::from(env::var("OUT_DIR").map_err(io::Error::other)?);
-    let helper = out.join("zygote.node");
-    let built = Command::new("sh").arg(runtimes.join("nodejs/native/build.sh")).arg(&helper).status();
-    if built.is_ok_and(|status| status.success()) {
-        writeln!(list, "    (\"nodejs/native/zygote.node\", include_bytes!({helper:?})),")
-            .map_err(io::Error::other)?;
-    } else {
-        println!("cargo::warning=no C compiler: Node.js functions will not be started from snapshots");
+    println!("cargo::rerun-if-changed={}", runtimes.join("native").display());
+    for (name, without) in HELPERS {
+        let (source, helper) = (runtimes.join(name), out.join(name.replace('/', "-")));
+        let built = Command::new("sh").arg(source.with_file_name("build.sh")).arg(&helper).status();
+        if built.is_ok_and(|status| status.success()) {
+            writeln!(list, "    ({name:?}, include_bytes!({helper:?})),").map_err(io::Error::other)?;
+        } else {
+            println!("cargo::warning=no C compiler: {without}");
+        }
     }
     list.push(']');
     fs::write(out.join("shims.rs"), list)

@@ -138,6 +138,7 @@ def _with_native_helper(scratch, report):
     """The Node.js shim as Flint lays it out, with its native helper; None without a C compiler."""
     laid_out = scratch / "nodejs"
     shutil.copytree(RUNTIMES / "nodejs", laid_out)
+    shutil.copytree(RUNTIMES / "native", scratch / "native", dirs_exist_ok=True)
     try:
         subprocess.run([str(laid_out / "native/build.sh"), str(laid_out / "native/zygote.node")], check=True)
     except (OSError, subprocess.CalledProcessError) as error:
@@ -156,10 +157,13 @@ def pythons():
     return [(version, path) for version, path in all_of_them if int(version.split(".")[1]) >= 9]
 
 
-def _python(_, report):
+def _python(scratch, report):
+    helper = None if scratch is None else scratch / "zygote.so"
+    if helper is not None and subprocess.run([str(RUNTIMES / "python/native/build.sh"), str(helper)]).returncode != 0:
+        report("python: its native helper cannot be built, zygotes are tested without it")
     for version, python in pythons():
         argv = [python, "-X", "utf8", "-s", str(RUNTIMES / "python/shim.py")]
-        yield Shim("python", version, argv, "result", zygote=argv)
+        yield Shim("python", version, argv, "result", zygote=["env", f"FLINT_ZYGOTE_HELPER={helper}", *argv])
 
 
 def jdks():

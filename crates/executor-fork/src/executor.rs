@@ -80,14 +80,11 @@ enum Plan {
 }
 
 impl ForkExecutor {
-    /// Over a house that other executors may share.
-    pub fn new(house: Arc<House>, config: ForkConfig) -> Self {
+    /// Over a house that other executors may share. Functions without a snapshot are started in `stems` that somebody else keeps.
+    pub fn new(house: Arc<House>, stems: Arc<Stems>, config: ForkConfig) -> Self {
         let forest = Arc::<Forest>::default();
         tokio::spawn(prune(Arc::downgrade(&forest), config.idle));
-        Self {
-            ground: Arc::new(Ground { house, stems: Stems::default(), config, tally: Tally::default() }),
-            forest,
-        }
+        Self { ground: Arc::new(Ground { house, stems, config, tally: Tally::default() }), forest }
     }
 
     /// What the host lacks for it, if something.
@@ -219,20 +216,27 @@ impl Executor for ForkExecutor {
             return Err(failed(Fault::Platform { cause }, Vec::new()));
         };
         let tree = match plan {
-            Plan::Fork(tree) if !tree.is_given_up() => match tree.start(&context).await {
-                Ok(instance) => {
-                    let took = began.elapsed();
-                    return Ok(Started {
-                        instance,
-                        started: took,
-                        restored: Some(took),
-                        initialised: took,
-                        logs: Vec::new(),
-                    });
+            Plan::Fork(tree) if !tree.is_given_up() => {
+                if tree.lacks_zygote()
+                    && let Some(started) = self.prewarmed(tree, &context, began).await
+                {
+                    return started;
                 }
-                Err(_) if tree.is_given_up() => tree,
-                Err(fault) => return Err(failed(fault, Vec::new())),
-            },
+                match tree.start(&context).await {
+                    Ok(instance) => {
+                        let took = began.elapsed();
+                        return Ok(Started {
+                            instance,
+                            started: took,
+                            restored: Some(took),
+                            initialised: took,
+                            logs: Vec::new(),
+                        });
+                    }
+                    Err(_) if tree.is_given_up() => tree,
+                    Err(fault) => return Err(failed(fault, Vec::new())),
+                }
+            }
             Plan::Fork(tree) | Plan::Spawn(tree) => tree,
         };
         self.ground.tally.fresh.one();
@@ -281,7 +285,6 @@ impl Executor for ForkExecutor {
         for tree in self.forest.trees() {
             tree.end().await;
         }
-        self.ground.stems.end().await;
     }
 }
 
@@ -293,12 +296,42 @@ impl ForkExecutor {
         context: &StartContext,
         logs: &mut Logs,
     ) -> Result<(Arc<dyn Instance>, Duration), Fault> {
-        let Ground { house, stems, .. } = &*self.ground;
-        let (function, artefact, runtime) = (&*tree.function, &*tree.artefact, &*tree.runtime);
-        let bring_up = BringUp { house, stems, function, artefact, runtime, zygote: false };
-        let (cell, started) = bring_up.run(context, logs).await?;
+        let (cell, started) = self.bring_up(tree).run(context, logs).await?;
         let instance = HandlerInstance::new(context.id, cell, Arc::clone(&tree.artefact)).await;
         Ok((Arc::new(instance), started))
+    }
+
+    /// A runtime that is up already, for a function whose snapshot was let go: its start is shorter than making a snapshot. `None` when there
+    /// is none that fits.
+    async fn prewarmed(
+        &self,
+        tree: &Arc<Tree>,
+        context: &StartContext,
+        began: Instant,
+    ) -> Option<Result<Started, StartFailure>> {
+        let mut logs = Logs::new(context.max_logs);
+        let cell = match self.bring_up(tree).run_prewarmed(context, &mut logs).await {
+            Ok(cell) => cell?,
+            Err(fault) => {
+                return Some(Err(StartFailure { fault, took: began.elapsed(), logs: finish(logs) }));
+            }
+        };
+        self.ground.tally.fresh.one();
+        tree.started_fresh();
+        let instance = HandlerInstance::new(context.id, cell, Arc::clone(&tree.artefact)).await;
+        Some(Ok(Started {
+            instance: Arc::new(instance),
+            started: Duration::ZERO,
+            restored: None,
+            initialised: began.elapsed(),
+            logs: finish(logs),
+        }))
+    }
+
+    fn bring_up<'a>(&'a self, tree: &'a Tree) -> BringUp<'a> {
+        let Ground { house, stems, .. } = &*self.ground;
+        let (function, artefact, runtime) = (&*tree.function, &*tree.artefact, &*tree.runtime);
+        BringUp { house, stems, function, artefact, runtime, zygote: false }
     }
 }
 

@@ -15,6 +15,7 @@ mod record;
 mod standby;
 mod tally;
 mod tree;
+mod worth;
 mod zygote;
 
 pub use config::ForkConfig;

@@ -19,7 +19,7 @@ use flint_runtimes::{
 };
 use tokio::task::JoinHandle;
 
-use crate::{ForkConfig, growth::Growth, instance::Clone, tally::Tally, zygote::Zygote};
+use crate::{ForkConfig, growth::Growth, instance::Clone, tally::Tally, worth::Worth, zygote::Zygote};
 
 /// A start is tried with so many zygotes: one may end in the very moment it is asked.
 const ATTEMPTS: u32 = 3;
@@ -31,7 +31,7 @@ const TOLERATED: u32 = 3;
 /// What all trees share.
 pub(crate) struct Ground {
     pub(crate) house: Arc<House>,
-    pub(crate) stems: Stems,
+    pub(crate) stems: Arc<Stems>,
     pub(crate) config: ForkConfig,
     pub(crate) tally: Tally,
 }
@@ -47,6 +47,8 @@ pub(crate) struct Tree {
     growing: tokio::sync::Mutex<()>,
     /// The task that grows a thorough one beside the one that serves.
     succession: Mutex<Option<JoinHandle<()>>>,
+    /// Starts without one.
+    worth: Worth,
     /// There was one before.
     grown: AtomicBool,
     tampered: AtomicU32,
@@ -69,6 +71,7 @@ impl Tree {
             zygote: Mutex::default(),
             growing: tokio::sync::Mutex::default(),
             succession: Mutex::default(),
+            worth: Worth::default(),
             grown: AtomicBool::new(false),
             tampered: AtomicU32::new(0),
             refuses: AtomicBool::new(false),
@@ -220,6 +223,18 @@ impl Tree {
             self.ground.tally.rebuilt.one();
         }
         *self.slot() = Some(zygote);
+    }
+
+    /// Whether there is nothing to fork.
+    pub(crate) fn lacks_zygote(&self) -> bool {
+        self.living().is_none()
+    }
+
+    /// A call was served by a fresh process because there was nothing to fork. Where such calls keep coming, a zygote is grown beside them.
+    pub(crate) fn started_fresh(self: &Arc<Self>) {
+        if self.worth.is_reached(Instant::now(), self.ground.config.idle) {
+            self.succeed();
+        }
     }
 
     /// How many clones wait for a call; `None` when it has no zygote.

@@ -38,31 +38,36 @@ async fn what_would_be_shared_is_found_before_the_snapshot_and_said() {
 /// Done when the snapshot is forked: found, made anew, and after the third time it is not frozen any more.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_tampers_with_forks_is_found_and_ends_as_fresh_processes() {
-    for handlers in [
+    for (handlers, action) in [
         // The clone shares memory with whom it gives the mapping to.
-        "after_in_child=lambda: kept.append(mmap.mmap(-1, 4096))",
+        ("None, None, handler", "kept.append(mmap.mmap(-1, 4096))"),
         // A descriptor stays in the zygote and goes to all later clones.
-        "before=lambda: kept.append(os.open('/function', os.O_RDONLY))",
+        ("handler, None, None", "kept.append(os.open('/function', os.O_RDONLY))"),
         // A thread that nobody knows of watches the call.
-        "after_in_child=lambda: libc.pthread_create(ctypes.byref(thread), None, libc.sleep, ctypes.c_void_p(600))",
+        (
+            "None, None, handler",
+            "libc.pthread_create(ctypes.byref(thread), None, libc.sleep, ctypes.c_void_p(600))",
+        ),
     ] {
         let house = House::new().await;
         let code = format!(
-            "import ctypes, mmap, os, posix\nlibc, thread, kept = ctypes.CDLL(None), ctypes.c_ulong(), []\n\
-             # Not through os, which the shim guards.\nposix.register_at_fork({handlers})\ndef main(params): return {{}}\n"
+            "import ctypes, mmap, os\nlibc, thread, kept = ctypes.CDLL(None), ctypes.c_ulong(), []\n\
+             handler = ctypes.CFUNCTYPE(None)(lambda: {action} and None)\n\
+             # Not through os, which the shim guards.\n\
+             assert getattr(libc, '__register_atfork')({handlers}, None) == 0\ndef main(params): return {{}}\n"
         );
         let prepared = house.prepare(handler("python:default", &code)).await;
-        assert_eq!(prepared.fallback, None, "{handlers}");
+        assert_eq!(prepared.fallback, None, "{action}");
         let deadline = Instant::now() + Duration::from_secs(60);
         // A descriptor may belong to a fork under way: it is believed to stay when it has stayed a while.
         while house.counts().fresh < 2 {
-            assert_eq!(house.answer_of(&prepared, "{}").await, json!({}), "{handlers}");
-            assert!(Instant::now() < deadline, "{handlers}: {:?}", house.counts());
+            assert_eq!(house.answer_of(&prepared, "{}").await, json!({}), "{action}");
+            assert!(Instant::now() < deadline, "{action}: {:?}", house.counts());
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         let counts = house.counts();
-        assert_eq!((counts.tampered, counts.zygotes), (3, 0), "{handlers}: {counts:?}");
-        assert!(counts.rebuilt <= 2, "{handlers}: {counts:?}");
+        assert_eq!((counts.tampered, counts.zygotes), (3, 0), "{action}: {counts:?}");
+        assert!(counts.rebuilt <= 2, "{action}: {counts:?}");
         house.end().await;
     }
 }

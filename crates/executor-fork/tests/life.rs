@@ -4,7 +4,7 @@ mod support;
 
 use std::{sync::Arc, time::Duration};
 
-use flint_executor::Executor;
+use flint_executor::{Executor, PrewarmTarget};
 use flint_executor_fork::ForkConfig;
 use flint_model::ByteSize;
 use support::{House, context, eventually, handler, warmed};
@@ -76,6 +76,34 @@ async fn an_idle_zygote_goes_and_comes_back_with_the_next_call() {
     eventually("nothing is left of it", || house.shims().is_empty()).await;
     assert_eq!(house.answer_of(&prepared, "{}").await, serde_json::json!({}));
     assert_eq!(house.counts().rebuilt, 1);
+    house.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_zygote_a_prewarmed_runtime_serves_until_another_one_is_worth_it() {
+    let idle = Duration::from_secs(4);
+    let house = House::with(ForkConfig { idle, ..ForkConfig::default() }).await;
+    let prepared = house.prepare(handler("nodejs:default", COUNTING)).await;
+    eventually("the zygote is let go", || house.counts().zygotes == 0).await;
+    let memory = prepared.function.limits.memory;
+    let target = PrewarmTarget { kind: "nodejs:default".parse().unwrap(), memory, count: 1 };
+    house.stems.keep(&[target], &house.nursery).await;
+    let mut fresh = 0;
+    while house.counts().rebuilt == 0 {
+        eventually("a runtime is up", || !house.shims().is_empty()).await;
+        let started = house.start_prepared(&prepared).await;
+        let answer: serde_json::Value =
+            serde_json::from_str(&support::text(started.instance.invoke(support::json("{}")).await)).unwrap();
+        assert_eq!(answer["calls"], 0, "nothing of another call is in it");
+        started.instance.stop().await;
+        if started.restored.is_none() {
+            fresh += 1;
+            assert_eq!((started.started, house.counts().fresh), (Duration::ZERO, fresh));
+        }
+        assert!(fresh < 50, "calls that keep coming are worth a snapshot");
+    }
+    assert!(fresh > 0, "a runtime that was up was not used");
+    assert!(house.start_prepared(&prepared).await.restored.is_some());
     house.end().await;
 }
 

@@ -33,15 +33,20 @@ const LOADS: &str = "loads";
 /// Runs functions as sandboxed processes.
 pub struct ProcessExecutor {
     house: Arc<House>,
-    stems: Stems,
+    stems: Arc<Stems>,
     nursery: Arc<Nursery>,
 }
 
 impl ProcessExecutor {
     /// Over a house that other executors may share.
     pub fn new(house: Arc<House>) -> Self {
-        let nursery = Arc::new(Nursery { house: Arc::clone(&house), zygotes: false });
-        Self { house, stems: Stems::default(), nursery }
+        let nursery = Arc::new(Nursery { house: Arc::clone(&house) });
+        Self { house, stems: Arc::default(), nursery }
+    }
+
+    /// The runtimes that it keeps started, for other executors to take from.
+    pub fn stems(&self) -> &Arc<Stems> {
+        &self.stems
     }
 }
 

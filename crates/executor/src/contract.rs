@@ -63,7 +63,7 @@ pub struct SnapshotCounts {
     pub from_standby: u64,
     /// Starts that forked one.
     pub forked: u64,
-    /// Starts as a fresh process, of functions that could not be frozen or were given up.
+    /// Starts as a fresh process, of functions that could not be frozen, were given up or had no snapshot at the moment.
     pub fresh: u64,
     /// Snapshots found to have been tampered with.
     pub tampered: u64,

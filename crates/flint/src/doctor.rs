@@ -83,10 +83,9 @@ async fn examine_in(config: &Config, scratch: &Path) -> anyhow::Result<DoctorRep
     let report = match House::open(house).await {
         Ok(house) => {
             let house = Arc::new(house);
-            let mut executors: Vec<Arc<dyn Executor>> = vec![
-                Arc::new(ProcessExecutor::new(Arc::clone(&house))),
-                Arc::new(ForkExecutor::new(house, ForkConfig::default())),
-            ];
+            let process = Arc::new(ProcessExecutor::new(Arc::clone(&house)));
+            let fork = ForkExecutor::new(house, Arc::clone(process.stems()), ForkConfig::default());
+            let mut executors: Vec<Arc<dyn Executor>> = vec![process, Arc::new(fork)];
             let wasm = wasm(config, scratch).await;
             let broken_wasm = wasm.as_ref().err().map(|why| broken("isolation wasm", format!("{why:#}")));
             executors.extend(wasm);

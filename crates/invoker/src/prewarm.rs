@@ -17,7 +17,12 @@ fn targets(
     config: &PoolConfig,
 ) -> Vec<(Arc<dyn Executor>, Vec<PrewarmTarget>)> {
     let wanted = |runtime: &RuntimeKind| match &config.prewarm_kinds {
-        Some(kinds) => kinds.contains(&runtime.kind),
+        Some(kinds) => kinds.iter().any(|kind| {
+            *kind == runtime.kind
+                || (runtime.default
+                    && kind.family() == runtime.kind.family()
+                    && kind.version().is_none_or(|version| version == "default"))
+        }),
         None => runtime.default && DEFAULT_FAMILIES.contains(&runtime.kind.family()),
     };
     let mut seen = Vec::new();

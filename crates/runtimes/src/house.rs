@@ -201,8 +201,6 @@ impl House {
 pub struct Nursery {
     /// The house.
     pub house: Arc<House>,
-    /// The runtimes are to become snapshots.
-    pub zygotes: bool,
 }
 
 #[async_trait]
@@ -230,7 +228,7 @@ impl Grow for Nursery {
             }
             Err(cause) => return Err(Fault::Platform { cause }),
         };
-        let spec = self.house.command(&runtime, target.memory, self.zygotes).await?;
+        let spec = self.house.command(&runtime, target.memory, false).await?;
         let spec = spec.for_stem(id, &stems::limits(target.memory));
         handler::launch(self.house.launcher(), &spec, deadline, logs).await
     }

@@ -3,13 +3,13 @@
  *
  * serve() never returns in the zygote: from the freeze on no JavaScript runs there. It returns in every clone. */
 #define _GNU_SOURCE
+#include "../../native/cloning.h"
 #include "arena.h"
 #include "napi.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <malloc.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,29 +17,15 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { LINK = 3, TMP = 200, HEADER = 12, CLONE_FRAME = HEADER + 1, HANDED = 4 };
-enum { KIND_HELLO = 1, KIND_CLONE = 5, KIND_ACK = 7, KIND_RESULT = 11, KIND_ERROR = 13 };
-enum { EXIT_PROTOCOL = 3, EXIT_BROKEN = 70 };
+enum { LINK = 3 };
 
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25
 #endif
-#ifndef SYS_landlock_create_ruleset
-#define SYS_landlock_create_ruleset 444
-#define SYS_landlock_restrict_self 446
-#endif
-
-/* linux/landlock.h of Linux 6.12 (ABI 6), which build machines may not have. */
-struct landlock_ruleset { uint64_t handled_access_fs, handled_access_net, scoped; };
-enum { LANDLOCK_VERSION = 1, LANDLOCK_ABI_WITH_SCOPES = 6 };
-enum { SCOPE_ABSTRACT_UNIX_SOCKET = 1, SCOPE_SIGNAL = 2 };
 
 /* ------------------------------------------------------------------ memory */
 
@@ -124,22 +110,6 @@ static void collapse(const struct mapping *mapping, void *data) {
   }
 }
 
-/* Uses up what is free between blocks in use: else what a clone allocates, and it allocates little, is spread over a hundred pages that it
- * has to copy. What comes after this comes from the end of the heap, page after page. */
-static void use_up_free_blocks(void) {
-  static const size_t most = 8 << 20, largest = 64 << 10, small = 1 << 10, step = 16;
-  const char *end = (char *)sbrk(0) - mallinfo2().keepcost;
-  size_t used = 0;
-  for (size_t size = largest; size >= step; size = size > small ? size / 2 : size - step) {
-    for (;;) {
-      const char *block = malloc(size);
-      if (block == NULL || block >= end) break;
-      used += size;
-      if (used > most) return;
-    }
-  }
-}
-
 /* ------------------------------------------------------------- descriptors */
 
 enum { MOST_INHERITED = 1024 };
@@ -182,102 +152,16 @@ static void make_blocking(int fd) {
   if (flags >= 0 && (flags & O_NONBLOCK)) fcntl(fd, F_SETFL, flags & ~O_NONBLOCK);
 }
 
-/* -------------------------------------------------------------------- link */
-
-static void write_all(int fd, const void *data, size_t length) {
-  for (const char *at = data; length > 0;) {
-    ssize_t written = write(fd, at, length);
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return; /* the reader is gone: the end of the link says so too */
-    at += written;
-    length -= (size_t)written;
-  }
-}
-
-static void send_error(int fd, uint32_t call, const char *kind, const char *what) {
-  char frame[HEADER + 512];
-  int length = snprintf(frame + HEADER, sizeof frame - HEADER, "{\"kind\":\"%s\",\"message\":\"%s: %s\"}", kind, what, strerror(errno));
-  unsigned char header[HEADER] = {0, 0, length >> 8, length, KIND_ERROR, 0, 0, 0, call >> 24, call >> 16, call >> 8, call};
-  memcpy(frame, header, HEADER);
-  write_all(fd, frame, HEADER + (size_t)length);
-}
-
-/* The clone's HELLO, made ready before the freeze: everything up to its number. Behind it, for measurements, the page faults so far. */
-enum { HELLO_REST = 64 };
-static char hello[1024];
-static size_t hello_length;
-
-static void send_hello(uint32_t call) {
-  struct rusage usage;
-  getrusage(RUSAGE_SELF, &usage);
-  int length = (int)hello_length + snprintf(hello + hello_length, HELLO_REST, "%u,\"faults\":%ld}", call, usage.ru_minflt) - HEADER;
-  const unsigned char header[HEADER] = {0, 0, length >> 8, length, KIND_HELLO};
-  memcpy(hello, header, HEADER);
-  write_all(LINK, hello, HEADER + (size_t)length);
-}
-
-struct order { uint32_t call; unsigned char flags; int handed[HANDED]; };
-
-/* Reads one CLONE frame; anything else ends the process. */
-static void receive(struct order *order) {
-  unsigned char frame[CLONE_FRAME];
-  size_t length = 0;
-  int handed = 0;
-  while (length < sizeof frame) {
-    union { struct cmsghdr header; char room[CMSG_SPACE(sizeof(int) * 2 * HANDED)]; } control;
-    struct iovec piece = {frame + length, sizeof frame - length};
-    struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
-    ssize_t got = recvmsg(LINK, &message, MSG_CMSG_CLOEXEC);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) _exit(0);
-    length += (size_t)got;
-    for (struct cmsghdr *part = CMSG_FIRSTHDR(&message); part != NULL; part = CMSG_NXTHDR(&message, part)) {
-      if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
-      int count = (int)((part->cmsg_len - CMSG_LEN(0)) / sizeof(int));
-      for (int i = 0; i < count; i++) {
-        int fd;
-        memcpy(&fd, CMSG_DATA(part) + (size_t)i * sizeof fd, sizeof fd);
-        if (handed < HANDED) order->handed[handed] = fd;
-        handed++;
-      }
-    }
-  }
-  static const unsigned char expected[8] = {0, 0, 0, 1, KIND_CLONE, 0, 0, 0};
-  if (memcmp(frame, expected, sizeof expected) != 0 || handed != HANDED) {
-    errno = EPROTO;
-    send_error(LINK, 0, "protocol", "a frozen zygote takes CLONE with one byte and four descriptors, and nothing else");
-    _exit(EXIT_PROTOCOL);
-  }
-  order->call = (uint32_t)frame[8] << 24 | (uint32_t)frame[9] << 16 | (uint32_t)frame[10] << 8 | frame[11];
-  order->flags = frame[12];
-}
-
 /* ------------------------------------------------------------------- clone */
 
-/* In a clone that cannot be made what it must be. */
-static void give_up(const char *what) {
-  send_error(LINK, 0, "snapshot", what);
-  _exit(EXIT_BROKEN);
-}
-
 static void become_clone(const struct order *order, const struct sigaction *child_signal, uv_loop_t *loop) {
-  static const int places[HANDED] = {LINK, 1, 2, TMP};
-  for (int i = 0; i < HANDED; i++) {
-    /* The link alone is not for child processes. */
-    if (dup3(order->handed[i], places[i], places[i] == LINK ? O_CLOEXEC : 0) < 0) give_up("a descriptor cannot be put in its place");
-    close(order->handed[i]);
-  }
+  take_places(LINK, order);
   for (int fd = 1; fd <= LINK; fd++) make_blocking(fd);
   part_from_zygote();
   sigaction(SIGCHLD, child_signal, NULL);
-  sigset_t none;
-  sigemptyset(&none);
-  sigprocmask(SIG_SETMASK, &none, NULL);
-  struct landlock_ruleset rules = {.scoped = SCOPE_ABSTRACT_UNIX_SOCKET | SCOPE_SIGNAL};
-  int ruleset = (int)syscall(SYS_landlock_create_ruleset, &rules, sizeof rules, 0);
-  if (ruleset < 0 || syscall(SYS_landlock_restrict_self, ruleset, 0) != 0) give_up("the clone cannot enter a Landlock domain of its own");
-  close(ruleset);
-  if (uv_loop_fork(loop) != 0) give_up("the event loop does not survive the fork");
+  unblock_signals();
+  confine(LINK);
+  if (uv_loop_fork(loop) != 0) give_up(LINK, "the event loop does not survive the fork");
 }
 
 /* -------------------------------------------------------------- JavaScript */
@@ -325,7 +209,7 @@ static int buffers(napi_env env, napi_callback_info info, size_t wanted, void **
 static napi_value harden(napi_env env, napi_callback_info info) {
   (void)info;
   if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0) return fail(env, "the process cannot be made non-dumpable");
-  long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_VERSION);
+  long abi = landlock_version();
   if (abi < 0) return fail(env, "Landlock is not there, which Linux 6.12 and newer offer");
   if (abi < LANDLOCK_ABI_WITH_SCOPES) {
     errno = ENOSYS;
@@ -430,12 +314,10 @@ static napi_value serve(napi_env env, napi_callback_info info) {
   void *data[2];
   size_t length[2];
   uv_loop_t *loop;
-  if (buffers(env, info, 2, data, length) != 0 || length[1] > sizeof hello - HEADER - HELLO_REST || napi_get_uv_event_loop(env, &loop) != 0) {
+  if (buffers(env, info, 2, data, length) != 0 || keep_hello(data[1], length[1]) != 0 || napi_get_uv_event_loop(env, &loop) != 0) {
     errno = EINVAL;
     return fail(env, "serve(ack, hello)");
   }
-  memcpy(hello + HEADER, data[1], length[1]);
-  hello_length = HEADER + length[1];
   null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
   if (null_fd < 0 || dup3(null_fd, 0, 0) < 0 /* whatever the user made of stdin */) return fail(env, "/dev/null cannot be opened");
   if (note_inherited() != 0) return fail(env, "/proc/self/fd cannot be read");
@@ -450,15 +332,15 @@ static napi_value serve(napi_env env, napi_callback_info info) {
 
   for (;;) {
     struct order order;
-    receive(&order);
+    receive_order(LINK, &order);
     pid_t child = fork();
     if (child == 0) {
       become_clone(&order, &child_signal, loop);
-      send_hello(order.call);
+      send_hello(LINK, order.call);
       return number(env, order.flags);
     }
     if (child < 0) send_error(LINK, order.call, "snapshot", "the zygote cannot fork");
-    for (int i = 0; i < HANDED; i++) close(order.handed[i]);
+    forget_order(&order);
   }
 }
 

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 
-from support import PYTHON, ShimTestCase
+from support import PYTHON, ShimTestCase, native_helper
 
 from peer import HEADER, KINDS, U32, Answer, Peer, with_head  # noqa: F401
 
@@ -60,10 +60,12 @@ class Clone(Peer):
 
 
 class ForkTestCase(ShimTestCase):
+    helper = native_helper()
+
     def zygote(self, source, name="function.py", env=None, python=sys.executable, init_env=None, files=None):
         """A zygote with its code loaded."""
         argv = [python, "-X", "utf8", "-s", str(PYTHON / "shim.py")]
-        zygote = Peer(argv, env=dict(os.environ, FLINT_ZYGOTE="1", **(env or {})))
+        zygote = Peer(argv, env=dict(os.environ, FLINT_ZYGOTE="1", FLINT_ZYGOTE_HELPER=self.helper, **(env or {})))
         self.addCleanup(self._stop, zygote)
         hello = zygote.expect("HELLO").json()
         self.assertIs(hello["snapshot"], True, hello)

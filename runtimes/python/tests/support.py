@@ -1,5 +1,10 @@
 """Shared by the tests: a shim under the interpreter that runs them."""
 
+import atexit
+import functools
+import os
+import shutil
+import subprocess
 import sys
 import tempfile
 import textwrap
@@ -10,6 +15,17 @@ PYTHON = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(PYTHON), str(PYTHON.parent / "conformance")]
 
 from peer import Peer  # noqa: E402
+
+
+@functools.cache
+def native_helper():
+    """The path of the zygote's native helper, built once; it does not exist where there is no C compiler."""
+    folder = tempfile.TemporaryDirectory()
+    atexit.register(folder.cleanup)
+    path = Path(folder.name, "zygote.so")
+    if shutil.which(os.environ.get("CC", "cc")):
+        subprocess.run(["sh", str(PYTHON / "native" / "build.sh"), str(path)], check=True)
+    return str(path)
 
 
 class ShimTestCase(unittest.TestCase):

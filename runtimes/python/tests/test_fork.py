@@ -115,6 +115,12 @@ class Life(ForkTestCase):
         self.assertEqual(clone.invoke().json(), {"api": None, "seen": None})
 
 
+class LifeWithoutHelper(Life):
+    """As where there was no C compiler."""
+
+    helper = "/nonexistent"
+
+
 class Memory(ForkTestCase):
     SOURCE = "kept = [str(i) for i in range(500_000)]\ndef main(params): return {}"
 
@@ -209,6 +215,21 @@ class Walls(ForkTestCase):
     def test_children_of_a_clone_can_be_waited_for(self):
         zygote = self.frozen("import subprocess\ndef main(params):\n    return {'status': subprocess.run(['sh', '-c', 'exit 7']).returncode}")
         self.assertEqual(self.clone(zygote).invoke().json(), {"status": 7})
+
+    def test_threads_and_children_of_a_clone(self):
+        zygote = self.frozen("""
+            import concurrent.futures, os, threading
+            def main(params):
+                with concurrent.futures.ThreadPoolExecutor(4) as pool:
+                    total = sum(pool.map(lambda n: n * n, range(100)))
+                child = os.fork()
+                if child == 0:
+                    os._exit(7)
+                own = threading.main_thread().native_id == threading.get_native_id() == os.getpid()
+                return {"total": total, "status": os.waitpid(child, 0)[1] >> 8, "own": own, "threads": threading.active_count()}
+        """)
+        for _ in range(3):
+            self.assertEqual(self.clone(zygote).invoke({}).json(), {"total": 328350, "status": 7, "own": True, "threads": 1})
 
     def test_the_directory_of_a_function_that_works_in_tmp(self):
         # The zygote's /tmp is made to be the file system that all files of this test are on.

@@ -22,7 +22,7 @@ GENERATORS = """
             "os.urandom": os.urandom(16).hex(), "os.getpid": os.getpid(), "secrets": secrets.token_hex(),
             "uuid1": str(uuid.uuid1()), "uuid1 node": uuid.uuid1().node, "uuid4": str(uuid.uuid4()), "uuid.getnode": uuid.getnode(),
             "ssl.RAND_bytes": ssl.RAND_bytes(16).hex(), "tempfile": tempfile.mktemp(), "authkey": current_process().authkey.hex(),
-            "thread id": threading.get_native_id(), "same: Random(42)": chosen.random(), "same: hash": hash("text"),
+            "thread id": threading.get_native_id(), "main thread": threading.main_thread().native_id, "same: Random(42)": chosen.random(), "same: hash": hash("text"),
             "time": time.time(),
         }
 """

@@ -24,12 +24,15 @@ use flint_model::{
     ActivationId, Annotations, ByteSize, Code, CodeFormat, Contract, Digest, Function, FunctionLimits,
     InstanceId, Isolation, Network, Parameters, Reuse, Start, Strategy, Timestamp, Version, WarmupEvent,
 };
-use flint_runtimes::{House as Shared, HouseConfig};
+use flint_runtimes::{House as Shared, HouseConfig, Nursery, stems::Stems};
 use flint_sandbox::{Launcher, LauncherConfig};
 
 /// An executor whose files go with it.
 pub struct House {
     pub kinds: Vec<RuntimeKind>,
+    /// Runtimes that are up; none, unless a test keeps some.
+    pub stems: Arc<Stems>,
+    pub nursery: Arc<Nursery>,
     pub executor: Arc<ForkExecutor>,
     pub launcher: Launcher,
     mark: String,
@@ -57,8 +60,9 @@ impl House {
         let config = HouseConfig::new(artefacts, runtimes, launcher.clone());
         let house = Arc::new(Shared::open(config).await.unwrap());
         let kinds = house.kinds();
-        let executor = Arc::new(ForkExecutor::new(house, fork));
-        Self { kinds, executor, launcher, mark, folder }
+        let (stems, nursery) = (Arc::default(), Arc::new(Nursery { house: Arc::clone(&house) }));
+        let executor = Arc::new(ForkExecutor::new(house, Arc::clone(&stems), fork));
+        Self { kinds, stems, nursery, executor, launcher, mark, folder }
     }
 
     /// As after a restart of Flint: a new executor over the same folders.
@@ -69,7 +73,8 @@ impl House {
             self.folder.path().join("runtimes"),
             self.launcher.clone(),
         );
-        self.executor = Arc::new(ForkExecutor::new(Arc::new(Shared::open(config).await.unwrap()), fork));
+        let house = Arc::new(Shared::open(config).await.unwrap());
+        self.executor = Arc::new(ForkExecutor::new(house, Arc::clone(&self.stems), fork));
     }
 
     /// An instance of what was prepared.
@@ -141,6 +146,7 @@ impl House {
 
     pub async fn end(self) {
         self.executor.shutdown().await;
+        self.stems.end().await;
         self.launcher.clone().shutdown().await;
     }
 }

@@ -56,7 +56,7 @@ const CHECKS: [Check; 7] = [
     Check { experiment: "fireworks-density", arms: &["openwhisk", "spawn-warm", "fork-never"], set: &[] },
     Check {
         experiment: "azure-replay",
-        arms: &["openwhisk", "spawn-warm", "flint"],
+        arms: &["openwhisk", "spawn-warm", "flint", "flint-lean"],
         set: &[
             ("workload", "sleep"),
             ("variant", "node"),
@@ -149,7 +149,10 @@ fn rows(report: &Report) -> Vec<Kept> {
             (Some(true), _) => "met".to_owned(),
             (Some(false), _) => "MISSED".to_owned(),
             (None, Some(why)) => format!("host too noisy: {why}"),
-            (None, None) => "not measured".to_owned(),
+            (None, None) => match missing(report, target) {
+                Some(why) => format!("not measured: {why}"),
+                None => "not measured".to_owned(),
+            },
         };
         Some(Kept {
             promise: target.promise.clone()?,
@@ -161,6 +164,17 @@ fn rows(report: &Report) -> Vec<Kept> {
         })
     };
     report.targets.iter().filter_map(row).collect()
+}
+
+/// Why an arm that the target is about has no figures.
+fn missing(report: &Report, target: &Target) -> Option<String> {
+    report.arms.iter().find_map(|arm| {
+        let why = arm.note.as_deref()?.strip_prefix("unavailable: ")?;
+        let names = [arm.arm.clone(), arm.arm.replace('-', " ")];
+        let of_it = arm.function.as_deref().is_none_or(|function| target.name.contains(function));
+        let is_about = of_it && names.iter().any(|name| target.name.contains(name.as_str()));
+        is_about.then(|| format!("{}: {}", arm.arm, why.lines().next().unwrap_or_default()))
+    })
 }
 
 fn show(mut kept: Vec<Kept>, json: bool) -> anyhow::Result<()> {
@@ -272,6 +286,33 @@ mod tests {
         );
         let text = Table(&kept).to_string();
         assert!(text.ends_with("1 MISSED, 1 host too noisy, 1 met, 1 not measured"), "{text}");
+    }
+
+    #[test]
+    fn what_was_not_measured_says_which_arm_was_missing() {
+        let absent = |arm: &str, function: Option<&str>| flint_lab::ArmReport {
+            arm: arm.into(),
+            function: function.map(str::to_owned),
+            note: Some("unavailable: it is not installed\nmore".into()),
+            ..flint_lab::ArmReport::default()
+        };
+        let target = |name| Target::at_least(name, None, 2.0).of("W7");
+        let report = Report {
+            arms: vec![absent("wasmtime-serve", None), absent("openwhisk", Some("f node"))],
+            targets: vec![
+                target("of wasmtime serve's calls/s"),
+                target("f node: openwhisk cold"),
+                target("g node: openwhisk cold"),
+            ],
+            ..Report::default()
+        };
+        let verdicts: Vec<_> = rows(&report).into_iter().map(|row| row.verdict).collect();
+        let expected = [
+            "not measured: wasmtime-serve: it is not installed",
+            "not measured: openwhisk: it is not installed",
+            "not measured",
+        ];
+        assert_eq!(verdicts, expected);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! A Flint server of the benchmark's own: this same binary on a free port, with a data directory that goes with it.
 
 use std::{
+    collections::HashSet,
     net::{SocketAddr, TcpListener},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -8,7 +9,7 @@ use std::{
 };
 
 use anyhow::{Context as _, bail, ensure};
-use flint_lab::ArmError;
+use flint_lab::{ArmError, ProcessTree};
 use serde_json::Value;
 use tokio::{io::AsyncReadExt as _, io::AsyncWriteExt as _, net::TcpStream};
 
@@ -148,6 +149,15 @@ impl Server {
 
     pub(super) fn pid(&self) -> u32 {
         self.process.id()
+    }
+
+    /// The server and its launcher: everything else that it starts belongs to functions.
+    pub(super) fn own_processes(&self) -> HashSet<u32> {
+        let launchers = ProcessTree::new(self.pid()).pids().into_iter().filter(|pid| {
+            std::fs::read_to_string(format!("/proc/{pid}/comm"))
+                .is_ok_and(|comm| comm.trim() == "flint-launcher")
+        });
+        launchers.chain([self.pid()]).collect()
     }
 
     pub(super) fn binary_size(&self) -> anyhow::Result<u64> {

@@ -102,7 +102,7 @@ pub(crate) const KEYS: &[Key] = &[
     key(
         "pool.prewarm_kinds",
         r#"["nodejs:20"]"#,
-        "Which runtimes; absent = the default Node.js and Python of this host",
+        "Which runtimes, `nodejs` or `nodejs:default` for this host's default one; absent = the default Node.js and Python",
     ),
     key(
         "pool.prewarm_memory",
@@ -219,7 +219,7 @@ pub(crate) const KEYS: &[Key] = &[
     key(
         "snapshot.idle",
         r#""10min""#,
-        "How long a snapshot that is not called is kept; the next call makes it anew",
+        "How long a snapshot that is not called is kept; the next calls start in a prewarmed runtime, and the third within that time makes it anew",
     ),
     key("snapshot.warmup_calls", "2000", "The most calls that a function's warm-up events are repeated in"),
     key("snapshot.warmup_budget", r#""10s""#, "How long that may take"),

@@ -79,11 +79,10 @@ impl Parts {
     ) -> anyhow::Result<Self> {
         let (guest, url) = (bound.ip().is_loopback(), url_of(bound));
         let house = Arc::new(House::open(house_config(config, &data_dir, &url, launcher.clone())).await?);
-        let executors: Vec<Arc<dyn Executor>> = vec![
-            Arc::new(ProcessExecutor::new(Arc::clone(&house))),
-            Arc::new(ForkExecutor::new(house, config.snapshot.config())),
-            wasm(config, &data_dir, &store).await?,
-        ];
+        let process = Arc::new(ProcessExecutor::new(Arc::clone(&house)));
+        let fork = ForkExecutor::new(house, Arc::clone(process.stems()), config.snapshot.config());
+        let executors: Vec<Arc<dyn Executor>> =
+            vec![process, Arc::new(fork), wasm(config, &data_dir, &store).await?];
         let abilities = {
             let executors = executors.clone();
             spawn_blocking(move || doctor::abilities(&executors)).await.context("looking at the host")?

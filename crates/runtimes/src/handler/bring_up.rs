@@ -38,21 +38,35 @@ impl BringUp<'_> {
     /// # Errors
     /// Why it does not come up; nothing of it is left then.
     pub async fn run(self, context: &StartContext, logs: &mut Logs) -> Result<(Cell, Duration), Fault> {
+        if let Some(cell) = self.run_prewarmed(context, logs).await? {
+            return Ok((cell, Duration::ZERO));
+        }
         let began = Instant::now();
         let Self { house, function, artefact, runtime, .. } = self;
-        let (cell, started) = match self.stem().await {
-            Some(cell) => (cell, Duration::ZERO),
-            None => {
-                let command = house.command(runtime, function.limits.memory, self.zygote);
-                let command = tokio::time::timeout_at(context.deadline.into(), command).await;
-                let command = command.map_err(|_| Fault::Deadline)??;
-                let mut spec = command.for_function(context.id.to_string(), function, artefact);
-                // What happens before the snapshot happens once, for whatever calls will come: it is to change nothing outside.
-                spec.network_closed = self.zygote && !function.snapshot.warmup_network;
-                let cell = launch(house.launcher(), &spec, context.deadline, logs).await?;
-                (cell, began.elapsed())
-            }
-        };
+        let command = house.command(runtime, function.limits.memory, self.zygote);
+        let command = tokio::time::timeout_at(context.deadline.into(), command).await;
+        let command = command.map_err(|_| Fault::Deadline)??;
+        let mut spec = command.for_function(context.id.to_string(), function, artefact);
+        // What happens before the snapshot happens once, for whatever calls will come: it is to change nothing outside.
+        spec.network_closed = self.zygote && !function.snapshot.warmup_network;
+        let cell = launch(house.launcher(), &spec, context.deadline, logs).await?;
+        let started = began.elapsed();
+        Ok((self.load(cell, context, logs).await?, started))
+    }
+
+    /// The same in a runtime that is up already; `None` when there is none that fits.
+    ///
+    /// # Errors
+    /// Why the function does not load; nothing of it is left then.
+    pub async fn run_prewarmed(self, context: &StartContext, logs: &mut Logs) -> Result<Option<Cell>, Fault> {
+        match self.stem().await {
+            Some(cell) => self.load(cell, context, logs).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    async fn load(self, cell: Cell, context: &StartContext, logs: &mut Logs) -> Result<Cell, Fault> {
+        let Self { house, function, artefact, .. } = self;
         let path = &function.path;
         let name = path.local();
         let version = function.version.to_string();
@@ -65,14 +79,13 @@ impl BringUp<'_> {
             version: &version,
             concurrency: Some(function.strategy.concurrency.get()).filter(|calls| *calls > 1 && !self.zygote),
         };
-        let cell = load(cell, &init, context.deadline, logs).await?;
-        Ok((cell, started))
+        load(cell, &init, context.deadline, logs).await
     }
 
     /// A runtime that is up already, with the function's code attached.
     async fn stem(self) -> Option<Cell> {
-        // A function's own archive of classes is worth more than a runtime that is up without it.
-        if !stems::fits(self.function) {
+        // What becomes a snapshot is started for it.
+        if self.zygote || !stems::fits(self.function) {
             return None;
         }
         let key = StemKey { runtime: self.runtime.identity(), memory: self.function.limits.memory };

@@ -53,6 +53,10 @@ class Descriptors:
         self._starts_in_tmp = posix.stat(".").st_dev == _device_of(TMP)
         self._kept = sorted(self._standing + tuple(fd for fd, _, _ in self._reopened))
 
+    def are_more(self):
+        """Whether a clone needs other things than those that come with CLONE."""
+        return bool(self._reopened) or self._starts_in_tmp
+
     def place(self, received):
         """In a clone: link, stdout, stderr and tmp go where they belong, files that are only read are opened anew, the rest is closed."""
         link, out, err, tmp = received

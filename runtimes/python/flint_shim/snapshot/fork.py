@@ -2,6 +2,7 @@
 
 import os
 import posix
+import sys
 
 from .. import stdio
 
@@ -22,6 +23,9 @@ class Fork:
     def run_handlers(self, replaced):
         """In a clone: what should have run in the child, but for what is `replaced`."""
         os.register_at_fork = posix.register_at_fork
+        threading = sys.modules.get("threading")
+        if threading is not None:
+            threading.main_thread()._set_native_id()
         for handler in self._in_child:
             if replaced(handler):
                 continue

@@ -1,9 +1,10 @@
-"""The system calls that Python has no function for. Needs `ctypes`, which is why only zygotes import this."""
+"""What Python has no function for: system calls, and the native helper. Needs `ctypes`, which is why only zygotes import this."""
 
 import ctypes
 import errno
 import os
 import posix
+import sys
 
 # The same on every architecture.
 _CLOSE_RANGE, _LANDLOCK_CREATE_RULESET, _LANDLOCK_RESTRICT_SELF = 436, 444, 446
@@ -12,6 +13,7 @@ _LANDLOCK_VERSION, _SCOPE_ABSTRACT_SOCKETS, _SCOPE_SIGNALS = 1, 1, 2
 _SCOPES_SINCE = 6
 MADV_HUGEPAGE, MADV_COLLAPSE = 14, 25
 _PAGE = posix.sysconf("SC_PAGE_SIZE")
+_HELPER = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "native", "zygote.so")
 
 
 class _RulesetAttributes(ctypes.Structure):
@@ -90,3 +92,20 @@ def trim():
     function = getattr(_libc, "malloc_trim", None)
     if function is not None:
         function(ctypes.c_size_t(0))
+
+
+def helper():
+    """The native helper's `serve`, or None where it was not built, or the interpreter runs without its global lock.
+
+    It is called without letting go of that lock, and forks without telling the interpreter: a frozen zygote has one thread, which holds no
+    other lock.
+    """
+    path = os.environ.pop("FLINT_ZYGOTE_HELPER", _HELPER)
+    if not getattr(sys, "_is_gil_enabled", lambda: True)():
+        return None
+    try:
+        serve = ctypes.PyDLL(path).flint_serve
+    except (OSError, AttributeError):
+        return None
+    serve.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_size_t]
+    return serve

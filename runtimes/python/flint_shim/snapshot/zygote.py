@@ -9,7 +9,7 @@ import posix
 from .. import hooks, stdio
 from ..environment import ONE_THREAD, set_all
 from ..exits import EXIT_CLONE
-from ..frame import ACK, ERROR, HELLO, ProtocolError, parse_object
+from ..frame import ACK, ERROR, HELLO, ProtocolError, encode, parse_object
 from ..link import PeerGone
 from . import event_loop, memory, native, warmup
 from .checks import obstacles
@@ -21,6 +21,10 @@ from .subprocesses import keep_tmp
 from .uniqueness import Uniqueness
 
 
+# CPython 3.11 wants eight calls of a function before it adapts its code.
+_REHEARSALS = 16
+
+
 class Zygote:
     def __init__(self, link, fork):
         lacking = native.missing()
@@ -30,6 +34,7 @@ class Zygote:
         native.close_all_but((0, 1, 2, link, TMP))  # what a careless parent has left open
         self._requests = []
         self._fork, self._uniqueness, self._descriptors = fork, Uniqueness(), Descriptors(link)
+        self._native_serve = native.helper()
         keep_tmp()
 
     def prepare(self):
@@ -56,8 +61,12 @@ class Zygote:
             answer_refusal(instance, f"the process could not be frozen: {type(error).__name__}: {error}")
         if instance.link.has_unread():
             raise ProtocolError("order", "a frame came before the answer to FREEZE")
-        instance.link.send_json(ACK, 0, report)
-        self._serve(instance)
+        answer = encode(ACK, 0, json.dumps(report).encode())
+        if self._native_serve is None or self._descriptors.are_more():
+            instance.link.write(answer)
+            self._serve(instance)
+        else:
+            self._serve_natively(instance, answer)
 
     def _freeze(self, instance, options):
         report = warmup.run(instance, self._requests, options)
@@ -72,16 +81,21 @@ class Zygote:
         if found:
             raise Refused("; ".join(found))
         # No user code from here on.
+        self._descriptors.seal()
+        self._rehearse(instance)
+        gc.collect()
         self._collects = gc.isenabled()
         gc.disable()
         gc.freeze()
         report["hugePageBytes"] = memory.use_huge_pages() if options.get("hugePages", True) else 0
         report["rssBytes"] = memory.resident()
-        self._descriptors.seal()
-        self._hello = json.dumps({**instance.identity(), "clone": 0}).encode().replace(b"%", b"%%").replace(b'"clone": 0', b'"clone": %d')
-        self._handler_of_sigchld = _signal.getsignal(_signal.SIGCHLD)
-        _signal.signal(_signal.SIGCHLD, _signal.SIG_IGN)
+        self._hello = json.dumps({**instance.identity(), "clone": 0}).encode().removesuffix(b"0}")
         return report
+
+    def _rehearse(self, instance):
+        """What every clone does first, often enough that the interpreter adapts its code to it here and not in each clone."""
+        for _ in range(_REHEARSALS):
+            prime(instance, self._make_unique)
 
     @staticmethod
     def _run_hooks(instance):
@@ -95,7 +109,15 @@ class Zygote:
 
     # --- clones
 
+    def _serve_natively(self, instance, answer):
+        flags = self._native_serve(instance.link.fd, answer, len(answer), self._hello, len(self._hello))
+        self._descriptors.placed = True
+        self._begin(instance, flags, self._collect_again)
+
     def _serve(self, instance):
+        """The same without the native helper, which does not know files that a clone has to open again."""
+        self._handler_of_sigchld = _signal.getsignal(_signal.SIGCHLD)
+        _signal.signal(_signal.SIGCHLD, _signal.SIG_IGN)
         requests = CloneRequests(instance.link)
         while True:
             call, flags, descriptors = requests.next()
@@ -106,16 +128,15 @@ class Zygote:
                 pid = -1
             if pid == 0:
                 requests.forget()
-                self._begin(instance, call, flags, descriptors)
+                self._begin(instance, flags, lambda: self._settle(instance, call, descriptors))
                 return
             for fd in descriptors:
                 posix.close(fd)
 
-    def _begin(self, instance, call, flags, descriptors):
+    def _begin(self, instance, flags, settle):
         """In a clone: everything before it waits for RESTORE. What fails here must not get back to the zygote's code."""
         try:
-            self._settle(descriptors)
-            instance.link.send(HELLO, 0, self._hello % call)
+            settle()
             if flags & 1:
                 prime(instance, self._make_unique)
         except PeerGone:
@@ -127,11 +148,15 @@ class Zygote:
                 instance.link.send_json(ERROR, 0, {"kind": "snapshot", "message": f"the copy could not be made: {error}"})
             posix._exit(EXIT_CLONE)
 
-    def _settle(self, descriptors):
+    def _settle(self, instance, call, descriptors):
         self._descriptors.place(descriptors)
         _signal.signal(_signal.SIGCHLD, self._handler_of_sigchld or _signal.SIG_DFL)
         _signal.pthread_sigmask(_signal.SIG_SETMASK, ())
         native.confine()
+        self._collect_again()
+        instance.link.send(HELLO, 0, self._hello + b"%d}" % call)
+
+    def _collect_again(self):
         if self._collects:
             gc.enable()
 

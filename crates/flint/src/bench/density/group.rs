@@ -7,6 +7,7 @@ use std::{
 };
 
 use anyhow::{Context as _, ensure};
+use rustix::process::{Pid, Signal};
 use serde::{Deserialize, Serialize};
 
 /// What the kernel's limit did.
@@ -32,7 +33,10 @@ impl fmt::Display for Event {
 
 /// Less than this share of the limit in cached files is next to nothing.
 const NOTHING: f64 = 0.03;
-/// The server's own groups lie below and go with it.
+/// The server's own groups lie below and go with it. What runs in it still after this long is ended: a server that was ended for want of
+/// memory may have left something.
+const LEAVE_WITHIN: Duration = Duration::from_secs(3);
+/// A group that is not gone by then stays.
 const GONE_WITHIN: Duration = Duration::from_secs(15);
 
 /// Names of files in one of the two versions.
@@ -134,8 +138,24 @@ impl Drop for Group {
                 eprintln!("flint bench: {} stays: {error}", self.folder.display());
                 return;
             }
+            if begin.elapsed() > LEAVE_WITHIN {
+                end_all(&self.folder);
+            }
             std::thread::sleep(Duration::from_millis(100));
         }
+    }
+}
+
+/// Ends what is in a group and in those below.
+fn end_all(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            end_all(&entry.path());
+        }
+    }
+    let processes = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
+    for pid in processes.lines().filter_map(|line| Pid::from_raw(line.parse().ok()?)) {
+        let _ = rustix::process::kill_process(pid, Signal::KILL);
     }
 }
 

@@ -1,7 +1,7 @@
 //! One workload brought up in one way: a server of its own, its back ends, its functions.
 
 use std::{
-    collections::HashSet,
+    collections::{BTreeSet, HashSet},
     fs,
     net::SocketAddr,
     path::PathBuf,
@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, bail, ensure};
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use flint_lab::{HttpClient, HttpRequest, ProcessTree, TreeMemory, memory_of};
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use super::{
     back_ends::{self, BackEnds},
     manifest::{Deployed, Manifest, Variant, substitute},
-    strategy::Wish,
+    strategy::{LEAN_IDLE, LEAN_PREWARMED, Wish},
 };
 use crate::{
     bench::{caller::post, overhead::python_kind, server::Server},
@@ -91,6 +91,9 @@ impl Site {
             ("FLINT_LIMITS__MAX_CODE".to_owned(), "512MB".to_owned()),
             ("FLINT_PREPARE__MAX_UNPACKED".to_owned(), "2GB".to_owned()),
         ];
+        if wish.lean {
+            settings.extend(lean(variant)?);
+        }
         if !options.standbys {
             settings.push(("FLINT_SNAPSHOT__STANDBYS".to_owned(), "0".to_owned()));
         }
@@ -109,7 +112,7 @@ impl Site {
         back_ends.start(manifest, scratch.path(), &format!("http://{}", server.address))?;
         back_ends::run(&manifest.folder, &manifest.seed, &back_ends.values, &[("SIZE", options.size)], None)
             .context("filling the back ends")?;
-        let before = ProcessTree::new(server.pid()).pids().into_iter().collect();
+        let before = server.own_processes();
         let mut site = Self {
             server,
             back_ends,
@@ -259,7 +262,7 @@ impl Site {
         let shown = || String::from_utf8_lossy(&answer.body[..answer.body.len().min(300)]).into_owned();
         ensure!(answer.status == 200, "status {}: {}", answer.status, shown());
         if let Err(why) = self.manifest.verify(size, &answer.body) {
-            anyhow::bail!("a wrong answer, {why}: {}", shown());
+            bail!("a wrong answer, {why}: {}", shown());
         }
         let params = self.manifest.params(size, &self.back_ends.values)?;
         self.manifest.ask_oracle(size, &params, &answer.body, &self.back_ends.values)
@@ -272,6 +275,24 @@ impl Site {
         let come: Vec<u32> = pids.into_iter().filter(|pid| !self.before.contains(pid)).collect();
         (come.iter().copied().map(memory_of).sum(), come.len())
     }
+}
+
+/// Settings of a server for many functions that are called now and then.
+fn lean(variant: &Variant) -> anyhow::Result<[(String, String); 4]> {
+    let mut kinds = BTreeSet::new();
+    for function in &variant.functions {
+        match function.kind.as_str() {
+            "nodejs" => kinds.insert("nodejs:default".to_owned()),
+            "python" => kinds.insert(python_kind()?),
+            other => bail!("functions of {other} have no snapshots that could be let go"),
+        };
+    }
+    Ok([
+        ("FLINT_SNAPSHOT__IDLE".to_owned(), format!("{}ms", LEAN_IDLE.as_millis())),
+        ("FLINT_POOL__PREWARM".to_owned(), LEAN_PREWARMED.to_string()),
+        ("FLINT_POOL__PREWARM_KINDS".to_owned(), serde_json::to_string(&kinds)?),
+        ("FLINT_POOL__PREWARM_DELAY".to_owned(), "0ms".to_owned()),
+    ])
 }
 
 /// What puts JavaScript and Python into WebAssembly, where scripts/wasm-tools.sh has installed it; `flint deploy` says what is missing.

@@ -1,5 +1,7 @@
 //! Ways in which a workload is run: the arms of an experiment. docs/benchmarks.md says what each of them is.
 
+use std::time::Duration;
+
 /// An arm.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Strategy {
@@ -28,7 +30,14 @@ pub(super) struct Wish {
     pub(super) shared: bool,
     /// `--isolation wasm`.
     pub(super) wasm: bool,
+    /// The server is set up for many functions that are called now and then: snapshots go after [`LEAN_IDLE`], prewarmed runtimes stand in.
+    pub(super) lean: bool,
 }
+
+/// How long a snapshot is kept without a call where memory is dear.
+pub(super) const LEAN_IDLE: Duration = Duration::from_secs(1);
+/// The prewarmed runtimes of a server that is set up so.
+pub(super) const LEAN_PREWARMED: usize = 3;
 
 /// Folders of scripts/baselines, by language.
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +48,7 @@ pub(super) struct Scripts {
     pub(super) is_plain: bool,
 }
 
-const NOTHING_ASKED: Wish = Wish { asked: None, warmed_up: false, shared: false, wasm: false };
+const NOTHING_ASKED: Wish = Wish { asked: None, warmed_up: false, shared: false, wasm: false, lean: false };
 
 const fn asked(name: &'static str, start: &'static str, reuse: &'static str) -> Strategy {
     Strategy { name, by: By::Flint(Wish { asked: Some((start, reuse)), ..NOTHING_ASKED }) }
@@ -77,6 +86,10 @@ pub(super) const CONCURRENT: Strategy = Strategy {
 pub(super) const FLINT: Strategy =
     Strategy { name: "flint", by: By::Flint(Wish { warmed_up: true, ..NOTHING_ASKED }) };
 
+/// The same on a server that is set up for little memory.
+pub(super) const LEAN: Strategy =
+    Strategy { name: "flint-lean", by: By::Flint(Wish { warmed_up: true, lean: true, ..NOTHING_ASKED }) };
+
 /// Containers that runc makes and that are kept for further calls.
 pub(super) const OPENWHISK: Strategy = baseline("openwhisk", "openwhisk");
 /// The same, in gVisor.
@@ -102,6 +115,10 @@ impl Strategy {
     /// What the others are compared with: a sandbox, a runtime's start and the loading of the code, in a container and in Flint's own.
     pub(super) fn is_reference(&self) -> bool {
         [OPENWHISK.name, SPAWN_WARM.name].contains(&self.name)
+    }
+
+    pub(super) const fn is_lean(&self) -> bool {
+        matches!(self.by, By::Flint(Wish { lean: true, .. }))
     }
 
     pub(super) const fn is_flints(&self) -> bool {

@@ -4,7 +4,7 @@ use super::{
     Procedure, Suite,
     promise::{Figure, Promise},
     strategy::{
-        CONCURRENT, FLINT, FORK_NEVER, FORK_WARM, FRAMEWORK, GVISOR, OPENFAAS, OPENWHISK, SPAWN_NEVER,
+        CONCURRENT, FLINT, FORK_NEVER, FORK_WARM, FRAMEWORK, GVISOR, LEAN, OPENFAAS, OPENWHISK, SPAWN_NEVER,
         SPAWN_WARM, UNWARMED, WASM, WORKERD,
     },
 };
@@ -213,7 +213,7 @@ pub(in crate::bench) const SUITES: &[Suite] = &[
         name: "azure-replay",
         what: "Azure's traces of 2019 and 2021, by Photons' procedure or whole: cold starts, p90, memory and throughput over time",
         suites: &["photons"],
-        arms: &[OPENWHISK, SPAWN_NEVER, SPAWN_WARM, CONCURRENT, FORK_WARM, WASM, FLINT],
+        arms: &[OPENWHISK, SPAWN_NEVER, SPAWN_WARM, CONCURRENT, FORK_WARM, WASM, FLINT, LEAN],
         procedure: Procedure::Replay,
         promised: &[],
     },
