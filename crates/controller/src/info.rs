@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use flint_executor::{Capability, Prepared, RuntimeKind, SnapshotCounts};
+use flint_executor::{Capability, Prepared, RuntimeKind, SlotCounts, SnapshotCounts};
 use flint_invoker::InvokerStats;
 use flint_model::{Contract, Function, Kind, Namespace, Start, Strategy};
 use flint_scheduler::SchedulerStats;
-use flint_telemetry::{InstanceState, LogSamples, Metrics, Samples, SnapshotSamples};
+use flint_telemetry::{InstanceState, LogSamples, Metrics, Samples, SnapshotSamples, WasmPoolSamples};
 
 use crate::{
     Controller, ControllerError, LimitsConfig, kinds,
@@ -171,6 +171,7 @@ impl Controller {
             memory_prewarmed: pool.memory_prewarmed.as_u64(),
             memory_budget: pool.memory_budget.as_u64(),
             snapshots: snapshot_samples(self.invoker.snapshots()),
+            wasm_pool: self.invoker.slots().map(wasm_pool_samples),
             log: LogSamples {
                 appended: log.appended,
                 shed_logs: log.shed_logs,
@@ -196,4 +197,9 @@ impl Controller {
 fn snapshot_samples(counts: SnapshotCounts) -> SnapshotSamples {
     let SnapshotCounts { zygotes, standbys, from_standby, forked, fresh, tampered, rebuilt } = counts;
     SnapshotSamples { zygotes, standbys, from_standby, forked, fresh, tampered, rebuilt }
+}
+
+fn wasm_pool_samples(counts: SlotCounts) -> WasmPoolSamples {
+    let SlotCounts { total, bound, live, in_use, warm, kept, waited, refused } = counts;
+    WasmPoolSamples { total, bound, live, in_use, warm, kept_bytes: kept.as_u64(), waited, refused }
 }

@@ -4,7 +4,7 @@ use wasmtime::{Config, Engine, InstanceAllocationStrategy, OptLevel, WasmBacktra
 
 use crate::{
     WasmConfig,
-    pool::{self, PoolSize},
+    pool::{self, PoolBound, PoolSize},
 };
 
 /// Host functions run on the same stack as the guest that calls them: what they need beside its own.
@@ -27,7 +27,10 @@ pub(crate) fn build(config: &WasmConfig) -> wasmtime::Result<(Engine, PoolSize)>
                 tracing::warn!(instances = size.instances, %error, "the pool of Wasm instances cannot be made; trying half of it");
                 tries += 1;
                 size.instances /= 2;
-                size.bound = format!("the host's address space: {error}");
+                size.by = PoolBound::AddressSpace;
+                size.bound = format!(
+                    "more cannot be reserved in this process's address space ({error}): see `ulimit -v` and vm.overcommit_memory"
+                );
             }
             Err(error) => return Err(error),
         }

@@ -4,14 +4,17 @@ use std::{
     collections::HashSet,
     num::NonZeroU32,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, Instant},
 };
 
 use async_trait::async_trait;
 use flint_executor::{
     Capability, Executor, Fault, FunctionSource, PrepareError, Prepared, PrewarmTarget, Progress,
-    RuntimeKind, StartContext, StartFailure, Started,
+    RuntimeKind, SlotCounts, StartContext, StartFailure, Started,
 };
 use flint_model::{ByteSize, Contract, Function, Isolation, Kind, Reuse, Start, Strategy};
 use tokio::sync::{OnceCell, Semaphore};
@@ -54,6 +57,7 @@ pub(crate) struct House {
     pub(crate) size: PoolSize,
     /// Places in the pool.
     pub(crate) slots: Arc<Semaphore>,
+    pub(crate) crowd: Crowd,
     pub(crate) ticker: Ticker,
     pub(crate) linkers: Linkers,
     pub(crate) compiler: Compiler,
@@ -63,6 +67,13 @@ pub(crate) struct House {
     pub(crate) packages: Packages,
     /// Who may run an initialiser: one at a time.
     pub(crate) initialising: Arc<Semaphore>,
+}
+
+/// Calls that found the pool full, so far.
+#[derive(Debug, Default)]
+pub(crate) struct Crowd {
+    pub(crate) waited: AtomicU64,
+    pub(crate) refused: AtomicU64,
 }
 
 /// Why there is no executor.
@@ -96,6 +107,7 @@ impl House {
             engine,
             size,
             slots,
+            crowd: Crowd::default(),
             ticker,
             linkers,
             compiler,
@@ -157,8 +169,8 @@ impl Executor for WasmExecutor {
     }
 
     fn capabilities(&self) -> Vec<Capability> {
-        let PoolSize { instances, bound, by_mappings } = self.pool_size();
-        let at_once = match by_mappings {
+        let PoolSize { instances, by, bound } = self.pool_size();
+        let at_once = match by.is_the_hosts() {
             // How many there may be is decided by the kernel, not by what there is memory for.
             true => format!("{instances} at once (limited: {bound})"),
             false => format!("{instances} at once, bounded by {bound}"),
@@ -225,6 +237,21 @@ impl Executor for WasmExecutor {
 
     async fn prewarmed_memory(&self) -> ByteSize {
         ByteSize::bytes(0)
+    }
+
+    fn slots(&self) -> Option<SlotCounts> {
+        let house = self.house.get()?;
+        let pool = house.engine.pooling_allocator_metrics()?;
+        Some(SlotCounts {
+            total: u64::from(house.size.instances),
+            bound: house.size.by.as_str(),
+            live: self.live() as u64,
+            in_use: pool.memories() as u64,
+            warm: u64::from(pool.unused_warm_memories()),
+            kept: ByteSize::bytes(pool.unused_memory_bytes_resident() as u64),
+            waited: house.crowd.waited.load(Ordering::Relaxed),
+            refused: house.crowd.refused.load(Ordering::Relaxed),
+        })
     }
 
     async fn collect(&self, keep: &[Arc<Function>]) {

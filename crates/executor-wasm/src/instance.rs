@@ -1,7 +1,7 @@
 //! An instance: what a call finds is the code; memory, tables and globals come with the call and go with it.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError, atomic::Ordering},
     time::Duration,
 };
 
@@ -70,18 +70,27 @@ impl WasmInstance {
 
     /// A place in the pool, for which a call may have to wait.
     async fn enter(&self, pace: &Pace) -> Result<Held, Fault> {
-        let slots = &self.house.slots;
-        let slot = match Arc::clone(slots).try_acquire_owned() {
-            Ok(slot) => Ok(slot),
-            Err(_) => match timeout_at(pace.deadline().into(), Arc::clone(slots).acquire_owned()).await {
-                Ok(slot) => slot.map_err(|_| platform("the server is shutting down")),
-                Err(_) => Err(platform(&format!(
-                    "all {} Wasm instances were in use until the time limit passed; the pool is bounded by {}",
-                    self.house.size.instances, self.house.size.bound
-                ))),
-            },
+        let slot = match Arc::clone(&self.house.slots).try_acquire_owned() {
+            Ok(slot) => slot,
+            Err(_) => self.wait(pace).await?,
         };
-        Ok(Held { _slot: slot?, _beat: self.house.ticker.during() })
+        Ok(Held { _slot: slot, _beat: self.house.ticker.during() })
+    }
+
+    /// A place, once somebody leaves one.
+    async fn wait(&self, pace: &Pace) -> Result<OwnedSemaphorePermit, Fault> {
+        let House { slots, crowd, size, .. } = &*self.house;
+        crowd.waited.fetch_add(1, Ordering::Relaxed);
+        match timeout_at(pace.deadline().into(), Arc::clone(slots).acquire_owned()).await {
+            Ok(slot) => slot.map_err(|_| platform("the server is shutting down")),
+            Err(_) => {
+                crowd.refused.fetch_add(1, Ordering::Relaxed);
+                Err(platform(&format!(
+                    "all {} Wasm instances were in use until the time limit passed; the pool is bounded by {}",
+                    size.instances, size.bound
+                )))
+            }
+        }
     }
 
     fn store(&self, call: CallSeed, pace: &Arc<Pace>) -> Store<State> {

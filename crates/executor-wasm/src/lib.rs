@@ -39,4 +39,4 @@ mod ticker;
 
 pub use config::WasmConfig;
 pub use executor::{KIND, WasmError, WasmExecutor};
-pub use pool::{PoolSize, scans_pages};
+pub use pool::{PoolBound, PoolSize, scans_pages};

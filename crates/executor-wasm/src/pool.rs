@@ -27,10 +27,43 @@ const DEFAULT_MAP_COUNT: u64 = 65_530;
 pub struct PoolSize {
     /// Instances at once.
     pub instances: u32,
+    /// What decided.
+    pub by: PoolBound,
     /// What is in the way of more, and what to do about it, for people.
     pub bound: String,
-    /// Whether the kernel's limit of mappings, not memory, decided.
-    pub by_mappings: bool,
+}
+
+/// What decides how large the pool is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PoolBound {
+    /// `wasm.instances`.
+    Configuration,
+    /// What all instances may use together, `pool.memory`.
+    Memory,
+    /// The most that a pool is made for.
+    Most,
+    /// The kernel's limit of mappings, `vm.max_map_count`.
+    Mappings,
+    /// The pool could not be made any larger in this process's address space.
+    AddressSpace,
+}
+
+impl PoolBound {
+    /// As metrics say it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Configuration => "configuration",
+            Self::Memory => "memory",
+            Self::Most => "most",
+            Self::Mappings => "mappings",
+            Self::AddressSpace => "address_space",
+        }
+    }
+
+    /// Whether the host is in the way of what was asked for.
+    pub const fn is_the_hosts(self) -> bool {
+        matches!(self, Self::Mappings | Self::AddressSpace)
+    }
 }
 
 impl PoolSize {
@@ -42,27 +75,25 @@ impl PoolSize {
 
     fn with_limit(config: &WasmConfig, map_count: u64) -> Self {
         let mappings = map_count * PERCENT / 100 / MAPPINGS;
-        let (wanted, by_config) = match config.instances {
-            Some(instances) => (u64::from(instances.max(1)), true),
-            None => {
-                let memory = config.memory.map_or(MOST, |memory| memory.as_u64() / LEAST_MEMORY);
-                (memory.clamp(1, MOST), false)
+        let memory = config.memory.map(|memory| (memory, memory.as_u64() / LEAST_MEMORY));
+        let (wanted, by, bound) = match (config.instances, memory) {
+            (Some(instances), _) => {
+                (u64::from(instances), PoolBound::Configuration, "wasm.instances".to_owned())
             }
+            (None, Some((memory, wanted))) if wanted < MOST => {
+                (wanted, PoolBound::Memory, format!("the memory of all instances, {memory}"))
+            }
+            (None, _) => (MOST, PoolBound::Most, "what address space is good for".to_owned()),
         };
-        let by_mappings = mappings < wanted;
-        let instances = wanted.min(mappings).max(1) as u32;
-        let bound = match (by_mappings, by_config) {
-            (true, _) => format!(
-                "vm.max_map_count is {map_count}, and a live instance takes {MAPPINGS} mappings; for {wanted} instances: sysctl -w vm.max_map_count={}",
-                wanted * MAPPINGS * 100 / PERCENT + 100
-            ),
-            (false, true) => "wasm.instances".to_owned(),
-            (false, false) => match config.memory {
-                Some(memory) => format!("the memory of all instances, {memory}"),
-                None => "what address space is good for".to_owned(),
-            },
-        };
-        Self { instances, bound, by_mappings }
+        let wanted = wanted.max(1);
+        if wanted <= mappings {
+            return Self { instances: wanted as u32, by, bound };
+        }
+        let bound = format!(
+            "vm.max_map_count is {map_count}, and a live instance takes {MAPPINGS} mappings; for {wanted} instances: sysctl -w vm.max_map_count={}",
+            wanted * MAPPINGS * 100 / PERCENT + 100
+        );
+        Self { instances: mappings.max(1) as u32, by: PoolBound::Mappings, bound }
     }
 }
 
@@ -102,10 +133,13 @@ mod tests {
     fn mappings_bound_the_pool_and_are_named() {
         let plenty = WasmConfig { memory: Some(ByteSize::mib(64 << 10)), ..WasmConfig::default() };
         let size = PoolSize::with_limit(&plenty, 65_530);
-        assert!(size.by_mappings && size.instances == 8737, "{size:?}");
+        assert!(size.by == PoolBound::Mappings && size.instances == 8737, "{size:?}");
         assert!(size.bound.contains("sysctl -w vm.max_map_count="), "{}", size.bound);
         let little = WasmConfig { memory: Some(ByteSize::mib(64)), ..WasmConfig::default() };
-        assert_eq!(PoolSize::with_limit(&little, 65_530).instances, 1024);
+        let size = PoolSize::with_limit(&little, 65_530);
+        assert_eq!((size.instances, size.by), (1024, PoolBound::Memory));
+        let everything = PoolSize::with_limit(&plenty, 1 << 20);
+        assert_eq!((everything.instances, everything.by), (20_000, PoolBound::Most));
         let said = WasmConfig { instances: Some(10), ..WasmConfig::default() };
         let size = PoolSize::with_limit(&said, 65_530);
         assert_eq!((size.instances, size.bound.as_str()), (10, "wasm.instances"));

@@ -10,7 +10,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use flint_executor::{Call, CallHead, Executor, Fault, PrepareError};
+use flint_executor::{Call, CallHead, Executor, Fault, PrepareError, SlotCounts};
 use flint_executor_wasm::WasmConfig;
 use flint_model::{ByteSize, Contract, FunctionLimits};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
@@ -396,6 +396,38 @@ async fn many_bombs_at_once_leave_room_for_others() {
         assert!(Instant::now() < patience, "{} places were not given back", house.executor.live());
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_pool_is_counted_and_refuses_with_its_bound() {
+    let house = House::with(WasmConfig { instances: Some(1), ..WasmConfig::default() });
+    assert_eq!(house.executor.slots(), None, "there is no pool before there is a function");
+    let looping = house.start_with(Contract::WasmCore, &core("", "(loop $l (br $l))"), limits()).await;
+    let empty = house.executor.slots().unwrap();
+    assert_eq!((empty.total, empty.bound, empty.in_use, empty.warm), (1, "configuration", 0, 0));
+    let another = Arc::clone(&looping);
+    let holding = tokio::spawn(async move { done(another.invoke(json_call("{}", AMPLE)).await) });
+    let counts = async |until: fn(&SlotCounts) -> bool| {
+        let patience = Instant::now() + AMPLE;
+        loop {
+            let counts = house.executor.slots().unwrap();
+            if until(&counts) {
+                return counts;
+            }
+            assert!(Instant::now() < patience, "{counts:?}");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let full = counts(|counts| counts.in_use == 1).await;
+    assert_eq!((full.live, full.waited, full.refused), (1, 0, 0));
+    let refused = done(looping.invoke(json_call("{}", SHORT)).await);
+    let Fault::Platform { cause } = refused.fault() else { panic!("{:?}", refused.fault()) };
+    assert!(cause.contains("all 1 Wasm instances") && cause.contains("wasm.instances"), "{cause}");
+    let crowded = house.executor.slots().unwrap();
+    assert_eq!((crowded.waited, crowded.refused), (1, 1));
+    holding.abort();
+    let after = counts(|counts| counts.live == 0 && counts.in_use == 0).await;
+    assert_eq!(after.warm, 1, "the slot was used, and is kept for the next");
 }
 
 /// Headers that a server passes on, but that no well-meaning client sends.

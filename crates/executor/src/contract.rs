@@ -45,6 +45,11 @@ pub trait Executor: Send + Sync {
         None
     }
 
+    /// What it keeps of a pool that instances are allocated from; `None` when there is none (yet).
+    fn slots(&self) -> Option<SlotCounts> {
+        None
+    }
+
     /// Removes prepared artefacts of functions other than `keep`.
     async fn collect(&self, keep: &[Arc<Function>]);
 
@@ -69,6 +74,27 @@ pub struct SnapshotCounts {
     pub tampered: u64,
     /// Snapshots made again after the first of their function had gone.
     pub rebuilt: u64,
+}
+
+/// A pool of prepared memory that instances are allocated from, at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlotCounts {
+    /// Slots in all.
+    pub total: u64,
+    /// What decided how many: one of few words, the same for the pool's life.
+    pub bound: &'static str,
+    /// Calls that have an instance from it.
+    pub live: u64,
+    /// Slots that hold an instance's memory.
+    pub in_use: u64,
+    /// Slots that are free and were used before: the next instance of the same code begins with them.
+    pub warm: u64,
+    /// Memory that free slots keep.
+    pub kept: ByteSize,
+    /// Calls that found the pool full and had to wait.
+    pub waited: u64,
+    /// Those of them whose time limit passed before there was room.
+    pub refused: u64,
 }
 
 /// Something a host may or may not offer.

@@ -18,7 +18,7 @@ mod reply;
 
 pub use body::{Body, BodyError, BodyReceiver, BodySender, LastWord, body_channel};
 pub use call::{Call, CallHead};
-pub use contract::{Capability, Executor, PrewarmTarget, RuntimeKind, SnapshotCounts};
+pub use contract::{Capability, Executor, PrewarmTarget, RuntimeKind, SlotCounts, SnapshotCounts};
 pub use fault::{EndOfProcess, Fault};
 pub use instance::{Instance, StartContext, StartFailure, Started};
 pub use prepared::{FunctionSource, PrepareError, Prepared, Progress};

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use flint_executor::{Capability, Executor, PrepareError, RuntimeKind, SnapshotCounts};
+use flint_executor::{Capability, Executor, PrepareError, RuntimeKind, SlotCounts, SnapshotCounts};
 use flint_model::{ByteSize, Contract, Function, FunctionPath, Strategy};
 use flint_store::Blobs;
 use tokio::time::{Instant, timeout};
@@ -126,6 +126,11 @@ impl Invoker {
     /// What executors keep of snapshots, and what became of them.
     pub fn snapshots(&self) -> SnapshotCounts {
         self.executors.iter().find_map(|executor| executor.snapshots()).unwrap_or_default()
+    }
+
+    /// What the executor whose instances come from slots has of them; `None` until there is such a pool.
+    pub fn slots(&self) -> Option<SlotCounts> {
+        self.executors.iter().find_map(|executor| executor.slots())
     }
 
     /// The pool now.

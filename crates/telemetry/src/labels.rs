@@ -43,6 +43,18 @@ pub(crate) struct StateLabels {
     pub(crate) state: &'static str,
 }
 
+/// Of one state of slots for Wasm instances.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct SlotLabels {
+    pub(crate) state: &'static str,
+}
+
+/// Of what decided how many slots there are.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct BoundLabels {
+    pub(crate) bound: &'static str,
+}
+
 /// Of one use of memory.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct MemoryLabels {

@@ -15,4 +15,4 @@ mod samples;
 pub use function_metrics::{Finished, FunctionMetrics, StartKind};
 pub use logs::{LogFormat, LogFormatError, TelemetryError, init};
 pub use metrics::{Metrics, MetricsConfig, ThrottledBy};
-pub use samples::{InstanceState, LogSamples, Samples, SnapshotSamples};
+pub use samples::{InstanceState, LogSamples, Samples, SnapshotSamples, WasmPoolSamples};

@@ -20,10 +20,11 @@ use crate::{
     FunctionMetrics, Samples, StartKind,
     function_metrics::STATUSES,
     labels::{
-        ActivationLabels, DroppedLabels, HttpLabels, KindLabels, MemoryLabels, ReasonLabels, ShedLabels,
-        SnapshotStartLabels, StartLabels, StateLabels, ThrottleLabels,
+        ActivationLabels, BoundLabels, DroppedLabels, HttpLabels, KindLabels, MemoryLabels, ReasonLabels,
+        ShedLabels, SlotLabels, SnapshotStartLabels, StartLabels, StateLabels, ThrottleLabels,
     },
     process,
+    samples::WasmPoolSamples,
 };
 
 /// Bounds of the duration histograms, in seconds: half decades from 100 µs to 300 s.
@@ -303,6 +304,10 @@ fn sampled(samples: &Samples) -> Registry {
     registry.register("zygotes_tampered", "Snapshots found to have been tampered with", tampered);
     registry.register("zygotes_rebuilt", "Snapshots made again", ConstCounter::new(snapshots.rebuilt));
 
+    if let Some(pool) = &samples.wasm_pool {
+        register_wasm_pool(&mut registry, pool);
+    }
+
     let log = &samples.log;
     registry.register("activation_records", "Activation records accepted", ConstCounter::new(log.appended));
     registry.register(
@@ -331,6 +336,41 @@ fn sampled(samples: &Samples) -> Registry {
     registry
 }
 
+fn register_wasm_pool(registry: &mut Registry, pool: &WasmPoolSamples) {
+    let gauge = |value: u64| ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX));
+    registry.register("wasm_instances", "Instances of Wasm functions that live", gauge(pool.live));
+    let slots = Family::<SlotLabels, Gauge>::default();
+    let unused = pool.total.saturating_sub(pool.in_use + pool.warm);
+    for (state, count) in [("in_use", pool.in_use), ("warm", pool.warm), ("unused", unused)] {
+        slots.get_or_create(&SlotLabels { state }).set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+    registry.register("wasm_slots", "Slots of the pool of Wasm instances by state", slots);
+    let limit = Family::<BoundLabels, Gauge>::default();
+    let total = i64::try_from(pool.total).unwrap_or(i64::MAX);
+    limit.get_or_create(&BoundLabels { bound: pool.bound }).set(total);
+    registry.register(
+        "wasm_instances_limit",
+        "Wasm instances that there may be, by what decided that",
+        limit,
+    );
+    registry.register_with_unit(
+        "wasm_slots_kept",
+        "Memory that free slots keep for the next instance",
+        Unit::Bytes,
+        gauge(pool.kept_bytes),
+    );
+    registry.register(
+        "wasm_pool_waits",
+        "Calls that found all Wasm instances in use and waited",
+        ConstCounter::new(pool.waited),
+    );
+    registry.register(
+        "wasm_pool_refusals",
+        "Calls whose time limit passed while all Wasm instances were in use",
+        ConstCounter::new(pool.refused),
+    );
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -357,9 +397,26 @@ mod tests {
         let text = metrics.render(&Samples {
             instances: vec![(InstanceState::Idle, 3)],
             snapshots,
+            wasm_pool: Some(WasmPoolSamples {
+                total: 100,
+                bound: "mappings",
+                live: 7,
+                in_use: 8,
+                warm: 12,
+                kept_bytes: 4096,
+                waited: 3,
+                refused: 1,
+            }),
             ..Samples::default()
         });
         for line in [
+            r#"flint_wasm_instances 7"#,
+            r#"flint_wasm_slots{state="warm"} 12"#,
+            r#"flint_wasm_slots{state="unused"} 80"#,
+            r#"flint_wasm_instances_limit{bound="mappings"} 100"#,
+            r#"flint_wasm_slots_kept_bytes 4096"#,
+            r#"flint_wasm_pool_waits_total 3"#,
+            r#"flint_wasm_pool_refusals_total 1"#,
             r#"flint_activations_total{namespace="guest",function="one",status="success"} 1"#,
             r#"flint_activations_total{namespace="other",function="other",status="success"} 2"#,
             r#"flint_activation_starts_total{kind="nodejs:20",start="cold"} 3"#,

@@ -61,6 +61,27 @@ pub struct SnapshotSamples {
     pub rebuilt: u64,
 }
 
+/// The pool that Wasm instances are allocated from.
+#[derive(Clone, Copy, Debug)]
+pub struct WasmPoolSamples {
+    /// Slots in all.
+    pub total: u64,
+    /// What decided how many.
+    pub bound: &'static str,
+    /// Instances that live.
+    pub live: u64,
+    /// Slots with an instance's memory in them.
+    pub in_use: u64,
+    /// Free slots that were used before.
+    pub warm: u64,
+    /// Memory that free slots keep, in bytes.
+    pub kept_bytes: u64,
+    /// Calls that found it full and waited.
+    pub waited: u64,
+    /// Calls that found it full until their time limit passed.
+    pub refused: u64,
+}
+
 /// What is so at this moment.
 #[derive(Clone, Debug, Default)]
 pub struct Samples {
@@ -86,6 +107,8 @@ pub struct Samples {
     pub memory_budget: u64,
     /// Snapshots.
     pub snapshots: SnapshotSamples,
+    /// The pool of Wasm instances, once there is one.
+    pub wasm_pool: Option<WasmPoolSamples>,
     /// The activation log.
     pub log: LogSamples,
 }
