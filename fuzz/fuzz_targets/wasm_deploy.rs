@@ -6,7 +6,7 @@
 use std::sync::{Arc, OnceLock};
 
 use flint_executor::{Executor, FunctionSource, PrepareError};
-use flint_executor_wasm::{WasmConfig, WasmExecutor, host::Services};
+use flint_executor_wasm::{WasmConfig, WasmExecutor, Workshop, host::Services};
 use flint_model::{ByteSize, Contract, Digest, Function, FunctionLimits};
 use libfuzzer_sys::{Corpus, fuzz_target};
 use serde_json::json;
@@ -24,7 +24,7 @@ fn lab() -> &'static Lab {
         let folder = tempfile::tempdir().expect("a folder");
         let config = WasmConfig { instances: Some(2), max_module: ByteSize::mib(1), ..WasmConfig::default() };
         let services = Arc::new(Services::new(None).expect("TLS"));
-        let executor = WasmExecutor::new(config, folder.path(), services);
+        let executor = WasmExecutor::new(config, folder.path(), services, Workshop::Here);
         let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
         Lab { runtime, executor, _folder: folder }
     })

@@ -13,6 +13,7 @@ use std::{
 };
 
 use flint_model::{ByteSize, Digest};
+use serde::{Deserialize, Serialize};
 use wasmtime::{Engine, Module, component::Component};
 
 use crate::contracts::Compiled;
@@ -28,17 +29,24 @@ pub(crate) struct Cache {
 }
 
 /// What the bytes of a Wasm file are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Shape {
     Module,
     Component,
 }
 
 impl Cache {
-    /// Nobody but Flint may write to the folder: what is in it is run as it is.
+    /// Nobody but Flint may write to the folder: what is in it is run as it is. Clears away what is half written.
     pub(crate) fn open(folder: &Path, engine: &Engine) -> io::Result<Self> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         fs::set_permissions(folder, fs::Permissions::from_mode(0o700))?;
+        for entry in fs::read_dir(folder)? {
+            let path = entry?.path();
+            let half = path.file_stem().is_some_and(|stem| Path::new(stem).extension().is_some());
+            if half {
+                fs::remove_file(path)?;
+            }
+        }
         let mut hasher = StableHasher(blake3::Hasher::new());
         engine.precompile_compatibility_hash().hash(&mut hasher);
         let engine = hasher.0.finalize().to_hex()[..16].to_owned();

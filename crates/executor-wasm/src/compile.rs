@@ -1,16 +1,19 @@
-//! From Wasm to machine code, within bounds of time and size.
+//! From Wasm to machine code, within bounds of time, memory and size.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::path::PathBuf;
 
 use bytes::Bytes;
-use flint_executor::PrepareError;
-use tokio::sync::Semaphore;
+use flint_executor::{PrepareError, Progress};
+use flint_model::Function;
 use wasmtime::Engine;
 
-use crate::cache::Shape;
+use crate::{
+    WasmConfig,
+    cache::Shape,
+    order::{Initialiser, Order, Task},
+    preinit,
+    workshop::{Undone, Workshop},
+};
 
 /// What a Wasm file begins with, and what follows in a module and in a component.
 const MAGIC: &[u8] = b"\0asm";
@@ -18,27 +21,25 @@ const MODULE: [u8; 4] = [1, 0, 0, 0];
 /// Components are told from modules by the layer, the last two bytes.
 const COMPONENT_LAYER: [u8; 2] = [1, 0];
 
-/// Compiles, one module at a time: each takes all cores that it gets.
+/// Has code compiled, and says what is wrong with it in words for its developer.
 pub(crate) struct Compiler {
-    engine: Engine,
-    turn: Arc<Semaphore>,
-    timeout: Duration,
-    largest: u64,
+    workshop: Workshop,
+    config: WasmConfig,
 }
 
 impl Compiler {
-    pub(crate) fn new(engine: Engine, timeout: Duration, largest: u64) -> Self {
-        Self { engine, turn: Arc::new(Semaphore::new(1)), timeout, largest }
+    pub(crate) fn new(workshop: Workshop, config: WasmConfig) -> Self {
+        Self { workshop, config }
     }
 
     /// What the bytes are, or why they are nothing that Flint runs.
     pub(crate) fn shape(&self, code: &[u8]) -> Result<Shape, PrepareError> {
         let refuse = |why: String| Err(PrepareError::Code(why));
-        if code.len() as u64 > self.largest {
+        let largest = self.config.max_module.as_u64();
+        if code.len() as u64 > largest {
             return refuse(format!(
-                "the code has {} bytes, more than the {} that are compiled (wasm.max_module)",
+                "the code has {} bytes, more than the {largest} that are compiled (wasm.max_module)",
                 code.len(),
-                self.largest
             ));
         }
         if Engine::detect_precompiled(code).is_some() {
@@ -62,38 +63,80 @@ impl Compiler {
         }
     }
 
+    /// Does `work`, which makes what `address` names, when it is the function's turn.
+    pub(crate) async fn in_turn<T>(
+        &self,
+        function: &Function,
+        address: &str,
+        progress: Progress<'_>,
+        work: impl Future<Output = Result<T, PrepareError>>,
+    ) -> Result<T, PrepareError> {
+        self.workshop.in_turn(function, address, progress, work).await
+    }
+
     /// Machine code as the cache keeps it.
     pub(crate) async fn compile(&self, code: Bytes, shape: Shape) -> Result<Vec<u8>, PrepareError> {
-        let until = Instant::now() + self.timeout;
-        let too_long = || {
+        let order = self.order(shape, Task::Compile);
+        let too_large = |beyond: String| {
             PrepareError::Code(format!(
-                "compiling the code took longer than {} s (wasm.compile_timeout): it is too large or too intricate; build it optimised and without debug information",
-                self.timeout.as_secs_f32()
+                "{beyond}: it is too large or too intricate; build it optimised and without debug information"
             ))
         };
-        let turn = tokio::time::timeout_at(until.into(), Arc::clone(&self.turn).acquire_owned());
-        let turn = turn.await.map_err(|_| PrepareError::Failed {
-            operation: "compiling".into(),
-            detail: "other code is being compiled for longer than wasm.compile_timeout; try again".into(),
-        })?;
-        let engine = self.engine.clone();
-        // A compilation cannot be cut short. One that takes too long holds its turn, so that there is never more than one.
-        let compiling = tokio::task::spawn_blocking(move || {
-            let compiled = match shape {
-                Shape::Module => engine.precompile_module(&code),
-                Shape::Component => engine.precompile_component(&code),
-            };
-            drop(turn);
-            compiled
-        });
-        match tokio::time::timeout_at(until.into(), compiling).await {
-            Err(_) => Err(too_long()),
-            Ok(Err(died)) => Err(PrepareError::Failed {
-                operation: "compiling".into(),
-                detail: format!("the compiler failed: {died}"),
-            }),
-            Ok(Ok(Err(error))) => Err(PrepareError::Code(format!("this is not valid Wasm: {error:#}"))),
-            Ok(Ok(Ok(compiled))) => Ok(compiled),
-        }
+        self.workshop.carry_out(order, code).await.map_err(|undone| match undone {
+            Undone::Refused(why) => PrepareError::Code(why),
+            Undone::TooLong => too_large(format!(
+                "compiling the code took longer than {} s (wasm.compile_timeout)",
+                self.config.compile_timeout.as_secs_f32()
+            )),
+            Undone::OutOfMemory(most) => too_large(format!(
+                "compiling the code takes more than {most} of memory (wasm.compile_memory)"
+            )),
+            Undone::TooMuch(most) => too_large(format!("the code compiles to more than {most}")),
+            Undone::Crashed(why) => {
+                failed("compiling", format!("the compiler broke down over this code: {why}"))
+            }
+            Undone::NotBegun(why) => failed("compiling", why),
+        })
     }
+
+    /// The code as its initialiser left it.
+    pub(crate) async fn initialise(
+        &self,
+        function: &Function,
+        code: Bytes,
+        shape: Shape,
+        name: &str,
+        assets: Option<PathBuf>,
+    ) -> Result<Bytes, PrepareError> {
+        let initialiser = Initialiser {
+            name: name.to_owned(),
+            function: function.path.clone(),
+            memory: function.limits.memory,
+            logs: function.limits.logs,
+            assets,
+        };
+        let order = self.order(shape, Task::Initialise(initialiser));
+        let why = match self.workshop.carry_out(order, code).await {
+            Ok(code) => return Ok(code.into()),
+            Err(Undone::NotBegun(why)) => return Err(failed("running the initialiser", why)),
+            Err(Undone::Refused(why)) => why,
+            Err(Undone::TooLong) => preinit::too_long(self.config.compile_timeout),
+            Err(Undone::OutOfMemory(most)) => {
+                format!("it takes more than {most} of memory, compiling it included (wasm.compile_memory)")
+            }
+            Err(Undone::TooMuch(most)) => format!("it leaves a module of more than {most}"),
+            Err(Undone::Crashed(why)) => format!("the pre-initialiser gave up on this code: {why}"),
+        };
+        Err(PrepareError::Code(format!(
+            "the initialiser {name} failed: {why}. Mend it, or deploy with --no-preinit to have the module as it is"
+        )))
+    }
+
+    fn order(&self, shape: Shape, task: Task) -> Order {
+        Order { config: self.config.clone(), shape, task }
+    }
+}
+
+fn failed(operation: &str, detail: String) -> PrepareError {
+    PrepareError::Failed { operation: operation.to_owned(), detail }
 }

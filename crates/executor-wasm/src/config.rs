@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use flint_model::ByteSize;
+use serde::{Deserialize, Serialize};
 
 /// How Wasm functions are compiled and run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WasmConfig {
     /// Instances at once; absent: what [`Self::memory`] and the host's limit of mappings allow.
     pub instances: Option<u32>,
@@ -24,8 +25,10 @@ pub struct WasmConfig {
     pub fuel: u64,
     /// The largest module or component.
     pub max_module: ByteSize,
-    /// How long compiling one may take.
+    /// How long compiling one may take; and how long its initialiser may.
     pub compile_timeout: Duration,
+    /// The most memory that compiling one may take, or running its initialiser.
+    pub compile_memory: ByteSize,
     /// Threads for calls that compute for longer than a tick.
     pub threads: usize,
 }
@@ -42,6 +45,7 @@ impl Default for WasmConfig {
             fuel: 0,
             max_module: ByteSize::mib(64),
             compile_timeout: Duration::from_secs(60),
+            compile_memory: ByteSize::mib(2048),
             threads: std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 2).max(1)),
         }
     }

@@ -37,6 +37,11 @@ pub(crate) fn build(config: &WasmConfig) -> wasmtime::Result<(Engine, PoolSize)>
     }
 }
 
+/// An engine for a process that makes code for others, or runs one instance and ends. What it compiles, [`build`]'s engine takes.
+pub(crate) fn without_pool(config: &WasmConfig) -> wasmtime::Result<Engine> {
+    Engine::new(&settings(config))
+}
+
 /// What code is compiled for. Everything that has to be the same where it is compiled and where it runs.
 fn settings(config: &WasmConfig) -> Config {
     let stack = usize::try_from(config.stack.as_u64()).unwrap_or(usize::MAX - HOST_STACK);

@@ -34,6 +34,7 @@ use crate::{
     pool::{self, PoolSize},
     prepare::{self, Artefact},
     ticker::Ticker,
+    workshop::Workshop,
 };
 
 /// The runtime of Wasm functions, whatever language they were written in.
@@ -47,6 +48,7 @@ pub struct WasmExecutor {
     config: WasmConfig,
     folder: PathBuf,
     services: Arc<Services>,
+    workshop: Workshop,
     house: OnceCell<Arc<House>>,
 }
 
@@ -65,8 +67,6 @@ pub(crate) struct House {
     pub(crate) long: LongWork,
     pub(crate) services: Arc<Services>,
     pub(crate) packages: Packages,
-    /// Who may run an initialiser: one at a time.
-    pub(crate) initialising: Arc<Semaphore>,
 }
 
 /// Calls that found the pool full, so far.
@@ -86,7 +86,12 @@ pub struct WasmError {
 
 impl House {
     /// Blocks for as long as it takes to make the pool.
-    fn open(config: WasmConfig, folder: &Path, services: Arc<Services>) -> Result<Self, WasmError> {
+    fn open(
+        config: WasmConfig,
+        folder: &Path,
+        services: Arc<Services>,
+        workshop: Workshop,
+    ) -> Result<Self, WasmError> {
         let failed = |doing| move |error: String| WasmError { doing, error };
         let (engine, size) =
             engine::build(&config).map_err(|error| failed("making the Wasm engine")(format!("{error:#}")))?;
@@ -96,11 +101,10 @@ impl House {
             .map_err(|error| failed("opening the folder of compiled code")(error.to_string()))?;
         let packages = Packages::open(folder.join("assets"), config.max_module)
             .map_err(|error| failed("opening the folder of assets")(error.to_string()))?;
-        let initialising = Arc::new(Semaphore::new(1));
         let threads = failed("starting the threads of Wasm functions");
         let ticker = Ticker::start(&engine).map_err(|error| threads(error.to_string()))?;
         let long = LongWork::start(config.threads).map_err(|error| threads(error.to_string()))?;
-        let compiler = Compiler::new(engine.clone(), config.compile_timeout, config.max_module.as_u64());
+        let compiler = Compiler::new(workshop, config.clone());
         let slots = Arc::new(Semaphore::new(size.instances as usize));
         Ok(Self {
             config,
@@ -115,15 +119,14 @@ impl House {
             long,
             services,
             packages,
-            initialising,
         })
     }
 }
 
 impl WasmExecutor {
-    /// With its compiled code in `folder`, which nobody else may write to.
-    pub fn new(config: WasmConfig, folder: &Path, services: Arc<Services>) -> Self {
-        Self { config, folder: folder.to_owned(), services, house: OnceCell::new() }
+    /// With its compiled code in `folder`, which nobody else may write to, made in `workshop`.
+    pub fn new(config: WasmConfig, folder: &Path, services: Arc<Services>, workshop: Workshop) -> Self {
+        Self { config, folder: folder.to_owned(), services, workshop, house: OnceCell::new() }
     }
 
     /// Makes the pool now, where that was not done.
@@ -133,9 +136,10 @@ impl WasmExecutor {
 
     async fn house(&self) -> Result<&Arc<House>, WasmError> {
         let open = || async {
-            let (config, folder, services) =
-                (self.config.clone(), self.folder.clone(), Arc::clone(&self.services));
-            let opening = tokio::task::spawn_blocking(move || House::open(config, &folder, services));
+            let (config, folder) = (self.config.clone(), self.folder.clone());
+            let (services, workshop) = (Arc::clone(&self.services), self.workshop.clone());
+            let opening =
+                tokio::task::spawn_blocking(move || House::open(config, &folder, services, workshop));
             let panicked =
                 |error: JoinError| WasmError { doing: "making the Wasm engine", error: error.to_string() };
             opening.await.map_err(panicked)?.map(Arc::new)

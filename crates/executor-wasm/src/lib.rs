@@ -8,7 +8,7 @@
 //! | `wasi-http` | a component that handles `wasi:http` requests | `contracts/http.rs` |
 //!
 //! A call makes a store ([`state`]), instantiates the code in it from the pool, runs it ([`drive`]) and drops it. Code is
-//! compiled at deploy ([`compile`]) and kept ([`cache`]).
+//! compiled at deploy ([`compile`]), by processes of their own ([`workshop`]), and kept ([`cache`]).
 
 #![deny(unsafe_code)]
 
@@ -28,6 +28,7 @@ mod instance;
 mod limits;
 mod link;
 mod meter;
+mod order;
 mod packages;
 mod pool;
 mod preinit;
@@ -36,7 +37,9 @@ mod state;
 mod stdio;
 mod teavm;
 mod ticker;
+mod workshop;
 
 pub use config::WasmConfig;
 pub use executor::{KIND, WasmError, WasmExecutor};
 pub use pool::{PoolBound, PoolSize, scans_pages};
+pub use workshop::{Workshop, workshop_entry};

@@ -2,8 +2,9 @@
 
 use std::{
     collections::HashSet,
-    fs, io,
-    os::unix::fs::DirBuilderExt,
+    fs::{self, Permissions},
+    io,
+    os::unix::fs::{DirBuilderExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 
@@ -99,7 +100,8 @@ fn unpack(
     let whole = folder.join(digest.to_string());
     // Of several that unpack the same code at the same time each fills a folder of its own.
     let half = folder.join(format!("{HALF}{}", flint_model::ActivationId::generate()));
-    fs::create_dir(&half).map_err(host(&half))?;
+    let made = fs::create_dir(&half).and_then(|()| fs::set_permissions(&half, Permissions::from_mode(0o755)));
+    made.map_err(host(&half))?;
     let unpacked = host::unpack(code, &half, bounds);
     let UnpackedPackage { module, assets } = match unpacked {
         Ok(package) => package,

@@ -1,36 +1,38 @@
 //! Pre-initialisation: a module that exports an initialiser is run up to there when it is prepared, and its calls start from the
 //! state that it left. The Wasm form of a snapshot after initialisation, by wasmtime's own pre-initialiser.
 //!
-//! The initialiser is a function `wizer-initialize` (or, of core modules, `wizer.initialize`) without parameters and results. It runs
+//! It runs in a workshop, never in the server. The initialiser is a function `wizer-initialize` (or, of core modules, `wizer.initialize`) without parameters and results. It runs
 //! as a call does, within the function's limits, with its assets and nothing else: no network, no buckets, no environment. What it
 //! draws of random numbers, every call would share; so it may draw none.
 
 mod reading;
 
 use std::{
-    path::PathBuf,
     sync::{Arc, atomic::Ordering},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
-use bytes::Bytes;
-use flint_executor::{Fault, PrepareError};
-use flint_model::{Function, LogStream};
-use tokio::{runtime::Handle, time::timeout_at};
+use flint_executor::Fault;
+use flint_model::LogStream;
+use tokio::runtime::Builder;
 use wasmparser::{ComponentExternalKind, ExternalKind, Parser, Payload};
 use wasmtime::{Module, Store, component::Component};
 use wasmtime_wizer::Wizer;
 
 use self::reading::{ComponentState, ModuleState};
 use crate::{
+    WasmConfig,
     cache::Shape,
-    executor::House,
-    fault,
-    host::{CallSeed, Grants, Host, LogSink},
+    engine, fault,
+    host::{CallSeed, Grants, Host, LogSink, Services},
     link,
+    order::Initialiser,
     state::{self, Pace, State},
+    ticker::Ticker,
 };
 
+/// Threads that read its assets.
+const FILE_THREADS: usize = 4;
 /// What the initialiser of modules and components is called.
 const INITIALISER: &str = "wizer-initialize";
 /// Its older name, of modules alone.
@@ -65,76 +67,58 @@ pub(crate) fn initialiser(code: &[u8], shape: Shape) -> Option<&'static str> {
     None
 }
 
-/// Runs the initialiser, and gives the code as it is afterwards.
-pub(crate) async fn run(
-    house: &House,
-    function: &Function,
-    code: Bytes,
+/// Runs the initialiser, and gives the code as it is afterwards; the error is for the function's developer.
+pub(crate) fn run(
+    config: &WasmConfig,
+    initialiser: &Initialiser,
     shape: Shape,
-    initialiser: &'static str,
-    assets: Option<PathBuf>,
-) -> Result<Bytes, PrepareError> {
-    let refuse = |why: String| {
-        PrepareError::Code(format!(
-            "the initialiser {initialiser} failed: {why}. Mend it, or deploy with --no-preinit to have the module as it is"
-        ))
-    };
-    let turn = Arc::clone(&house.initialising).acquire_owned().await;
-    let slot = Arc::clone(&house.slots).acquire_owned().await;
-    let (turn, slot) = turn.and_then(|turn| Ok((turn, slot?))).map_err(|error| failed(error.to_string()))?;
+    code: &[u8],
+) -> Result<Vec<u8>, String> {
+    let here = |error: &dyn std::fmt::Display| format!("it cannot be run here: {error}");
+    let engine = engine::without_pool(config).map_err(|error| here(&error))?;
+    let ticker = Ticker::start(&engine).map_err(|error| here(&error))?;
+    let services = Arc::new(Services::new(None).map_err(|error| here(&error))?);
+    let runtime = Builder::new_current_thread().enable_all().max_blocking_threads(FILE_THREADS).build();
+    let runtime = runtime.map_err(|error| here(&error))?;
 
-    let (grants, drawn) = Grants::of_initialiser(function, assets);
-    let logs = LogSink::new(function.limits.logs);
-    let until = Instant::now() + house.config.compile_timeout;
+    let (grants, drawn) = Grants::of_initialiser(&initialiser.function, initialiser.assets.clone());
+    let logs = LogSink::new(initialiser.logs);
     let call = CallSeed {
         stdin: Box::new(tokio::io::empty()),
         stdout: Box::new(logs.stream(LogStream::Stdout)),
         logs: logs.clone(),
         env: Vec::new(),
     };
-    let host = Host::new(&house.services, &Arc::new(grants), call);
-    let memory = usize::try_from(function.limits.memory.as_u64()).unwrap_or(usize::MAX);
-    let mut store =
-        state::store(&house.engine, &house.config, memory, logs.clone(), host, &Pace::until(until));
-    let beat = house.ticker.during();
-
-    // Compiling and taking a snapshot have no points at which they could give way: all of it goes on a thread of its own. One
-    // that is not waited for any longer keeps its turn, so that there is never more than one.
-    let work = move || {
-        let done = Handle::current().block_on(async {
-            match shape {
-                Shape::Module => of_module(&mut store, &code, initialiser).await,
-                Shape::Component => of_component(&mut store, &code, initialiser).await,
-            }
-        });
-        let starved = store.data().limits.refused;
-        drop((store, slot, beat, turn));
-        (done, starved)
-    };
-    let (done, starved) = match timeout_at(until.into(), tokio::task::spawn_blocking(work)).await {
-        Ok(Ok(done)) => done,
-        Ok(Err(died)) => return Err(refuse(format!("the pre-initialiser gave up on this code: {died}"))),
-        Err(_) => return Err(refuse(too_long(house))),
-    };
+    let host = Host::new(&services, &Arc::new(grants), call);
+    let memory = usize::try_from(initialiser.memory.as_u64()).unwrap_or(usize::MAX);
+    let pace = Pace::until(Instant::now() + config.compile_timeout);
+    let mut store = state::store(&engine, config, memory, logs.clone(), host, &pace);
+    let beat = ticker.during();
+    let done = runtime.block_on(async {
+        let name = &initialiser.name;
+        match shape {
+            Shape::Module => of_module(&mut store, code, name).await,
+            Shape::Component => of_component(&mut store, code, name).await,
+        }
+    });
+    drop(beat);
+    let starved = store.data().limits.refused;
     let code = done.map_err(|error| match fault::of(&error, starved, logs.last_error_line()) {
-        Fault::Deadline => refuse(too_long(house)),
-        fault => refuse(fault.to_string()),
+        Fault::Deadline => too_long(config.compile_timeout),
+        fault => fault.to_string(),
     })?;
     if drawn.load(Ordering::Relaxed) {
-        return Err(refuse(
+        return Err(
             "it drew random numbers, which all calls would share (in Rust the first HashMap does so too, unless it has a fixed hasher)"
                 .to_owned(),
-        ));
+        );
     }
-    Ok(code.into())
+    Ok(code)
 }
 
-fn too_long(house: &House) -> String {
-    format!("it did not end within {} s (wasm.compile_timeout)", house.config.compile_timeout.as_secs_f32())
-}
-
-fn failed(detail: String) -> PrepareError {
-    PrepareError::Failed { operation: "running the initialiser".to_owned(), detail }
+/// What is said of an initialiser that does not come to its end.
+pub(crate) fn too_long(within: Duration) -> String {
+    format!("it did not end within {} s (wasm.compile_timeout)", within.as_secs_f32())
 }
 
 fn wizer(initialiser: &str) -> Wizer {

@@ -1,10 +1,12 @@
 //! From a function's code to what a call needs of it.
 
 use std::{
+    path::PathBuf,
     sync::Arc,
     time::{Duration, Instant},
 };
 
+use bytes::Bytes;
 use flint_executor::{FunctionSource, PrepareError, Progress};
 use flint_model::{ByteSize, Function};
 use wasmtime::ResourcesRequired;
@@ -49,19 +51,13 @@ pub(crate) async fn prepare(
     let digest = function.code.digest;
     let initialiser = preinit::initialiser(&module, shape).filter(|_| function.wasm.preinit);
     let key = if initialiser.is_some() { format!("{digest}-initialised") } else { digest.to_string() };
-    let found = house.cache.load(&house.engine, &key, shape);
-    let (compiled, took) = match found {
+    let (compiled, took) = match house.cache.load(&house.engine, &key, shape) {
         Some(compiled) => (compiled, Duration::ZERO),
         None => {
-            let mut module = module;
-            if let Some(name) = initialiser {
-                progress("running its initialiser");
-                module = preinit::run(house, function, module, shape, name, assets.clone()).await?;
-                house.compiler.shape(&module)?; // it has grown
-            }
-            progress("compiling");
-            let machine_code = house.compiler.compile(module, shape).await?;
-            (keep(house, &key, shape, &machine_code)?, began.elapsed())
+            let make = make(house, function, module, shape, initialiser, assets.clone(), &key, progress);
+            // With more memory its initialiser may succeed where it failed.
+            let address = format!("wasm {key} {}", function.limits.memory);
+            (house.compiler.in_turn(function, &address, progress, make).await?, began.elapsed())
         }
     };
     let machine_code = house.cache.size(&key).unwrap_or_default();
@@ -72,6 +68,32 @@ pub(crate) async fn prepare(
     let memory = usize::try_from(function.limits.memory.as_u64()).unwrap_or(usize::MAX);
     let artefact = Artefact { code, memory, grants: Arc::new(Grants::of(function, assets)) };
     Ok(Made { artefact, steps: vec![step], took })
+}
+
+/// Compiles the code, initialised where it is to be, and keeps it under `key`.
+#[allow(clippy::too_many_arguments, reason = "it is the middle of `prepare`")]
+async fn make(
+    house: &House,
+    function: &Function,
+    mut module: Bytes,
+    shape: Shape,
+    initialiser: Option<&str>,
+    assets: Option<PathBuf>,
+    key: &str,
+    progress: Progress<'_>,
+) -> Result<Compiled, PrepareError> {
+    // Whoever waited for a turn may find it done.
+    if let Some(compiled) = house.cache.load(&house.engine, key, shape) {
+        return Ok(compiled);
+    }
+    if let Some(name) = initialiser {
+        progress("running its initialiser");
+        module = house.compiler.initialise(function, module, shape, name, assets).await?;
+        house.compiler.shape(&module)?; // it has grown
+    }
+    progress("compiling");
+    let machine_code = house.compiler.compile(module, shape).await?;
+    keep(house, key, shape, &machine_code)
 }
 
 /// Writes compiled code to the cache and takes it from there, so that what runs is what a restart will find.

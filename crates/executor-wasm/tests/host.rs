@@ -12,7 +12,7 @@ use std::{
 use async_trait::async_trait;
 use flint_executor::{CallHead, Executor};
 use flint_executor_wasm::{
-    WasmConfig, WasmExecutor,
+    WasmConfig, WasmExecutor, Workshop,
     host::{HttpBounds, HttpClient, Reach, Services},
 };
 use flint_model::{Contract, Function, FunctionLimits, NamespaceName};
@@ -97,7 +97,7 @@ fn with_services(services: Services) -> House {
     let folder = tempfile::tempdir().unwrap();
     let services = Arc::new(services);
     let config = WasmConfig { instances: Some(8), ..WasmConfig::default() };
-    let executor = Arc::new(WasmExecutor::new(config, folder.path(), services));
+    let executor = Arc::new(WasmExecutor::new(config, folder.path(), services, Workshop::Here));
     House { executor, folder }
 }
 

@@ -3,14 +3,18 @@
 
 mod support;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    io::{Cursor, Write},
+    sync::Arc,
+    time::Duration,
+};
 
 use flint_executor::{CallHead, Executor, FunctionSource, Instance, PrepareError};
 use flint_executor_wasm::WasmConfig;
 use flint_model::{ByteSize, Contract, Function, FunctionLimits};
 use http::{HeaderMap, Method};
 use serde_json::json;
-use support::{AMPLE, House, context, done, function, json_call, wat};
+use support::{AMPLE, House, Sandboxed, context, done, function, json_call, wat};
 
 /// Memory for calls that ask for more.
 const LITTLE: ByteSize = ByteSize::mib(32);
@@ -51,9 +55,9 @@ const COUNTING: &str = r#"(global $n (mut i32) (i32.const 0))
     (func (export "wizer-initialize") (global.set $n (i32.const 7)) (i32.store8 (i32.const 21) (i32.const 0x37)))
     (data (i32.const 20) "[0]")"#;
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_begin_where_the_initialiser_ended() {
-    let house = House::new();
+    let house = Sandboxed::new().await;
     let during = "(if (i32.ne (global.get $n) (i32.const 7)) (then (return (i64.const 0x1400000003))))
         (i32.store8 (i32.const 16) (i32.const 0x31)) (return (i64.const 0x1400000003))";
     let code = core(COUNTING, during);
@@ -69,16 +73,17 @@ async fn calls_begin_where_the_initialiser_ended() {
     assert_eq!(found, json!([0]));
     let (found, prepared) = answer(initialised(&code, |_| {})).await;
     assert_eq!((found, prepared.took), (json!([7]), Duration::ZERO), "it was found ready");
+    house.end().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hostile_initialisers_are_refused_with_the_way_out() {
-    let impatient =
-        House::with(WasmConfig { compile_timeout: Duration::from_millis(500), ..WasmConfig::default() });
+    let brief = WasmConfig { compile_timeout: Duration::from_secs(3), ..WasmConfig::default() };
+    let impatient = Sandboxed::with(brief, 1).await;
     let looping = core(r#"(func (export "wizer-initialize") (loop $l (br $l)))"#, "");
     let told = refused(&impatient, &looping).await;
     assert!(told.contains("did not end") && told.contains("--no-preinit"), "{told}");
-    let house = House::new();
+    let house = Sandboxed::new().await;
     for (initialiser, why) in [
         ("unreachable", "unreachable"),
         ("(loop $l (br_if $l (i32.ne (memory.grow (i32.const 16)) (i32.const -1)))) unreachable", "memory"),
@@ -101,6 +106,44 @@ async fn hostile_initialisers_are_refused_with_the_way_out() {
             (func (export "flint_call") (param i32 i32) (result i64) (i64.const 0)))"#);
     let told = refused(&house, &random).await;
     assert!(told.contains("random numbers"), "{told}");
+    impatient.end().await;
+    house.end().await;
+}
+
+/// An initialiser finds its assets, in the sandbox as well.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_initialiser_reads_its_assets() {
+    const READING: &str = r#"(module
+        (import "wasi_snapshot_preview1" "path_open"
+            (func $path_open (param i32 i32 i32 i32 i32 i64 i64 i32 i32) (result i32)))
+        (import "wasi_snapshot_preview1" "fd_read" (func $fd_read (param i32 i32 i32 i32) (result i32)))
+        (import "wasi_snapshot_preview1" "fd_close" (func $fd_close (param i32) (result i32)))
+        (memory (export "memory") 1)
+        (data (i32.const 16) "in/a.json")
+        (global $read (mut i32) (i32.const 0))
+        (func (export "wizer-initialize")
+            (if (call $path_open (i32.const 3) (i32.const 1) (i32.const 16) (i32.const 9) (i32.const 0)
+                    (i64.const 2) (i64.const 2) (i32.const 0) (i32.const 64)) (then unreachable))
+            (i32.store (i32.const 72) (i32.const 8192))
+            (i32.store (i32.const 76) (i32.const 100))
+            (if (call $fd_read (i32.load (i32.const 64)) (i32.const 72) (i32.const 1) (i32.const 80)) (then unreachable))
+            (global.set $read (i32.load (i32.const 80)))
+            (drop (call $fd_close (i32.load (i32.const 64)))))
+        (func (export "flint_alloc") (param i32) (result i32) (i32.const 1024))
+        (func (export "flint_call") (param i32 i32) (result i64)
+            (i64.or (i64.const 0x200000000000) (i64.extend_i32_u (global.get $read)))))"#;
+    let mut writer = zip::ZipWriter::new(Cursor::new(Vec::new()));
+    let module = wat(READING);
+    for (name, content) in [("f.wasm", module.as_slice()), ("assets/in/a.json", br#"{"a":1}"#)] {
+        writer.start_file(name, zip::write::SimpleFileOptions::default()).unwrap();
+        writer.write_all(content).unwrap();
+    }
+    let code = writer.finish().unwrap().into_inner();
+    let house = Sandboxed::new().await;
+    let instance = house.start(Contract::WasmCore, &code).await;
+    let answered = done(instance.invoke(json_call("{}", AMPLE)).await);
+    assert_eq!(answered.json(), json!({"a": 1}));
+    house.end().await;
 }
 
 /// A command that ends well where its initialiser has run.
@@ -118,9 +161,9 @@ const INITIALISED_COMPONENT: &str = r#"(component
     (instance $command (export "run" (func $run)))
     (export "wasi:cli/run@0.2.0" (instance $command)))"#;
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn components_are_initialised_too() {
-    let house = House::new();
+    let house = Sandboxed::new().await;
     let code = wat(INITIALISED_COMPONENT);
     for preinit in [true, false] {
         let mut source = function(Contract::WasiCommand, &code, limits());
@@ -138,4 +181,5 @@ async fn components_are_initialised_too() {
         let ended = done(instance.invoke(call).await);
         assert_eq!(ended.result.is_ok(), preinit, "{:?}", ended.result);
     }
+    house.end().await;
 }

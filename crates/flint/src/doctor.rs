@@ -7,7 +7,7 @@ use flint_api_native::resource::{AbilityResource, AbilityState, DoctorReport, Ru
 use flint_executor::Executor;
 use flint_executor_fork::{ForkConfig, ForkExecutor};
 use flint_executor_process::ProcessExecutor;
-use flint_executor_wasm::{WasmExecutor, host::Services};
+use flint_executor_wasm::{WasmExecutor, Workshop, host::Services};
 use flint_runtimes::{House, HouseConfig};
 use flint_sandbox::{Launcher, LauncherConfig, Probe, ProbeState, SandboxIo, SandboxSpec};
 use tokio::{task::spawn_blocking, time::timeout};
@@ -84,9 +84,10 @@ async fn examine_in(config: &Config, scratch: &Path) -> anyhow::Result<DoctorRep
         Ok(house) => {
             let house = Arc::new(house);
             let process = Arc::new(ProcessExecutor::new(Arc::clone(&house)));
-            let fork = ForkExecutor::new(house, Arc::clone(process.stems()), ForkConfig::default());
+            let fork =
+                ForkExecutor::new(Arc::clone(&house), Arc::clone(process.stems()), ForkConfig::default());
             let mut executors: Vec<Arc<dyn Executor>> = vec![process, Arc::new(fork)];
-            let wasm = wasm(config, scratch).await;
+            let wasm = wasm(config, scratch, house).await;
             let broken_wasm = wasm.as_ref().err().map(|why| broken("isolation wasm", format!("{why:#}")));
             executors.extend(wasm);
             let (mut abilities, runtimes, executors) = spawn_blocking(move || {
@@ -113,10 +114,10 @@ async fn examine_in(config: &Config, scratch: &Path) -> anyhow::Result<DoctorRep
 }
 
 /// The executor of Wasm functions as a server would have it.
-async fn wasm(config: &Config, scratch: &Path) -> anyhow::Result<Arc<dyn Executor>> {
+async fn wasm(config: &Config, scratch: &Path, house: Arc<House>) -> anyhow::Result<Arc<dyn Executor>> {
     let (settings, folder) = (config.wasm.config(config.pool.memory), scratch.join("wasm"));
     let services = Arc::new(Services::new(None)?);
-    let executor = WasmExecutor::new(settings, &folder, services);
+    let executor = WasmExecutor::new(settings, &folder, services, Workshop::Sandboxes(house));
     executor.open().await?;
     Ok(Arc::new(executor))
 }

@@ -25,5 +25,6 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
     flint_sandbox::launcher_entry();
+    flint_executor_wasm::workshop_entry();
     cli::run()
 }

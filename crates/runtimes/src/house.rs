@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use flint_executor::{
     Fault, FunctionSource, PrepareError, PrewarmTarget, Progress, RuntimeKind, StartContext,
 };
-use flint_model::{ByteSize, Function, Timestamp};
+use flint_model::{ByteSize, Function, NamespaceName, Timestamp};
 use flint_sandbox::Launcher;
 
 use crate::{
@@ -115,6 +115,28 @@ impl House {
         let (artefact, took) = workshop.prepare(source, progress).await?;
         self.hold(&artefact);
         Ok((artefact, took))
+    }
+
+    /// Does `work` as one of the server's builds: in its namespace's turn, and not again when the same failed a moment ago by the code's fault. `address` names what it makes.
+    ///
+    /// # Errors
+    /// Those of `work`; as many of the namespace's builds wait as may.
+    pub async fn build<T>(
+        &self,
+        namespace: &NamespaceName,
+        address: &str,
+        progress: Progress<'_>,
+        work: impl Future<Output = Result<T, PrepareError>>,
+    ) -> Result<T, PrepareError> {
+        self.builds.recall(address)?;
+        let _turn = self.builds.turn(namespace, progress).await?;
+        // Somebody else may have tried the same meanwhile.
+        self.builds.recall(address)?;
+        let made = work.await;
+        if let Err(error) = &made {
+            self.builds.note(address, error);
+        }
+        made
     }
 
     /// The launchers of languages without a shim, below which a sandbox finds its own.

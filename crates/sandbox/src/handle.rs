@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio::sync::Mutex;
@@ -73,6 +74,25 @@ impl Launcher {
         }
         drop(io);
         started.await.map_err(|_| Error::LauncherGone)?
+    }
+
+    /// The executable that launchers are started from: that of [`LauncherConfig::exe`], or this process's own. A program of it that sandboxes are to run can be
+    /// mounted from there.
+    ///
+    /// # Errors
+    /// This process's executable is not where it was: it was replaced or removed since it was started.
+    pub fn program(&self) -> std::io::Result<PathBuf> {
+        let program = match &self.shared.config.exe {
+            Some(exe) => exe.clone(),
+            None => std::fs::read_link("/proc/self/exe")?,
+        };
+        std::fs::canonicalize(&program).map_err(|error| {
+            let text = format!(
+                "{} was replaced or removed since it was started ({error}): start it again",
+                program.display()
+            );
+            std::io::Error::new(error.kind(), text)
+        })
     }
 
     /// Process id of the launcher, for diagnosis.

@@ -1,8 +1,9 @@
 //! A function that comes as an archive: one module or component, and files that it may read.
 
 use std::{
-    fs::{self, File},
+    fs::{self, File, Permissions},
     io::{self, Cursor, Read},
+    os::unix::fs::PermissionsExt,
     path::{Component, Path, PathBuf},
 };
 
@@ -142,9 +143,10 @@ fn write(
         _ => PackageError::Host { path: path.to_owned(), cause },
     };
     if let Some(parent) = path.parent() {
-        fs::create_dir_all(parent).map_err(host)?;
+        readable_folder(parent).map_err(host)?;
     }
     let mut file = File::create_new(path).map_err(host)?;
+    file.set_permissions(Permissions::from_mode(0o644)).map_err(host)?;
     let mut entry = entry.take(left + 1);
     let mut buffer = vec![0; 64 << 10];
     let mut size = 0;
@@ -164,6 +166,18 @@ fn write(
         }
         io::Write::write_all(&mut file, &buffer[..read]).map_err(host)?;
     }
+}
+
+/// Makes a folder with those above it, whatever the umask is: initialisers read assets as a user of their own.
+fn readable_folder(path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    if let Some(parent) = path.parent() {
+        readable_folder(parent)?;
+    }
+    fs::create_dir(path)?;
+    fs::set_permissions(path, Permissions::from_mode(0o755))
 }
 
 #[cfg(test)]

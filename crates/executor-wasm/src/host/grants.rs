@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, atomic::AtomicBool},
 };
 
-use flint_model::{ByteSize, Function, HostPattern, NamespaceName};
+use flint_model::{ByteSize, Function, FunctionPath, HostPattern, NamespaceName};
 use flint_store::{KeyValue, KeyValueQuota};
 use wasmtime_wasi_config::WasiConfigVariables;
 
@@ -64,14 +64,19 @@ impl Grants {
 
     /// What the function's initialiser is granted when it is deployed: its assets, and nothing that differs from call to call or that
     /// another function could have changed. Random bytes are all the same; that some were drawn is told by the flag.
-    pub(crate) fn of_initialiser(function: &Function, assets: Option<PathBuf>) -> (Self, Arc<AtomicBool>) {
+    pub(crate) fn of_initialiser(
+        function: &FunctionPath,
+        assets: Option<PathBuf>,
+    ) -> (Self, Arc<AtomicBool>) {
         let drawn = Arc::new(AtomicBool::new(false));
         let grants = Self {
+            namespace: function.namespace.clone(),
+            name: function.name.to_string(),
             allow_hosts: [].into(),
             key_value: false,
             config: WasiConfigVariables::new(),
+            assets,
             drawn: Some(Arc::clone(&drawn)),
-            ..Self::of(function, assets)
         };
         (grants, drawn)
     }

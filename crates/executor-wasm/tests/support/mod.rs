@@ -19,11 +19,13 @@ use flint_executor::{
     Body, Call, CallEnd, Executor, Fault, FunctionSource, Instance, Invoked, PrepareError, Prepared, Reply,
     StartContext,
 };
-use flint_executor_wasm::{WasmConfig, WasmExecutor, host::Services};
+use flint_executor_wasm::{WasmConfig, WasmExecutor, Workshop, host::Services};
 use flint_model::{
     ActivationId, Annotations, ByteSize, Code, CodeFormat, Contract, Digest, Function, FunctionLimits,
     InstanceId, Isolation, Network, Parameters, Reuse, Start, Strategy, Timestamp, Version,
 };
+use flint_runtimes::HouseConfig;
+use flint_sandbox::{Launcher, LauncherConfig};
 use serde_json::Value;
 
 /// The time limit of calls that are to succeed.
@@ -31,9 +33,76 @@ pub(crate) const AMPLE: Duration = Duration::from_secs(60);
 /// The time limit of calls that are to exceed it.
 pub(crate) const SHORT: Duration = Duration::from_millis(1000);
 
+/// It compiles in this process; [`Sandboxed`] as a server does.
 pub(crate) struct House {
     pub(crate) executor: Arc<WasmExecutor>,
     pub(crate) folder: tempfile::TempDir,
+}
+
+/// A house whose code is compiled and initialised in sandboxes. To be ended with [`Self::end`].
+pub(crate) struct Sandboxed {
+    pub(crate) house: Arc<House>,
+    pub(crate) launcher: Launcher,
+}
+
+impl Sandboxed {
+    pub(crate) async fn new() -> Self {
+        Self::with(WasmConfig::default(), 1).await
+    }
+
+    pub(crate) async fn with(config: WasmConfig, concurrent_builds: usize) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let name = folder.path().file_name().unwrap().to_string_lossy();
+        let mark = name.replace(|letter: char| !letter.is_ascii_alphanumeric(), "");
+        let mut settings = LauncherConfig::new(folder.path().join("sandboxes"), format!("w{mark}"));
+        settings.exe = Some(env!("CARGO_BIN_EXE_flint-executor-wasm-test-launcher").into());
+        let launcher = Launcher::spawn(settings).await.unwrap();
+        let within = |name: &str| folder.path().join(name);
+        let mut builds = HouseConfig::new(within("artefacts"), within("runtimes"), launcher.clone());
+        builds.concurrent_builds = concurrent_builds;
+        let builds = Arc::new(flint_runtimes::House::open(builds).await.unwrap());
+        let config = WasmConfig { instances: config.instances.or(Some(16)), ..config };
+        let services = Arc::new(Services::new(None).unwrap());
+        let workshop = Workshop::Sandboxes(builds);
+        let executor = Arc::new(WasmExecutor::new(config, &within("wasm"), services, workshop));
+        Self { house: Arc::new(House { executor, folder }), launcher }
+    }
+
+    /// Sandboxes at this moment.
+    pub(crate) async fn sandboxes(&self) -> usize {
+        let launcher = self.launcher.pid().await.unwrap();
+        let is_its_own = |entry: std::fs::DirEntry| -> Option<()> {
+            let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
+            // The name, which may contain anything, is in parentheses.
+            let mut rest = stat.rsplit_once(')')?.1.split_whitespace();
+            let (state, parent) = (rest.next()?, rest.next()?);
+            (state != "Z" && parent.parse() == Ok(launcher)).then_some(())
+        };
+        std::fs::read_dir("/proc").unwrap().flatten().filter_map(is_its_own).count()
+    }
+
+    /// Waits until there are that many.
+    pub(crate) async fn until_sandboxes(&self, wanted: usize) {
+        let patience = Instant::now() + AMPLE;
+        while self.sandboxes().await != wanted {
+            assert!(Instant::now() < patience, "{} sandboxes, not {wanted}", self.sandboxes().await);
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    pub(crate) async fn end(self) {
+        self.until_sandboxes(0).await;
+        self.house.executor.shutdown().await;
+        self.launcher.shutdown().await;
+    }
+}
+
+impl std::ops::Deref for Sandboxed {
+    type Target = House;
+
+    fn deref(&self) -> &House {
+        &self.house
+    }
 }
 
 impl House {
@@ -78,7 +147,7 @@ impl House {
 
 pub(crate) fn open(config: WasmConfig, folder: &std::path::Path) -> Arc<WasmExecutor> {
     let services = Arc::new(Services::new(None).unwrap());
-    Arc::new(WasmExecutor::new(config, folder, services))
+    Arc::new(WasmExecutor::new(config, folder, services, Workshop::Here))
 }
 
 pub(crate) fn function(contract: Contract, code: &[u8], limits: FunctionLimits) -> FunctionSource {

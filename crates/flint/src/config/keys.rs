@@ -243,7 +243,12 @@ pub(crate) const KEYS: &[Key] = &[
         "Units of work that a call may do, about one for each Wasm instruction; 0 = not counted, which is quicker",
     ),
     key("wasm.max_module", r#""64MB""#, "The largest module or component that is compiled"),
-    key("wasm.compile_timeout", r#""1min""#, "How long compiling one may take"),
+    key("wasm.compile_timeout", r#""1min""#, "How long compiling one may take, and how long its initialiser"),
+    key(
+        "wasm.compile_memory",
+        r#""2GB""#,
+        "The most memory that compiling one may take, or running its initialiser, each in a process of its own",
+    ),
     key(
         "wasm.threads",
         "1",

@@ -355,6 +355,8 @@ pub(crate) struct WasmSection {
     pub(crate) max_module: ByteSize,
     #[serde(with = "units::duration")]
     pub(crate) compile_timeout: Duration,
+    #[serde(with = "units::size")]
+    pub(crate) compile_memory: ByteSize,
     pub(crate) threads: usize,
     pub(crate) keyvalue_keys: u64,
     #[serde(with = "units::size")]
@@ -372,6 +374,7 @@ impl Default for WasmSection {
             fuel,
             max_module,
             compile_timeout,
+            compile_memory,
             threads,
             ..
         } = WasmConfig::default();
@@ -384,6 +387,7 @@ impl Default for WasmSection {
             fuel,
             max_module,
             compile_timeout,
+            compile_memory,
             threads,
             keyvalue_keys: Services::QUOTA.keys,
             keyvalue_size: Services::QUOTA.bytes,
@@ -408,6 +412,7 @@ impl WasmSection {
             fuel,
             max_module,
             compile_timeout,
+            compile_memory,
             threads,
             ..
         } = *self;
@@ -421,6 +426,7 @@ impl WasmSection {
             fuel,
             max_module,
             compile_timeout,
+            compile_memory,
             threads,
         }
     }

@@ -18,7 +18,7 @@ use flint_controller::{Controller, ControllerConfig, Stores};
 use flint_executor::Executor;
 use flint_executor_fork::ForkExecutor;
 use flint_executor_process::ProcessExecutor;
-use flint_executor_wasm::{WasmExecutor, host::Services};
+use flint_executor_wasm::{WasmExecutor, Workshop, host::Services};
 use flint_invoker::{Invoker, InvokerConfig};
 use flint_runtimes::{House, HouseConfig, UnpackLimits};
 use flint_sandbox::{Launcher, LauncherConfig, SweepReport};
@@ -80,9 +80,10 @@ impl Parts {
         let (guest, url) = (bound.ip().is_loopback(), url_of(bound));
         let house = Arc::new(House::open(house_config(config, &data_dir, &url, launcher.clone())).await?);
         let process = Arc::new(ProcessExecutor::new(Arc::clone(&house)));
-        let fork = ForkExecutor::new(house, Arc::clone(process.stems()), config.snapshot.config());
+        let fork =
+            ForkExecutor::new(Arc::clone(&house), Arc::clone(process.stems()), config.snapshot.config());
         let executors: Vec<Arc<dyn Executor>> =
-            vec![process, Arc::new(fork), wasm(config, &data_dir, &store).await?];
+            vec![process, Arc::new(fork), wasm(config, &data_dir, &store, house).await?];
         let abilities = {
             let executors = executors.clone();
             spawn_blocking(move || doctor::abilities(&executors)).await.context("looking at the host")?
@@ -207,13 +208,18 @@ async fn launch(config: &Config, data_dir: &Path) -> anyhow::Result<Launcher> {
 }
 
 /// The executor of Wasm functions. Its pool is made for the memory that all instances share.
-async fn wasm(config: &Config, data_dir: &Path, store: &SqliteStore) -> anyhow::Result<Arc<dyn Executor>> {
+async fn wasm(
+    config: &Config,
+    data_dir: &Path,
+    store: &SqliteStore,
+    house: Arc<House>,
+) -> anyhow::Result<Arc<dyn Executor>> {
     let settings = config.wasm.config(config.pool.memory);
     let services = Services::new(Some(store.values())).context("preparing outbound requests")?;
     let services = Arc::new(Services { quota: config.wasm.quota(), ..services });
     let folder = data_dir.join("wasm");
     let is_used = folder.exists();
-    let executor = Arc::new(WasmExecutor::new(settings, &folder, services));
+    let executor = Arc::new(WasmExecutor::new(settings, &folder, services, Workshop::Sandboxes(house)));
     if is_used {
         // So that the first call of a function does not wait for it.
         let executor = Arc::clone(&executor);

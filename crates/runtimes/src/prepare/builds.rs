@@ -23,7 +23,7 @@ impl Builds {
     }
 
     /// Waits until the namespace may build.
-    pub(super) async fn turn(
+    pub(crate) async fn turn(
         &self,
         namespace: &NamespaceName,
         progress: Progress<'_>,
@@ -40,12 +40,12 @@ impl Builds {
     }
 
     /// Refuses what has failed a moment ago.
-    pub(super) fn recall(&self, address: &str) -> Result<(), PrepareError> {
+    pub(crate) fn recall(&self, address: &str) -> Result<(), PrepareError> {
         self.failures.recall(address, Instant::now()).map_or(Ok(()), |why| Err(PrepareError::Code(why)))
     }
 
     /// Remembers a failure that is the code's.
-    pub(super) fn note(&self, address: &str, error: &PrepareError) {
+    pub(crate) fn note(&self, address: &str, error: &PrepareError) {
         if let PrepareError::Code(why) = error {
             self.failures.note(address, why, Instant::now());
         }

@@ -7,4 +7,4 @@ pub mod meter;
 pub mod output;
 pub mod relay;
 pub mod timer;
-pub(crate) mod tool;
+pub mod tool;

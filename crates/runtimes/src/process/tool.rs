@@ -2,14 +2,16 @@
 
 use std::{
     fs::File,
-    os::fd::OwnedFd,
+    io::{self, Seek, Write},
+    os::{fd::OwnedFd, unix::fs::FileExt},
     path::Path,
     time::{Duration, Instant},
 };
 
 use flint_executor::PrepareError;
 use flint_model::ByteSize;
-use flint_sandbox::{Launcher, SandboxIo, SandboxSpec};
+use flint_sandbox::{ExitStatus, Launcher, SandboxIo, SandboxSpec};
+use rustix::fs::{MemfdFlags, memfd_create};
 
 use super::{ending, logs::Logs, output::Output};
 
@@ -20,11 +22,13 @@ const FILE_TOO_LARGE: &str = "File too large";
 
 /// What a step of a build may use.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Bounds {
-    pub(crate) within: Duration,
-    pub(crate) memory: ByteSize,
+pub struct Bounds {
+    /// How long it may take.
+    pub within: Duration,
+    /// Its memory.
+    pub memory: ByteSize,
     /// The most it may write.
-    pub(crate) size: ByteSize,
+    pub size: ByteSize,
 }
 
 /// Runs a tool to its end. The error is what it said, or why it did not run.
@@ -45,8 +49,42 @@ pub(crate) async fn make(
     let written = file.try_clone().map_err(not_made)?;
     spec.limits.file_bytes = Some(most.as_u64());
     let made = run_with(launcher, &spec, within, Some(written.into())).await;
-    let length = file.metadata().map_err(not_made)?.len();
-    match made {
+    judge(made, file.metadata().map_err(not_made)?.len(), most)
+}
+
+/// Runs a tool that makes its product out of `input`: stdin to stdout, both files in memory that have no name. What it says on stderr is its error. Whatever ends this
+/// process leaves nothing of them.
+///
+/// # Errors
+/// What it said, or why it did not run to its end.
+pub async fn convert(
+    launcher: &Launcher,
+    mut spec: SandboxSpec,
+    input: &[u8],
+    Bounds { within, memory, size }: Bounds,
+) -> Result<Vec<u8>, ToolError> {
+    let not_run = |error: io::Error| ToolError::NotRun(error.to_string());
+    let nameless = || memfd_create("flint-tool", MemfdFlags::CLOEXEC).map(File::from);
+    let mut stdin = nameless().map_err(|error| not_run(error.into()))?;
+    stdin.write_all(input).and_then(|()| stdin.rewind()).map_err(not_run)?;
+    let product = nameless().map_err(|error| not_run(error.into()))?;
+    let (output, stderr) = Output::stderr_only().map_err(not_run)?;
+    spec.limits.memory_bytes = memory.as_u64();
+    spec.limits.file_bytes = Some(size.as_u64());
+    let stdout = product.try_clone().map_err(not_run)?.into();
+    let io = SandboxIo { stdin: Some(stdin.into()), stdout, stderr, link: None };
+    let ended = run_to_end(launcher, &spec, within, io, output).await;
+    let length = product.metadata().map_err(not_run)?.len();
+    judge(ended, length, size)?;
+    let mut made = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
+    // Where it stands in the file is the tool's affair.
+    product.read_exact_at(&mut made, 0).map_err(not_run)?;
+    Ok(made)
+}
+
+/// What the length of its product says of a tool's end.
+fn judge(ended: Result<(), ToolError>, length: u64, most: ByteSize) -> Result<(), ToolError> {
+    match ended {
         // The product, or a file on the way to it.
         Err(ToolError::Failed { said, .. }) if length >= most.as_u64() || said.contains(FILE_TOO_LARGE) => {
             Err(ToolError::TooMuch(most))
@@ -62,10 +100,19 @@ async fn run_with(
     within: Duration,
     link: Option<OwnedFd>,
 ) -> Result<(), ToolError> {
-    let mut logs = Logs::new(SAID);
-    let (mut output, [stdout, stderr]) =
-        Output::both().map_err(|error| ToolError::NotRun(error.to_string()))?;
+    let (output, [stdout, stderr]) = Output::both().map_err(|error| ToolError::NotRun(error.to_string()))?;
     let io = SandboxIo { stdin: None, stdout, stderr, link };
+    run_to_end(launcher, spec, within, io, output).await
+}
+
+async fn run_to_end(
+    launcher: &Launcher,
+    spec: &SandboxSpec,
+    within: Duration,
+    io: SandboxIo,
+    mut output: Output,
+) -> Result<(), ToolError> {
+    let mut logs = Logs::new(SAID);
     let deadline = Instant::now() + within;
     let sandbox = match tokio::time::timeout_at(deadline.into(), launcher.start(spec, io)).await {
         Ok(Ok(sandbox)) => sandbox,
@@ -85,23 +132,32 @@ async fn run_with(
         return Err(ToolError::OutOfMemory(ByteSize::bytes(spec.limits.memory_bytes)));
     }
     let said: Vec<String> = logs.finish().0.into_iter().map(|line| line.text).collect();
-    Err(ToolError::Failed { status: exit.status.to_string(), said: said.join("\n") })
+    Err(ToolError::Failed { status: exit.status, said: said.join("\n") })
 }
 
 /// Why a tool did not do its work.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ToolError {
+pub enum ToolError {
+    /// It could not be started, or what it made could not be read.
     #[error("{0}")]
     NotRun(String),
+    /// It was given so much time, and ended.
     #[error("it took longer than {0:?}")]
     TooLong(Duration),
+    /// It reached its memory limit.
     #[error("it needs more than {0} of memory")]
     OutOfMemory(ByteSize),
+    /// It wrote more than it may.
     #[error("it makes more than {0}")]
     TooMuch(ByteSize),
     /// It looked at its input, and did not like it.
     #[error("{status}: {said}")]
-    Failed { status: String, said: String },
+    Failed {
+        /// How it ended.
+        status: ExitStatus,
+        /// What it said.
+        said: String,
+    },
 }
 
 impl ToolError {

@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use async_trait::async_trait;
 use bytes::Bytes;
 use flint_executor::{Body, Call, Executor, FunctionSource, Invoked, Prepared, StartContext};
-use flint_executor_wasm::{KIND, WasmConfig, WasmExecutor, host::Services};
+use flint_executor_wasm::{KIND, WasmConfig, WasmExecutor, Workshop, host::Services};
 use flint_lab::{Arm, ArmError, ArmPlan, ArmRounds, Connection, Load, NoiseWatch, RunFolder, run_rounds};
 use flint_model::{
     ActivationId, Annotations, ByteSize, Code, CodeFormat, Contract, Digest, Function, FunctionLimits,
@@ -24,7 +24,8 @@ const AMPLE: Duration = Duration::from_secs(60);
 /// An executor of the benchmark's own.
 pub(super) fn open(folder: &Path, instances: u32) -> anyhow::Result<Arc<WasmExecutor>> {
     let config = WasmConfig { instances: Some(instances), ..WasmConfig::default() };
-    Ok(Arc::new(WasmExecutor::new(config, folder, Arc::new(Services::new(None)?))))
+    let services = Arc::new(Services::new(None)?);
+    Ok(Arc::new(WasmExecutor::new(config, folder, services, Workshop::Here)))
 }
 
 /// Compiles a function.
