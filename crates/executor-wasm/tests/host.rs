@@ -11,17 +11,14 @@ use std::{
 
 use async_trait::async_trait;
 use flint_executor::{CallHead, Executor};
-use flint_executor_wasm::{
-    WasmConfig, WasmExecutor, Workshop,
-    host::{HttpBounds, HttpClient, Reach, Services},
-};
+use flint_executor_wasm::host::{HttpBounds, HttpClient, Reach, Services};
 use flint_model::{Contract, Function, FunctionLimits, NamespaceName};
 use flint_store::{
     BucketPath, Change, KeyValue, KeyValueError, KeyValueQuota, KeyValueUsage, Page, StoreError,
 };
 use http::{HeaderMap, Method};
 use serde_json::{Value, json};
-use support::{AMPLE, Done, House, context, done, function, json_call, wat};
+use support::{AMPLE, Done, House, context, done, function, json_call, wat, with_services};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// Values in memory, by namespace, bucket and key.
@@ -91,14 +88,6 @@ impl KeyValue for Memory {
 
 fn house(values: Option<Arc<dyn KeyValue>>) -> House {
     with_services(Services::new(values).unwrap())
-}
-
-fn with_services(services: Services) -> House {
-    let folder = tempfile::tempdir().unwrap();
-    let services = Arc::new(services);
-    let config = WasmConfig { instances: Some(8), ..WasmConfig::default() };
-    let executor = Arc::new(WasmExecutor::new(config, folder.path(), services, Workshop::Here));
-    House { executor, folder }
 }
 
 /// Deploys and calls once, with a request of this body.

@@ -1,5 +1,5 @@
 ;; A command that sends a request to the authority that wasi:config says at "to", and ends well when the answer's status is 200. An
-;; error traps in a function of its name: $denied, $prohibited, or $failed for any other. Before that it tries headers that no
+;; error traps in a function of its name: $denied, $prohibited, $certificate, or $failed for any other. Before that it tries headers that no
 ;; request may have, and traps in $accepted when one is taken.
 (component $outbound
   (import "wasi:io/poll@0.2.0" (instance $poll
@@ -115,10 +115,12 @@
     (func $accepted unreachable)
     (func $denied unreachable)
     (func $prohibited unreachable)
+    (func $certificate unreachable)
     (func $failed unreachable)
     (func $fail (param $code i32)
       (if (i32.eq (local.get $code) (i32.const 15)) (then (call $denied)))
       (if (i32.eq (local.get $code) (i32.const 4)) (then (call $prohibited)))
+      (if (i32.eq (local.get $code) (i32.const 13)) (then (call $certificate)))
       (call $failed))
     ;; Appends a header that must be refused.
     (func $refused (param $fields i32) (param $name i32) (param $name_len i32) (param $value i32) (param $value_len i32)

@@ -150,6 +150,14 @@ pub(crate) fn open(config: WasmConfig, folder: &std::path::Path) -> Arc<WasmExec
     Arc::new(WasmExecutor::new(config, folder, services, Workshop::Here))
 }
 
+/// An executor whose functions have these services.
+pub(crate) fn with_services(services: Services) -> House {
+    let folder = tempfile::tempdir().unwrap();
+    let config = WasmConfig { instances: Some(8), ..WasmConfig::default() };
+    let executor = Arc::new(WasmExecutor::new(config, folder.path(), Arc::new(services), Workshop::Here));
+    House { executor, folder }
+}
+
 pub(crate) fn function(contract: Contract, code: &[u8], limits: FunctionLimits) -> FunctionSource {
     let function = Function {
         path: "guest/wasm".parse().unwrap(),
