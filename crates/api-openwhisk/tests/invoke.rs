@@ -268,7 +268,9 @@ async fn a_function_is_given_its_environment() {
     assert_eq!(result["apiKey"], Value::Null, "a new action does not get its caller's key");
     let asks = json!({"annotations": [{"key": "provide-api-key", "value": true}]});
     api.call("PUT", "actions/f?overwrite=true", Some(asks)).await;
-    assert_eq!(api.blocking("f", json!({})).await.json()["response"]["result"]["apiKey"], GUEST_KEY);
+    let record = api.blocking("f", json!({})).await.json();
+    let named = format!("{GUEST_KEY}.{}", record["activationId"].as_str().unwrap());
+    assert_eq!(record["response"]["result"]["apiKey"], named, "the key, and who has it");
 }
 
 #[tokio::test]
@@ -289,10 +291,11 @@ async fn a_full_queue_is_unavailable_and_says_why() {
     let refused = refused.expect("a queue for one is full before twenty");
     let text = "The server is currently unavailable (because it is overloaded or down for maintenance).";
     assert_eq!(refused.refusal(), (503, text.to_owned()));
-    assert!(
-        refused.json()["cause"].as_str().unwrap().contains("calls of guest/f are waiting"),
-        "{refused:?}"
-    );
+    let cause = refused.json()["cause"].as_str().unwrap().to_owned();
+    for words in ["calls of guest/f are waiting", "queue.per_function", "its limit is 1 instances"] {
+        assert!(cause.contains(words), "{cause}");
+    }
+    assert_eq!(refused.header("retry-after"), Some("1"));
     eventually("the rest", || async {
         api.server.executor.go();
         (api.server.controller.calls_in_flight() == 0).then_some(())

@@ -11,7 +11,7 @@ use std::{
 
 use flint_model::NamespaceName;
 
-use crate::ControllerError;
+use crate::{ControllerError, in_flight::InFlight};
 
 /// The counters of one namespace.
 #[derive(Debug, Default)]
@@ -21,7 +21,7 @@ pub(crate) struct Account {
     /// Firings of triggers in this minute.
     fires: Window,
     /// Calls admitted and not over, asynchronous ones that wait included.
-    in_flight: AtomicU32,
+    pub(crate) in_flight: AtomicU32,
     /// Those among them that failed before, and are run again.
     again: AtomicU32,
     /// How many there may be in flight, as it was said last.
@@ -94,7 +94,7 @@ impl Account {
         self.allow(concurrent);
         let one_more = |now: u32| (now < concurrent).then_some(now + 1);
         match self.in_flight.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more) {
-            Ok(_) => Ok(InFlight { account: Arc::clone(self), again: false }),
+            Ok(_) => Ok(InFlight::counted(Arc::clone(self), false)),
             Err(count) => Err(ControllerError::Concurrency { count, allowed: concurrent }),
         }
     }
@@ -106,7 +106,7 @@ impl Account {
 
     /// Takes charge of a call that is counted already.
     pub(crate) fn adopt(self: &Arc<Self>) -> InFlight {
-        InFlight { account: Arc::clone(self), again: false }
+        InFlight::counted(Arc::clone(self), false)
     }
 
     /// Notes how many calls may be in flight.
@@ -132,48 +132,24 @@ impl Account {
         }
         self.in_flight.fetch_add(1, Ordering::AcqRel);
         self.again.fetch_add(1, Ordering::AcqRel);
-        Some(InFlight { account: Arc::clone(self), again: true })
+        Some(InFlight::counted(Arc::clone(self), true))
+    }
+
+    /// Ends a call's place; `again` when it failed before.
+    pub(crate) fn free(&self, again: bool) {
+        let one_less = |count: &AtomicU32| {
+            let less = |now: u32| Some(now.saturating_sub(1));
+            let _ = count.fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
+        };
+        one_less(&self.in_flight);
+        if again {
+            one_less(&self.again);
+        }
     }
 
     /// Calls admitted and not over.
     pub(crate) fn in_flight(&self) -> u32 {
         self.in_flight.load(Ordering::Acquire)
-    }
-}
-
-/// An admitted call. Dropping it ends its place.
-#[derive(Debug)]
-pub(crate) struct InFlight {
-    account: Arc<Account>,
-    /// It failed before.
-    again: bool,
-}
-
-impl InFlight {
-    pub(crate) fn account(&self) -> &Account {
-        &self.account
-    }
-
-    /// The call waits in the durable queue now. One that no attempt was made at stays counted, and is adopted when it comes back; one that
-    /// failed before is admitted again then.
-    pub(crate) fn leave_to_queue(self) {
-        if !self.again {
-            // The account must still be released, so that only the decrement is skipped.
-            self.account.in_flight.fetch_add(1, Ordering::AcqRel);
-        }
-    }
-}
-
-impl Drop for InFlight {
-    fn drop(&mut self) {
-        let one_less = |count: &AtomicU32| {
-            let less = |now: u32| Some(now.saturating_sub(1));
-            let _ = count.fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
-        };
-        one_less(&self.account.in_flight);
-        if self.again {
-            one_less(&self.account.again);
-        }
     }
 }
 
@@ -257,6 +233,29 @@ mod tests {
         drop(first);
         account.admit_in(1, 9, 1).unwrap().leave_to_queue();
         assert_eq!(account.in_flight(), 1);
+        drop(account.adopt());
+        assert_eq!(account.in_flight(), 0);
+    }
+
+    #[test]
+    fn a_place_that_was_lent_is_free_when_both_are_over() {
+        let account = Arc::new(Account::default());
+        let turn = Arc::new(tokio::sync::Semaphore::new(1));
+        let lend = |place| InFlight::lent(place, Arc::clone(&turn).try_acquire_owned().unwrap());
+        let caller = account.admit_in(1, 9, 1).unwrap();
+        let callee = lend(caller.share());
+        assert_eq!((account.in_flight(), turn.available_permits()), (1, 0));
+        drop(callee);
+        assert_eq!((account.in_flight(), turn.available_permits()), (1, 1));
+        let callee = lend(caller.share());
+        drop(caller);
+        assert_eq!(account.in_flight(), 1, "it goes on");
+        drop(callee);
+        assert_eq!(account.in_flight(), 0);
+        let caller = account.admit_in(1, 9, 1).unwrap();
+        lend(caller.share()).leave_to_queue();
+        assert_eq!(account.in_flight(), 2, "the queue has one more");
+        drop(caller);
         drop(account.adopt());
         assert_eq!(account.in_flight(), 0);
     }

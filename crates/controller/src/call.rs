@@ -8,13 +8,14 @@ use std::{
 use bytes::Bytes;
 use flint_executor::{Body, BodyError, BodyReceiver, Call, CallEnd, CallHead, Fault, Reply, ReplyHead};
 use flint_invoker::{Before, Job, Outcome, Ran, Refusal, StreamEnd};
-use flint_model::{ActivationId, ByteSize, NamespaceName, Timestamp};
+use flint_model::{ActivationId, ApiKey, ByteSize, NamespaceName, Timestamp};
 use http::{HeaderMap, StatusCode};
 use tokio::sync::oneshot;
 
 use crate::{
     Accepts, Controller,
     callable::Callable,
+    in_flight::Place,
     outcome::{Phase, Verdict},
     record::Draft,
 };
@@ -33,6 +34,10 @@ pub(crate) struct Admitted {
     pub(crate) transaction: Arc<str>,
     pub(crate) arrived: Instant,
     pub(crate) api_key: Option<Arc<str>>,
+    /// Its place among its namespace's calls, for those that it makes with that key.
+    pub(crate) place: Option<Arc<Place>>,
+    /// How many calls wait for it, each for the next.
+    pub(crate) nested: u32,
     pub(crate) accepts: Accepts,
     /// Its record is kept.
     pub(crate) recorded: bool,
@@ -130,6 +135,7 @@ impl Controller {
             variant: call.callable.variant,
             arrived: call.arrived,
             before: None,
+            nested: call.nested,
             call: Call {
                 activation: call.id,
                 transaction: Arc::clone(&call.transaction),
@@ -139,7 +145,7 @@ impl Controller {
                 ),
                 head,
                 body,
-                api_key: call.api_key.clone(),
+                api_key: call.api_key.as_deref().map(|key| ApiKey::of_activation(key, call.id).into()),
                 max_result: self.config.limits.bounds.max_result,
                 max_logs: limits.logs,
             },

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use flint_executor::Capability;
 use flint_invoker::Invoker;
+use flint_model::ApiKey;
 use flint_scheduler::Scheduler;
 use flint_store::{ActivationLog, Apis, Blobs, Catalog, Clock, Compositions, DeadLetters, Feeds, Queue};
 use flint_telemetry::Metrics;
@@ -17,7 +18,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use crate::{
     Caller, ControllerConfig, ControllerError, account::Accounts, asynchronous::AcceptedCalls,
     credentials::Credentials, detached::Detached, feeds::Feeding, function_cache::FunctionCache,
-    gateway::Tables, resolve::Resolved, system::WithSystem, triggers::ReadyTrigger,
+    gateway::Tables, nested::Callers, resolve::Resolved, system::WithSystem, triggers::ReadyTrigger,
 };
 
 /// Functions prepared at once behind deploys that were answered.
@@ -58,6 +59,8 @@ pub struct Controller {
     pub(crate) metrics: Metrics,
     pub(crate) credentials: Credentials,
     pub(crate) accounts: Accounts,
+    /// Activations that run and may call back.
+    pub(crate) callers: Arc<Callers>,
     pub(crate) functions: FunctionCache<Resolved>,
     pub(crate) tables: Tables,
     /// Triggers that fired lately, with their rules.
@@ -96,6 +99,7 @@ impl Controller {
             metrics: Metrics::new(config.metrics),
             credentials: Credentials::new(config.credential_ttl),
             accounts: Accounts::default(),
+            callers: Arc::default(),
             functions: FunctionCache::default(),
             tables: Tables::default(),
             triggers: FunctionCache::default(),
@@ -161,8 +165,9 @@ impl Controller {
         &self.config
     }
 
-    /// Checks a key, `uuid:secret`.
+    /// Checks a key, `uuid:secret`, with or without the activation that it was given to.
     pub async fn authenticate(&self, key: &str) -> Result<Caller, ControllerError> {
+        let (key, _) = ApiKey::without_activation(key);
         self.credentials.check(key, &*self.stores.catalog, &self.config.limits, &self.accounts).await
     }
 }

@@ -11,10 +11,10 @@ use http::header::CONTENT_TYPE;
 
 use crate::{
     Answer, Caller, Controller, ControllerError, HttpAnswer, Invocation, Mode,
-    account::InFlight,
     asynchronous::policy,
     call::{Admitted, Attempted, ended},
     callable::Callable,
+    in_flight::InFlight,
     outcome::{Phase, Verdict},
     outlived::{Asked, Late, Outlived},
     record::{of_attempt, without_logs},
@@ -26,22 +26,26 @@ impl Controller {
     pub async fn invoke(
         self: &Arc<Self>,
         caller: &Caller,
-        invocation: Invocation,
+        mut invocation: Invocation,
     ) -> Result<Answer, ControllerError> {
-        let place = self.admit(caller)?;
+        let key = invocation.api_key.as_deref();
+        let (place, nested) = self.admit_from(caller, key, &mut invocation.mode).await?;
         let resolved = self.resolve(caller, &invocation.path, Right::Activate).await?;
         let callable = match &resolved.callee {
             Callee::Function(callable) if !callable.conductor => Arc::clone(callable),
             // Boxed, so that the future of a plain call does not have room for it.
-            _ => return Box::pin(self.compose(caller, &resolved, invocation, place)).await,
+            _ => return Box::pin(self.compose(caller, &resolved, invocation, place, nested)).await,
         };
         let Invocation { path: _, body, head, mode, accepts, transaction, arrived, api_key } = invocation;
         let (body, as_it_came) = self.arguments(&callable, body, head.as_deref()).await?;
         // A body may take long to come.
         place.account().check_open()?;
+        let api_key = api_key.filter(|_| callable.wants_key);
         let call = Admitted {
             id: ActivationId::generate(),
-            api_key: api_key.filter(|_| callable.wants_key),
+            nested,
+            place: api_key.is_some().then(|| place.share()),
+            api_key,
             callable,
             namespace: caller.namespace.name.clone(),
             subject: Arc::clone(&caller.subject),
@@ -95,18 +99,27 @@ impl Controller {
 
     /// Whether one more call of this caller may run: decided before anything else is done for it.
     pub(crate) fn admit(&self, caller: &Caller) -> Result<InFlight, ControllerError> {
+        self.try_admit(caller).map_err(|error| self.throttled(caller, error))
+    }
+
+    /// The same, without counting who is refused.
+    pub(crate) fn try_admit(&self, caller: &Caller) -> Result<InFlight, ControllerError> {
         if self.stopping.is_cancelled() {
             return Err(ControllerError::ShuttingDown);
         }
         let limits = caller.limits();
-        let admitted = caller.account().admit(limits.invocations_per_minute, limits.concurrent_invocations);
-        admitted.inspect_err(|error| {
-            let by = match error {
-                ControllerError::Rate { .. } => ThrottledBy::Rate,
-                _ => ThrottledBy::Concurrency,
-            };
-            self.metrics.throttled(caller.namespace.name.as_str(), by);
-        })
+        caller.account().admit(limits.invocations_per_minute, limits.concurrent_invocations)
+    }
+
+    /// Counts a call that is refused for its namespace's limits.
+    pub(crate) fn throttled(&self, caller: &Caller, error: ControllerError) -> ControllerError {
+        let by = match error {
+            ControllerError::Rate { .. } => ThrottledBy::Rate,
+            ControllerError::Concurrency { .. } => ThrottledBy::Concurrency,
+            _ => return error,
+        };
+        self.metrics.throttled(caller.namespace.name.as_str(), by);
+        error
     }
 
     /// The body that the function gets, and the JSON that came. A JSON object is merged over the function's defaults; anything
@@ -151,6 +164,7 @@ impl Controller {
         place: InFlight,
         outlived: Outlived,
     ) -> Result<Answer, ControllerError> {
+        let calls_back = self.calls_back(&call);
         let attempted = self.attempt(&call, body, head, None).await;
         if let Some(late) = outlived.is_late() {
             let id = call.id;
@@ -181,6 +195,7 @@ impl Controller {
                 let controller = Arc::clone(&self);
                 self.calls.spawn(async move {
                     let (end, draft) = ended(end, draft).await;
+                    drop(calls_back);
                     let time_limit = call.callable.function.limits.timeout;
                     let verdict = match &end.fault {
                         Some(fault) => Verdict::of_fault(fault, Phase::Run, time_limit),

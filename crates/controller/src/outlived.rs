@@ -12,11 +12,11 @@ use tokio::sync::oneshot;
 
 use crate::{
     Answer, Caller, Controller, ControllerError,
-    account::InFlight,
     asynchronous::policy,
     call::Admitted,
     callable::Callable,
     detached::Detached,
+    in_flight::InFlight,
     outcome::Verdict,
     record::{Draft, of_attempt, of_nothing},
 };

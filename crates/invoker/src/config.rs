@@ -23,6 +23,9 @@ pub struct PoolConfig {
     /// the smallest limit of the cgroups that Flint runs in.
     #[serde(with = "units::optional_size", skip_serializing_if = "Option::is_none")]
     pub memory: Option<ByteSize>,
+    /// Memory beyond that, for calls that other calls wait for; absent = a quarter of `memory`, 0 = none.
+    #[serde(with = "units::optional_size", skip_serializing_if = "Option::is_none")]
+    pub nested_memory: Option<ByteSize>,
     /// What an instance of a function that was never measured is charged until it is, at most the function's own limit.
     #[serde(with = "units::size")]
     pub start_charge: ByteSize,
@@ -60,6 +63,7 @@ impl Default for PoolConfig {
     fn default() -> Self {
         Self {
             memory: None,
+            nested_memory: None,
             start_charge: ByteSize::mib(64),
             keep_alive: Duration::from_secs(600),
             keep_alive_forked: Duration::from_secs(30),

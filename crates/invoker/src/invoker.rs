@@ -69,18 +69,24 @@ impl Invoker {
         self.budget
     }
 
-    /// A slot of the instance that served this key last and is free; `None` when all are busy.
-    pub fn take(&self, key: &InstanceKey) -> Option<Lease> {
-        let entry = self.shared.pool().take(key)?;
+    /// A slot of the instance that served this key last, is free and may serve a call that `nested` others wait for; `None` when all are busy.
+    pub fn take(&self, key: &InstanceKey, nested: u32) -> Option<Lease> {
+        let entry = self.shared.pool().take(key, nested)?;
         Some(Lease::new(Arc::clone(&self.shared), entry))
     }
 
-    /// Takes the memory for one more instance, if need be by stopping idle ones.
-    pub fn reserve(&self, key: &Arc<InstanceKey>, function: &Arc<Function>) -> Result<Permit, Shortage> {
+    /// Takes the memory for one more instance, if need be by stopping idle ones; for a call that `nested` others wait for also
+    /// [beyond the budget](crate::NESTED_LEVELS).
+    pub fn reserve(
+        &self,
+        key: &Arc<InstanceKey>,
+        function: &Arc<Function>,
+        nested: u32,
+    ) -> Result<Permit, Shortage> {
         let ((evicted, reserved), newly_pressed) = {
             let mut pool = self.shared.pool();
             let pressed_before = pool.is_pressed();
-            let reserved = pool.reserve(key, &function.limits, Instant::now());
+            let reserved = pool.reserve(key, &function.limits, nested, Instant::now());
             (reserved, pool.is_pressed() && !pressed_before)
         };
         if newly_pressed {

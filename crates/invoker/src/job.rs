@@ -27,6 +27,8 @@ pub struct Job {
     pub variant: u64,
     /// When the request arrived: zero on the timeline.
     pub arrived: Instant,
+    /// How many calls wait for it, each for the next, with their instances: see [`NESTED_LEVELS`](crate::NESTED_LEVELS).
+    pub nested: u32,
     /// Awaited once the call has its instance, before it is given to it.
     pub before: Option<Before>,
 }

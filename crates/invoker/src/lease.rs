@@ -54,6 +54,12 @@ impl Lease {
         !self.in_call && !self.entry.is_condemned()
     }
 
+    /// Whether the instance may serve a call that `nested` others wait for: not every one may that was started
+    /// [beyond the budget](crate::NESTED_LEVELS).
+    pub fn may_serve(&self, nested: u32) -> bool {
+        self.shared.pool().may_serve(self.entry.id, nested)
+    }
+
     /// How the instance is run: what its function says, unless that fell back.
     pub fn strategy(&self) -> Strategy {
         self.entry.strategy

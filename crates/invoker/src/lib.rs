@@ -31,6 +31,6 @@ pub use invoker::Invoker;
 pub use job::{Before, Job, Outcome, Ran, Refusal, StreamEnd};
 pub use key::InstanceKey;
 pub use lease::{Lease, OVERDUE, StartReport};
-pub use pool::Shortage;
+pub use pool::{NESTED_LEVELS, Shortage};
 pub use start::{Permit, StartError, StartFor};
 pub use stats::{FunctionInstances, InstanceCounts, InvokerStats, Totals};

@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::{NamespaceLimits, NamespaceName, Timestamp};
+use crate::{ActivationId, NamespaceLimits, NamespaceName, Timestamp};
 
 /// An owner of functions, activations and limits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -81,6 +81,24 @@ impl ApiKey {
         Some(Self { id: KeyId(Uuid::parse_str(id).ok()?), secret: secret.to_owned() })
     }
 
+    /// The key as an activation is given it, `uuid:secret.activation`: it opens the same, and says who uses it. What is no key is left as it
+    /// is.
+    pub fn of_activation(key: &str, activation: ActivationId) -> String {
+        let (key, _) = Self::without_activation(key);
+        match Self::parse(key) {
+            Some(_) => format!("{key}.{activation}"),
+            None => key.to_owned(),
+        }
+    }
+
+    /// The key alone, and the activation that it was given to.
+    pub fn without_activation(text: &str) -> (&str, Option<ActivationId>) {
+        match text.rsplit_once('.').and_then(|(key, id)| Some((key, id.parse().ok()?))) {
+            Some((key, id)) => (key, Some(id)),
+            None => (text, None),
+        }
+    }
+
     /// The form that clients send: `uuid:secret`.
     pub fn expose(&self) -> String {
         format!("{}:{}", self.id, self.secret)
@@ -115,7 +133,16 @@ mod tests {
         let key = ApiKey::parse(&text).unwrap();
         assert_eq!(key.expose(), text);
         assert!(!format!("{key:?}").contains(&secret));
-        for bad in ["", ":", "x:y", "23bc46b1-71f6-4ed5-8c54-816aa4f8c502:short"] {
+        let (one, other) = (ActivationId::generate(), ActivationId::from_u128(7));
+        let given = ApiKey::of_activation(&text, one);
+        assert_eq!(given, format!("{text}.{one}"));
+        assert_eq!(ApiKey::without_activation(&given), (text.as_str(), Some(one)));
+        assert_eq!(ApiKey::of_activation(&given, other), format!("{text}.{other}"));
+        for unnamed in [text.as_str(), "no key", "a.b", ""] {
+            assert_eq!(ApiKey::without_activation(unnamed), (unnamed, None));
+        }
+        assert_eq!(ApiKey::of_activation("no key", one), "no key");
+        for bad in ["", ":", "x:y", "23bc46b1-71f6-4ed5-8c54-816aa4f8c502:short", &given] {
             assert!(ApiKey::parse(bad).is_none(), "{bad}");
         }
     }

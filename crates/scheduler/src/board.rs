@@ -56,9 +56,10 @@ struct Turns {
 }
 
 impl Board {
-    pub(crate) fn ticket(&mut self) -> Ticket {
+    /// A ticket for a call that `nested` others wait for.
+    pub(crate) fn ticket(&mut self, nested: u32) -> Ticket {
         self.tickets += 1;
-        Ticket(self.tickets)
+        Ticket::new(nested, self.tickets)
     }
 
     /// The queue of a function, made when there is none.
@@ -185,18 +186,13 @@ impl Board {
     pub(crate) fn expire(&mut self, max_wait: Duration, now: Instant) {
         for key in self.in_turn() {
             let Some(queue) = self.queues.get_mut(&key) else { continue };
-            while let Some(waiter) = queue.waiting.front()
-                && let waited = now.saturating_duration_since(waiter.since)
-                && waited >= max_wait
-            {
-                let why = queue.why();
-                let Some(waiter) = queue.waiting.pop_front() else { break };
+            while let Some(waiter) = queue.pop_overdue(max_wait, now) {
                 self.waiting -= 1;
                 self.totals.waited_too_long += 1;
                 let refusal = Refusal::WaitedTooLong {
                     function: queue.function.path.clone(),
-                    waited_ms: waited.as_millis() as u64,
-                    why,
+                    waited_ms: now.saturating_duration_since(waiter.since).as_millis() as u64,
+                    why: queue.why(),
                 };
                 let _ = waiter.grant.send(Grant::Refused(refusal));
             }

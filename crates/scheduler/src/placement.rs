@@ -40,11 +40,11 @@ impl Scheduler {
             let (function, needed) = (function.path.clone(), function.limits.memory);
             return Placement::Refused(Refusal::TooLarge { function, needed, budget });
         }
-        let ticket = board.ticket();
+        let ticket = board.ticket(job.nested);
         let queue = board.queue(key, function, now);
         let key = Arc::clone(&queue.key);
         if queue.waiting.is_empty()
-            && let Some(lease) = self.invoker.take(&key)
+            && let Some(lease) = self.invoker.take(&key, ticket.nested())
         {
             queue.backlog_since = None;
             queue.begin(ticket, now);
@@ -79,7 +79,7 @@ impl Scheduler {
         };
         let queue = board.queue(&key, function, now);
         queue.backlog_since.get_or_insert(now);
-        queue.waiting.push_back(Waiter { ticket, since: now, grant, start_for, platform_failures: 0 });
+        queue.add(Waiter { ticket, since: now, grant, start_for, platform_failures: 0 });
         // Averages of few calls are looked at when the tending task comes by: the first calls may be unlike the others.
         let evaluate = queue.seen.service.is_settled() || queue.running() == 0;
         board.waiting += 1;
@@ -148,16 +148,21 @@ impl Scheduler {
 
     /// Gives idle instances of a function to those who wait for it.
     pub(crate) fn hand_over_idle(&self, board: &mut Board, key: &Arc<InstanceKey>, now: Instant) {
-        while board.queues.get(key).is_some_and(|queue| !queue.waiting.is_empty())
-            && let Some(lease) = self.invoker.take(key)
+        while let Some(first) = board.queues.get(key).and_then(|queue| queue.waiting.front())
+            && let Some(lease) = self.invoker.take(key, first.ticket.nested())
         {
             self.grant(board, key, lease, now);
         }
     }
 
-    /// Gives an instance to the first one who waits for it; to the pool when nobody does.
+    /// Gives an instance to the first one who waits for it; to the pool when nobody does. One that is beyond the memory budget, and not for whom
+    /// waits, is stopped.
     pub(crate) fn grant(&self, board: &mut Board, key: &Arc<InstanceKey>, mut lease: Lease, now: Instant) {
         let Some(queue) = board.queues.get_mut(key) else { return };
+        if queue.waiting.front().is_some_and(|first| !lease.may_serve(first.ticket.nested())) {
+            lease.condemn();
+            return;
+        }
         while let Some(waiter) = queue.waiting.pop_front() {
             board.waiting -= 1;
             match waiter.grant.send(Grant::Instance(lease)) {

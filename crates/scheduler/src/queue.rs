@@ -1,9 +1,9 @@
 //! The calls of one function on one namespace's account.
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{cmp::Reverse, collections::VecDeque, sync::Arc, time::Duration};
 
 use flint_executor::Fault;
-use flint_invoker::{InstanceKey, Shortage, StartFor};
+use flint_invoker::{InstanceKey, NESTED_LEVELS, Shortage, StartFor};
 use flint_model::{Function, Reuse, Strategy};
 use tokio::{sync::oneshot, time::Instant};
 
@@ -47,9 +47,25 @@ pub(crate) struct FunctionQueue {
     pub(crate) last_used: Instant,
 }
 
-/// Names a call.
+/// Names a call, and says whose turn it is before whose: calls that others wait for first, those on which most depends before the others, and
+/// else who came first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Ticket(pub(crate) u64);
+pub(crate) struct Ticket {
+    nested: Reverse<u32>,
+    number: u64,
+}
+
+impl Ticket {
+    /// Of a call that `nested` others wait for.
+    pub(crate) fn new(nested: u32, number: u64) -> Self {
+        Self { nested: Reverse(nested.min(NESTED_LEVELS)), number }
+    }
+
+    /// How many calls wait for this one, as far as it matters.
+    pub(crate) fn nested(self) -> u32 {
+        self.nested.0
+    }
+}
 
 /// A call that waits.
 pub(crate) struct Waiter {
@@ -136,6 +152,12 @@ impl FunctionQueue {
         }
     }
 
+    /// A call waits.
+    pub(crate) fn add(&mut self, waiter: Waiter) {
+        let at = self.waiting.partition_point(|other| other.ticket < waiter.ticket);
+        self.waiting.insert(at, waiter);
+    }
+
     /// A waiting call goes away.
     pub(crate) fn remove(&mut self, ticket: Ticket) -> Option<Waiter> {
         let at = self.waiting.binary_search_by_key(&ticket, |waiter| waiter.ticket).ok()?;
@@ -171,6 +193,20 @@ impl FunctionQueue {
             cores,
         }
         .wants_another()
+    }
+
+    /// The one that has waited longest for at least `max_wait`, taken out: of those that as many others wait for, the first came first.
+    pub(crate) fn pop_overdue(&mut self, max_wait: Duration, now: Instant) -> Option<Waiter> {
+        let overdue = |waiter: &Waiter| now.saturating_duration_since(waiter.since) >= max_wait;
+        let mut at = 0;
+        while let Some(first) = self.waiting.get(at) {
+            if overdue(first) {
+                return self.waiting.remove(at);
+            }
+            let nested = first.ticket.nested();
+            at = self.waiting.partition_point(|waiter| waiter.ticket.nested() >= nested);
+        }
+        None
     }
 
     /// Whom a start is for: the first one for whom none is in progress.

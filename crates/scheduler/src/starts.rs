@@ -1,6 +1,6 @@
 //! Starting instances: for whom next, and what comes of it.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use flint_executor::{Fault, StartFailure};
 use flint_invoker::{InstanceKey, Lease, Permit, Refusal, Shortage, StartError, StartFor};
@@ -70,7 +70,7 @@ impl Scheduler {
                 if !self.may_start(board, &key, now) {
                     continue;
                 }
-                match self.start_for(board, &key, now) {
+                match self.start_for(board, &key, false, now) {
                     Ok(()) => any = true,
                     Err(Shortage::Instances { .. }) => {}
                     Err(Shortage::Memory { .. }) => {
@@ -82,8 +82,23 @@ impl Scheduler {
                 }
             }
             if !any && !newly_short {
-                return;
+                break;
             }
+        }
+        if board.short {
+            self.start_beyond(board, now);
+        }
+    }
+
+    /// Starts beyond the memory budget what calls wait for that other calls wait for: else these, which have the memory, would never end.
+    fn start_beyond(self: &Arc<Self>, board: &mut Board, now: Instant) {
+        for key in board.in_turn() {
+            let is_waited_for =
+                |queue: &FunctionQueue| queue.to_start_for().is_some_and(|waiter| waiter.ticket.nested() > 0);
+            while board.queues.get(&key).is_some_and(is_waited_for)
+                && self.may_start(board, &key, now)
+                && self.start_for(board, &key, true, now).is_ok()
+            {}
         }
     }
 
@@ -102,12 +117,14 @@ impl Scheduler {
         self: &Arc<Self>,
         board: &mut Board,
         key: &Arc<InstanceKey>,
+        beyond: bool,
         now: Instant,
     ) -> Result<(), Shortage> {
         let Some(queue) = board.queues.get_mut(key) else { return Ok(()) };
         let Some(waiter) = queue.to_start_for() else { return Ok(()) };
         let (ticket, call) = (waiter.ticket, waiter.start_for.clone());
-        let permit = match self.invoker.reserve(key, &queue.function) {
+        let nested = if beyond { ticket.nested() } else { 0 };
+        let permit = match self.invoker.reserve(key, &queue.function, nested) {
             Ok(permit) => permit,
             Err(shortage) => {
                 let since = match queue.short {
@@ -214,18 +231,17 @@ fn start_failed(
     let broken =
         hopeless || (queue.failures.count >= BROKEN_AFTER && queue.running() == 0 && queue.starting == 0);
     let platform = matches!(failure.fault, Fault::Platform { .. });
-    let mut answered = Vec::new();
+    let mut answered = VecDeque::new();
     if broken && !platform {
-        // Waiters are in order of arrival.
-        let those = queue.waiting.iter().take_while(|waiter| waiter.since <= began).count();
-        answered.extend(queue.waiting.drain(..those));
+        let (those, later) =
+            std::mem::take(&mut queue.waiting).into_iter().partition(|waiter| waiter.since <= began);
+        (answered, queue.waiting) = (those, later);
     } else if let Some(mut waiter) = queue.remove(ticket) {
         waiter.platform_failures += u32::from(platform);
         if platform && waiter.platform_failures < PLATFORM_TRIES {
-            let at = queue.waiting.partition_point(|other| other.ticket < waiter.ticket);
-            queue.waiting.insert(at, waiter);
+            queue.add(waiter);
         } else {
-            answered.push(waiter);
+            answered.push_back(waiter);
         }
     }
     for waiter in answered {

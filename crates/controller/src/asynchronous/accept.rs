@@ -9,7 +9,7 @@ use flint_model::{ActivationId, Feed};
 use flint_store::{QueuedCall, StoreError};
 
 use super::state::Held;
-use crate::{Answer, Controller, ControllerError, account::InFlight};
+use crate::{Answer, Controller, ControllerError, in_flight::InFlight};
 
 /// A call that is to be accepted together with others.
 pub(crate) struct Accepting {

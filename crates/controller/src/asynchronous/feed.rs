@@ -13,9 +13,7 @@ use super::{
     state::{Held, Room},
 };
 use crate::{
-    Controller, ControllerError, EffectiveLimits,
-    account::{Account, InFlight},
-    outcome::Verdict,
+    Controller, ControllerError, EffectiveLimits, account::Account, in_flight::InFlight, outcome::Verdict,
     record::of_nothing,
 };
 

@@ -167,18 +167,22 @@ impl Controller {
             Callee::Function(callable) if !callable.conductor => Arc::clone(callable),
             _ => return Ok(self.compose_to_an_end(held, Beginning::First(&resolved), recorded).await),
         };
+        let api_key = held.api_key.clone().filter(|_| callable.wants_key);
         let admitted = Admitted {
             id: call.activation,
+            nested: 0,
+            place: api_key.is_some().then(|| held.in_flight.share()),
             namespace: call.namespace.clone(),
             subject: call.subject.as_str().into(),
             transaction: call.transaction.as_str().into(),
             arrived: held.arrived,
-            api_key: held.api_key.clone().filter(|_| callable.wants_key),
+            api_key,
             accepts: Accepts::Json,
             recorded: true,
             cause: None,
             callable,
         };
+        let _calls_back = self.calls_back(&admitted);
         let (draft, verdict, end) = match admitted.callable.defaults.merge(call.arguments.clone()) {
             Err(error) => refused(&error),
             Ok(arguments) => match self

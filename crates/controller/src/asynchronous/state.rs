@@ -15,7 +15,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
 use uuid::Uuid;
 
 use super::{keys::Keys, waiting::Waiting};
-use crate::{AsyncConfig, account::InFlight};
+use crate::{AsyncConfig, in_flight::InFlight};
 
 /// Arguments of held calls may use so much memory together, in KiB.
 const MEMORY_KIB: usize = 64 * 1024;

@@ -18,9 +18,9 @@ use super::{
 };
 use crate::{
     Answer, Caller, Controller, ControllerError, Invocation, Mode,
-    account::InFlight,
     arguments::Defaults,
     asynchronous::policy,
+    in_flight::InFlight,
     invoke::is_json_object,
     record::without_logs,
     resolve::{Callee, Resolved, Right},
@@ -34,6 +34,7 @@ impl Controller {
         composition: &Arc<Resolved>,
         invocation: Invocation,
         place: InFlight,
+        nested: u32,
     ) -> Result<Answer, ControllerError> {
         let Invocation { path, body, head, mode, accepts: _, transaction, arrived, api_key } = invocation;
         let body = self.json_body(body).await?;
@@ -73,7 +74,17 @@ impl Controller {
             Mode::Blocking { wait } => {
                 let wait = wait.min(self.config.limits.bounds.max_blocking_wait);
                 let (namespace, subject) = (caller.namespace.name.clone(), Arc::clone(&caller.subject));
-                let whose = Composition { id, namespace, subject, transaction, api_key, arrived, recorded };
+                let whose = Composition {
+                    id,
+                    namespace,
+                    subject,
+                    transaction,
+                    place: api_key.is_some().then(|| place.share()),
+                    nested,
+                    api_key,
+                    arrived,
+                    recorded,
+                };
                 let progress = self.beginning_of(&whose, &queued.path, composition, arguments);
                 let (taken, durable) = oneshot::channel();
                 let late = Arc::new(OnceLock::new());

@@ -27,6 +27,7 @@ impl Controller {
         beginning: Beginning<'_>,
         recorded: bool,
     ) -> Result<CompositionEnd, ControllerError> {
+        let place = held.api_key.is_some().then(|| held.in_flight.share());
         let call = &held.call;
         let whose = Composition {
             id: call.activation,
@@ -34,6 +35,8 @@ impl Controller {
             subject: call.subject.as_str().into(),
             transaction: call.transaction.as_str().into(),
             api_key: held.api_key.clone(),
+            place,
+            nested: 0,
             arrived: held.arrived,
             recorded,
         };

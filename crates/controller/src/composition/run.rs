@@ -12,7 +12,7 @@ use super::{
     progress::{Closed, Progress, Role, Work, error},
     step::Stepped,
 };
-use crate::{Controller, ControllerError, ErrorKind, callable::Callable, resolve::Callee};
+use crate::{Controller, ControllerError, ErrorKind, callable::Callable, in_flight::Place, resolve::Callee};
 
 const SEQUENCE_TOO_LONG: &str = "Too many actions in the sequence.";
 const NO_COMPONENT: &str = "Sequence component does not exist.";
@@ -26,6 +26,10 @@ pub(crate) struct Composition {
     pub(crate) subject: Arc<str>,
     pub(crate) transaction: Arc<str>,
     pub(crate) api_key: Option<Arc<str>>,
+    /// Its place among its namespace's calls, for those that its steps make with that key.
+    pub(crate) place: Option<Arc<Place>>,
+    /// How many calls wait for it, each for the next.
+    pub(crate) nested: u32,
     pub(crate) arrived: Instant,
     /// Records are kept.
     pub(crate) recorded: bool,

@@ -77,6 +77,8 @@ impl Controller {
                 transaction: Arc::clone(&whose.transaction),
                 arrived: Instant::now(),
                 api_key: whose.api_key.clone().filter(|_| callable.wants_key),
+                place: whose.place.clone(),
+                nested: whose.nested,
                 accepts: Accepts::Json,
                 recorded: whose.recorded,
                 cause,
@@ -127,6 +129,7 @@ impl Controller {
         let (draft, verdict, end) = match arguments {
             Err(error) => (Draft::none(), Verdict::refused(&error.to_string()), CallEnd::default()),
             Ok(arguments) => {
+                let _calls_back = self.calls_back(&call);
                 let before = self.step_begins(composition, Arc::clone(&begun));
                 match self.attempt(&call, Body::Full(arguments), None, Some(before)).await {
                     Attempted::Refused(refusal) => return Tried::Refused(refusal),

@@ -63,6 +63,23 @@ impl Server {
         Self::on(store, log, config, SchedulerConfig::default(), Scripted::new(), system()).await
     }
 
+    /// The same, with so much memory for instances, and beyond it for calls that others wait for.
+    pub async fn start_small(
+        data_dir: &Path,
+        config: ControllerConfig,
+        queues: SchedulerConfig,
+        (memory, nested): (u64, u64),
+    ) -> Self {
+        let opening = StoreConfig { sync: SyncMode::ProcessOnly, ..StoreConfig::new(data_dir) };
+        let store = SqliteStore::open(opening).unwrap();
+        let log = store.activations();
+        let mut pool = pool(memory);
+        pool.pool.nested_memory = Some(flint_model::ByteSize::mib(nested));
+        // What each is found to use.
+        pool.pool.start_charge = flint_model::ByteSize::mib(30);
+        Self::with_pool(store, log, config, (queues, pool), Scripted::new(), system()).await
+    }
+
     /// The same, with an executor of one's own.
     pub async fn start_on(data_dir: &Path, executor: Arc<Scripted>) -> Self {
         Self::begin(data_dir, config(), SchedulerConfig::default(), SyncMode::ProcessOnly, executor, system())
@@ -96,9 +113,17 @@ impl Server {
         executor: Arc<Scripted>,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        let mut pool = InvokerConfig::default();
-        pool.pool.memory = Some(flint_model::ByteSize::mib(16 * 1024));
-        pool.pool.prewarm = 0;
+        Self::with_pool(store, log, config, (queues, pool(16 * 1024)), executor, clock).await
+    }
+
+    async fn with_pool(
+        store: SqliteStore,
+        log: Arc<dyn ActivationLog>,
+        config: ControllerConfig,
+        (queues, pool): (SchedulerConfig, InvokerConfig),
+        executor: Arc<Scripted>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
         let invoker = Invoker::new(pool, vec![executor.clone()], store.blobs());
         let scheduler = Scheduler::new(queues, Arc::clone(&invoker));
         let stores = Stores {
@@ -114,6 +139,7 @@ impl Server {
         };
         let controller = Controller::new(config, stores, scheduler, invoker);
         controller.start().await.unwrap();
+        executor.serves(&controller);
         Self { controller, executor, store }
     }
 
@@ -133,6 +159,14 @@ impl Server {
     pub fn die(self) {
         drop(self.store);
     }
+}
+
+/// A pool of so many MB, without runtimes that nobody asked for.
+fn pool(memory: u64) -> InvokerConfig {
+    let mut pool = InvokerConfig::default();
+    pool.pool.memory = Some(flint_model::ByteSize::mib(memory));
+    pool.pool.prewarm = 0;
+    pool
 }
 
 fn system() -> Arc<dyn Clock> {

@@ -5,12 +5,14 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, OnceLock, Weak},
+    task::Poll,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use flint_controller::{Answer, Controller, Invocation};
 use flint_executor::{
     Call, CallEnd, Capability, Executor, Fault, FunctionSource, Instance, Invoked, PrepareError, Prepared,
     PrewarmTarget, Progress, Reply, ReplyHead, RuntimeKind, StartContext, StartFailure, Started,
@@ -24,11 +26,15 @@ use http::{HeaderMap, HeaderValue, StatusCode, header::CONTENT_TYPE};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, oneshot};
 
+use super::composing::{BLOCKING, invocation};
+
 /// What the executor saw.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
     /// Bodies of calls by function, in order.
     pub calls: HashMap<String, Vec<String>>,
+    /// The API key that the latest call was given, by function.
+    pub keys: HashMap<String, String>,
     /// What was prepared: path and revision.
     pub prepared: Vec<(String, u64)>,
     /// Instances started, by function.
@@ -41,6 +47,8 @@ pub struct Scripted {
     seen: Arc<Mutex<Seen>>,
     /// Lets calls of `wait` go on.
     go: Arc<Notify>,
+    /// Whom functions call back.
+    controller: Arc<OnceLock<Weak<Controller>>>,
     /// Whether it starts functions by forking too, and what the host says about that.
     forks: Option<Result<String, String>>,
 }
@@ -54,6 +62,11 @@ impl Scripted {
     pub fn forking(host: Result<&str, &str>) -> Arc<Self> {
         let forks = Some(host.map(str::to_owned).map_err(str::to_owned));
         Arc::new(Self { forks, ..Self::default() })
+    }
+
+    /// Lets functions call this controller.
+    pub fn serves(&self, controller: &Arc<Controller>) {
+        self.controller.set(Arc::downgrade(controller)).unwrap();
     }
 
     pub fn seen(&self) -> Seen {
@@ -181,6 +194,7 @@ impl Executor for Scripted {
                     environment: context.environment,
                     seen: Arc::clone(&self.seen),
                     go: Arc::clone(&self.go),
+                    controller: Arc::clone(&self.controller),
                 }),
                 started: Duration::from_micros(500),
                 restored: None,
@@ -204,6 +218,38 @@ impl Executor for Scripted {
 /// Begins code that answers when the test says so.
 const LATE: &str = "late ";
 
+/// What a blocking call of one's own comes to, as clients in functions make it.
+async fn call_back(controller: &Arc<Controller>, name: &str, key: Option<&str>) -> Value {
+    let key = key.expect("the function needs the annotation provide-api-key");
+    let caller = controller.authenticate(key).await.unwrap();
+    let asked = Invocation { api_key: Some(key.into()), ..invocation(name, &json!({}), BLOCKING) };
+    match controller.invoke(&caller, asked).await {
+        Ok(Answer::Finished(record)) => {
+            serde_json::from_str(record.response.result.as_ref().unwrap().get()).unwrap()
+        }
+        Ok(other) => json!({ "unexpected": format!("{other:?}") }),
+        Err(error) => json!({ "refused": error.to_string() }),
+    }
+}
+
+async fn together(calls: impl Iterator<Item = impl Future<Output = Value>>) -> Vec<Value> {
+    let mut calls: Vec<_> = calls.map(|call| (Box::pin(call), None)).collect();
+    std::future::poll_fn(move |context| {
+        for (call, answer) in &mut calls {
+            if answer.is_none()
+                && let Poll::Ready(value) = call.as_mut().poll(context)
+            {
+                *answer = Some(value);
+            }
+        }
+        match calls.iter().all(|(_, answer)| answer.is_some()) {
+            true => Poll::Ready(calls.iter_mut().filter_map(|(_, answer)| answer.take()).collect()),
+            false => Poll::Pending,
+        }
+    })
+    .await
+}
+
 struct ScriptedInstance {
     id: InstanceId,
     code: String,
@@ -211,6 +257,7 @@ struct ScriptedInstance {
     environment: Vec<(String, String)>,
     seen: Arc<Mutex<Seen>>,
     go: Arc<Notify>,
+    controller: Arc<OnceLock<Weak<Controller>>>,
 }
 
 fn line(text: &str) -> LogLine {
@@ -238,6 +285,9 @@ impl ScriptedInstance {
         let path = self.function.path.to_string();
         let times = {
             let mut seen = self.seen.lock().unwrap();
+            if let Some(key) = &api_key {
+                seen.keys.insert(path.clone(), key.to_string());
+            }
             let calls = seen.calls.entry(path).or_default();
             calls.push(String::from_utf8_lossy(&body).into_owned());
             calls.len()
@@ -290,6 +340,16 @@ impl ScriptedInstance {
                     "environment": environment, "activation": activation, "transaction": transaction,
                     "apiKey": api_key.as_deref(), "maxLogs": call.max_logs, "maxResult": call.max_result,
                 }))
+            }
+            // Calls others by name with the key that it was given, one after the other or (`a+b`) at once, and answers with what they answer.
+            "calls" => {
+                let controller = self.controller.get().and_then(Weak::upgrade).unwrap();
+                let mut answers = Vec::new();
+                for names in argument.split(' ') {
+                    let calls = names.split('+').map(|name| call_back(&controller, name, api_key.as_deref()));
+                    answers.extend(together(calls).await);
+                }
+                value(json!({ "answers": answers }))
             }
             "http" => {
                 let (content_type, text) = argument.split_once(' ').unwrap_or((argument, ""));

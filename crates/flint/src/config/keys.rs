@@ -80,6 +80,11 @@ pub(crate) const KEYS: &[Key] = &[
         "Memory of all instances together; absent = 60 % of the host's or the cgroup's",
     ),
     key(
+        "pool.nested_memory",
+        r#""1GB""#,
+        "Memory beyond that for calls that functions wait for; absent = a quarter of pool.memory",
+    ),
+    key(
         "pool.start_charge",
         r#""64MB""#,
         "Memory that an instance of a function never measured before is charged",

@@ -52,20 +52,39 @@ impl Pool {
         guess.min(limits.memory.as_u64()).max(LEAST_CHARGE)
     }
 
-    /// Takes the memory for one more instance, if need be from idle ones. Says how many of those are stopped for it, also
-    /// when their memory has to be waited for, and the new instance's id.
+    /// Takes the memory for one more instance, if need be from idle ones, and, when the call that it is for is one that `nested` others wait
+    /// for, beyond the budget. Says how many idle ones are stopped for it, also when their memory has to be waited for, and the new instance's id.
     pub(crate) fn reserve(
         &mut self,
         key: &Arc<InstanceKey>,
         limits: &FunctionLimits,
+        nested: u32,
+        now: Instant,
+    ) -> (usize, Result<InstanceId, Shortage>) {
+        self.settle_levels();
+        match self.reserve_at(key, limits, 0, now) {
+            (_, Err(Shortage::Memory { .. })) if nested > 0 => self.reserve_at(key, limits, nested, now),
+            reserved => reserved,
+        }
+    }
+
+    fn reserve_at(
+        &mut self,
+        key: &Arc<InstanceKey>,
+        limits: &FunctionLimits,
+        level: u32,
         now: Instant,
     ) -> (usize, Result<InstanceId, Shortage>) {
         let charge = self.estimate(key, limits);
-        match self.make_room(key, charge, limits, now) {
-            Ok(evicted) if self.live + self.dying + self.prewarmed + charge > self.hard_limit() => {
+        let beyond = self.beyond_budget(level);
+        match self.make_room(key, charge, limits, beyond, now) {
+            Ok(evicted) if self.live + self.dying + self.prewarmed + charge > self.hard_limit() + beyond => {
                 (evicted, Err(Shortage::Stopping { instances: self.dying_count }))
             }
-            Ok(evicted) => (evicted, Ok(self.insert(key, charge, now))),
+            Ok(evicted) => {
+                self.beyond |= level > 0;
+                (evicted, Ok(self.insert(key, charge, level, now)))
+            }
             Err(shortage) => (0, Err(shortage)),
         }
     }
@@ -81,6 +100,7 @@ impl Pool {
         key: &InstanceKey,
         charge: u64,
         limits: &FunctionLimits,
+        beyond: u64,
         now: Instant,
     ) -> Result<usize, Shortage> {
         if self.closed {
@@ -95,7 +115,7 @@ impl Pool {
         if self.dying_count >= self.stopping_limit {
             return Err(Shortage::Stopping { instances: self.dying_count });
         }
-        let missing = (self.live + self.prewarmed + charge).saturating_sub(self.budget);
+        let missing = (self.live + self.prewarmed + charge).saturating_sub(self.budget + beyond);
         if missing == 0 {
             return Ok(0);
         }
@@ -111,11 +131,12 @@ impl Pool {
     }
 
     /// Enters an instance that starts into the books.
-    fn insert(&mut self, key: &Arc<InstanceKey>, charge: u64, now: Instant) -> InstanceId {
+    fn insert(&mut self, key: &Arc<InstanceKey>, charge: u64, level: u32, now: Instant) -> InstanceId {
         self.last_id += 1;
         let id = InstanceId(self.last_id);
         let phase = Phase::Starting { outdated: self.is_forgotten(key) };
-        self.records.insert(id, Record { key: Arc::clone(key), phase, charge, in_use: 0, idle_since: now });
+        self.records
+            .insert(id, Record { key: Arc::clone(key), phase, charge, level, in_use: 0, idle_since: now });
         let function = self.functions.entry(Arc::clone(key)).or_insert_with(|| Function {
             available: Vec::new(),
             instances: 0,

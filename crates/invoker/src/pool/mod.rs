@@ -4,12 +4,14 @@
 //! keeper is stopping it). Its charge counts for its function and namespace in the first two, and for the pool in all three.
 
 mod memory;
+mod nested;
 mod stats;
 #[cfg(all(test, feature = "testing"))]
 mod tests;
 mod upkeep;
 
 pub use memory::Shortage;
+pub use nested::NESTED_LEVELS;
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -18,8 +20,13 @@ use tokio::time::Instant;
 
 use crate::{InstanceKey, PoolConfig, entry::Entry};
 
+/// What part of the budget calls that others wait for may use beyond it, unless the configuration says otherwise.
+const NESTED_SHARE: u64 = 4;
+
 pub(crate) struct Pool {
     budget: u64,
+    /// How far calls that others wait for may take the pool beyond it.
+    nested_memory: u64,
     start_charge: u64,
     protected: Duration,
     stopping_limit: usize,
@@ -27,6 +34,8 @@ pub(crate) struct Pool {
     functions: HashMap<Arc<InstanceKey>, Function>,
     /// What the starting and live instances of each namespace are charged.
     namespaces: HashMap<NamespaceName, u64>,
+    /// Instances were started beyond the budget.
+    beyond: bool,
     /// The newest revision of each path that was forgotten, and when.
     forgotten: HashMap<FunctionPath, (u64, Instant)>,
     /// Charge of all starting and live instances.
@@ -50,6 +59,8 @@ struct Record {
     key: Arc<InstanceKey>,
     phase: Phase,
     charge: u64,
+    /// How many calls have to wait for one that it serves: it was started beyond the budget, for such a one.
+    level: u32,
     /// Calls it serves now.
     in_use: u32,
     /// Since when it serves none.
@@ -79,12 +90,14 @@ impl Pool {
     pub(crate) fn new(budget: u64, config: &PoolConfig) -> Self {
         Self {
             budget,
+            nested_memory: config.nested_memory.map_or(budget / NESTED_SHARE, flint_model::ByteSize::as_u64),
             start_charge: config.start_charge.as_u64(),
             protected: config.protected,
             stopping_limit: config.stopping.max(1),
             records: HashMap::new(),
             functions: HashMap::new(),
             namespaces: HashMap::new(),
+            beyond: false,
             forgotten: HashMap::new(),
             live: 0,
             dying: 0,
@@ -103,15 +116,21 @@ impl Pool {
         self.records.is_empty() && !self.pressed
     }
 
-    /// A free slot of the instance that was used last.
-    pub(crate) fn take(&mut self, key: &InstanceKey) -> Option<Arc<Entry>> {
+    /// A free slot of the instance that was used last, for a call that `nested` others wait for.
+    pub(crate) fn take(&mut self, key: &InstanceKey, nested: u32) -> Option<Arc<Entry>> {
+        self.settle_levels();
         let function = self.functions.get_mut(key)?;
-        let id = *function.available.last()?;
-        let record = self.records.get_mut(&id)?;
+        let records = &mut self.records;
+        let serves = |id: &InstanceId| records.get(id).is_some_and(|record| record.level <= nested);
+        let at = match self.beyond {
+            false => function.available.len().checked_sub(1)?,
+            true => function.available.iter().rposition(serves)?,
+        };
+        let record = records.get_mut(function.available.get(at)?)?;
         let Phase::Live(entry) = &record.phase else { return None };
         record.in_use += 1;
         if record.in_use == entry.slots {
-            function.available.pop();
+            function.available.remove(at);
         }
         Some(Arc::clone(entry))
     }

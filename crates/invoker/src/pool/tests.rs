@@ -7,7 +7,7 @@ use flint_executor::{Call, Instance, Invoked};
 use flint_model::{ByteSize, InstanceId, Start, Timestamp};
 use tokio::time::Instant;
 
-use super::{Pool, Shortage};
+use super::{NESTED_LEVELS, Pool, Shortage};
 use crate::{InstanceKey, PoolConfig, StartReport, entry::Entry, testing};
 
 struct NoInstance(InstanceId);
@@ -61,10 +61,10 @@ impl Table {
             function.strategy.start = Start::Fork;
         }
         let (function, key) = (Arc::new(function), Self::key(path));
-        let mut reserved = self.pool.reserve(&key, &function.limits, self.now).1;
+        let mut reserved = self.pool.reserve(&key, &function.limits, 0, self.now).1;
         while let Err(Shortage::Stopping { .. }) = reserved {
             self.bury();
-            reserved = self.pool.reserve(&key, &function.limits, self.now).1;
+            reserved = self.pool.reserve(&key, &function.limits, 0, self.now).1;
         }
         let id = reserved?;
         let report = StartReport {
@@ -176,7 +176,7 @@ fn what_is_being_stopped_is_waited_for_when_it_still_needs_its_memory() {
     table.idle("a/2");
     let (key, limits) = (Table::key("a/3"), testing::function("a/3").limits);
     for evicted in [1, 0] {
-        let reserved = table.pool.reserve(&key, &limits, table.now);
+        let reserved = table.pool.reserve(&key, &limits, 0, table.now);
         assert_eq!(reserved, (evicted, Err(Shortage::Stopping { instances: 1 })));
     }
     assert_eq!(table.gone(), ["a/1"]);
@@ -211,4 +211,35 @@ fn clones_are_let_go_sooner_than_what_took_long_to_start() {
     assert_eq!(table.gone(), ["a/forked"]);
     table.now += keep;
     assert_eq!(table.pool.expire(keep, forked, table.now), 1);
+}
+
+#[test]
+fn what_is_waited_for_goes_beyond_the_budget_level_by_level() {
+    let mut table = Table::new(2);
+    table.pool.nested_memory = ByteSize::mib(64 * u64::from(NESTED_LEVELS)).as_u64();
+    table.start("a/waits").unwrap();
+    table.start("a/waits").unwrap();
+    let (key, limits) = (Table::key("a/called"), testing::function("a/called").limits);
+    let now = table.now;
+    let mut reserve = |nested| table.pool.reserve(&key, &limits, nested, now).1;
+    assert!(matches!(reserve(0), Err(Shortage::Memory { .. })));
+    let first = reserve(1).unwrap();
+    assert!(matches!(reserve(1), Err(Shortage::Memory { .. })), "its level is full");
+    let second = reserve(2).unwrap();
+    assert!(matches!(reserve(2), Err(Shortage::Memory { .. })));
+    for _ in 2..NESTED_LEVELS {
+        reserve(u32::MAX).unwrap();
+    }
+    assert!(matches!(reserve(u32::MAX), Err(Shortage::Memory { .. })), "there is an end");
+    let pool = &mut table.pool;
+    assert!(!pool.may_serve(first, 0) && pool.may_serve(first, 1) && pool.may_serve(first, 9));
+    assert!(!pool.may_serve(second, 1) && pool.may_serve(second, 2));
+    let (ids, others): (Vec<_>, _) = pool.records.keys().copied().partition(|id| *id > second);
+    assert_eq!(others.len(), 4);
+    ids.into_iter().chain([first]).for_each(|id| pool.not_started(id));
+    assert!(!pool.may_serve(second, 1), "it is beyond the budget all the same");
+    let waits = others.into_iter().find(|id| *id < first).unwrap();
+    pool.ended(waits);
+    pool.give_back(waits, false, now);
+    assert!(pool.may_serve(second, 0), "within the budget, an instance is as good as any");
 }

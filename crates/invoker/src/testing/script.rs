@@ -132,6 +132,7 @@ pub fn job(function: &Arc<Function>) -> Job {
         environment: Vec::new(),
         variant: 0,
         arrived: now.into_std(),
+        nested: 0,
         before: None,
     }
 }

@@ -1,0 +1,151 @@
+//! Calls over HTTP: where an accepted one is, what comes of one that outlasts its caller's patience, and what is too large.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "../../controller/tests/support/mod.rs"]
+mod server;
+
+use axum::{Router, body::Body};
+use flint_api_native::{ActivationFeed, NativeConfig, router};
+use flint_controller::{ControllerConfig, GUEST_KEY};
+use flint_model::ByteSize;
+use http::{
+    Request,
+    header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE},
+};
+use http_body_util::BodyExt;
+use serde_json::{Value, json};
+use server::{Server, composing::deploy_with, config, eventually};
+use tempfile::TempDir;
+use tower::ServiceExt;
+
+struct Api {
+    server: Server,
+    router: Router,
+    _dir: TempDir,
+}
+
+impl Api {
+    async fn with(config: ControllerConfig) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let server = Server::start(dir.path(), config).await;
+        let config = NativeConfig {
+            operator: None,
+            open_metrics: false,
+            feed: ActivationFeed::default(),
+            abilities: Vec::new(),
+            executors: Vec::new(),
+            maintenance: None,
+        };
+        Self { router: router(server.controller.clone(), config), server, _dir: dir }
+    }
+
+    async fn send(&self, method: &str, path: &str, body: Body, length: Option<usize>) -> (u16, Value) {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(AUTHORIZATION, format!("Bearer {GUEST_KEY}"))
+            .header(CONTENT_TYPE, "application/json");
+        if let Some(length) = length {
+            request = request.header(CONTENT_LENGTH, length);
+        }
+        let response = self.router.clone().oneshot(request.body(body).unwrap()).await.unwrap();
+        let status = response.status().as_u16();
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        (status, serde_json::from_slice(&body).unwrap_or_default())
+    }
+
+    async fn get(&self, path: &str) -> (u16, Value) {
+        self.send("GET", path, Body::empty(), None).await
+    }
+
+    async fn invoke(&self, query: &str) -> String {
+        let path = format!("/v1/functions/f/invoke?{query}");
+        let (status, body) = self.send("POST", &path, Body::from("{\"n\":1}"), None).await;
+        assert_eq!(status, 202, "{body}");
+        body["activation"].as_str().unwrap().to_owned()
+    }
+
+    /// Where the call is, once it is there.
+    async fn state(&self, id: &str, state: &str) -> Value {
+        eventually(state, || async {
+            let (_, call) = self.get(&format!("/v1/calls/{id}")).await;
+            (call["state"] == state).then_some(call)
+        })
+        .await
+    }
+
+    /// Its record, once it is over.
+    async fn record(&self, id: &str) -> Value {
+        eventually("the record", || async {
+            self.server.executor.go();
+            let (status, record) = self.get(&format!("/v1/activations/{id}")).await;
+            (status == 200).then_some(record)
+        })
+        .await
+    }
+}
+
+#[tokio::test]
+async fn an_accepted_call_can_be_followed_until_its_record_is_there() {
+    let api = Api::with(config()).await;
+    deploy_with(&api.server, "f", "wait", &[]).await;
+    let id = api.invoke("async=true").await;
+    let call = api.state(&id, "running").await;
+    assert_eq!((&call["id"], &call["function"], &call["begun"]), (&json!(id), &json!("guest/f"), &json!(1)));
+    assert_eq!((&call["attempts"], &call["due"]), (&json!([]), &Value::Null));
+    assert!(call["accepted"].as_u64().unwrap() > 0 && call["max_attempts"] == 3, "{call}");
+    assert_eq!(api.record(&id).await["result"], json!({"waited": true}));
+    eventually("the end", || async { (api.get(&format!("/v1/calls/{id}")).await.0 == 404).then_some(()) })
+        .await;
+    let (_, refused) = api.get(&format!("/v1/calls/{id}")).await;
+    assert!(refused["error"]["hint"].as_str().unwrap().contains("/v1/activations/"), "{refused}");
+    assert_eq!(api.get("/v1/calls/nonsense").await.0, 400);
+    api.server.stop().await;
+}
+
+#[tokio::test]
+async fn a_further_attempt_is_due_and_a_dead_letter_is_one() {
+    let api = Api::with(config()).await;
+    let retry = |retries: u32| json!({"retries": retries, "backoff": "1h", "max_backoff": "1h"});
+    deploy_with(&api.server, "f", "fails developer 9", &[("flint-retry", retry(1))]).await;
+    let id = api.invoke("async=true").await;
+    let call = api.state(&id, "delayed").await;
+    // A half of the back-off is left to chance.
+    let after = call["due"].as_u64().unwrap() - call["accepted"].as_u64().unwrap();
+    assert!((1_800_000..3_700_000).contains(&after), "{call}");
+    assert_eq!((call["attempts"].as_array().unwrap().len(), &call["max_attempts"]), (1, &json!(2)));
+    assert!(call["policy"].as_str().unwrap().starts_with("2 attempts"), "{call}");
+    deploy_with(&api.server, "f", "fails developer 9", &[("flint-retry", retry(0))]).await;
+    let id = api.invoke("async=true").await;
+    assert_eq!(api.state(&id, "dead_letter").await["attempts"].as_array().unwrap().len(), 1);
+    api.server.stop().await;
+}
+
+#[tokio::test]
+async fn a_call_that_outlasts_its_callers_patience_is_an_accepted_one() {
+    let api = Api::with(config()).await;
+    deploy_with(&api.server, "f", "wait", &[]).await;
+    let id = api.invoke("wait_ms=20").await;
+    assert_eq!(api.state(&id, "running").await["max_attempts"], 1);
+    assert_eq!(api.record(&id).await["result"], json!({"waited": true}));
+    api.server.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_too_large_is_refused_with_the_limit_and_its_name() {
+    let mut limits = config();
+    limits.limits.bounds.max_payload = ByteSize::kib(2);
+    let api = Api::with(limits).await;
+    deploy_with(&api.server, "f", "echo", &[]).await;
+    let large = format!("{{\"a\":\"{}\"}}", "x".repeat(2048));
+    for length in [None, Some(large.len())] {
+        let (status, refused) =
+            api.send("POST", "/v1/functions/f/invoke", Body::from(large.clone()), length).await;
+        assert_eq!((status, &refused["error"]["code"]), (413, &json!("too_large")), "{refused}");
+        let error = &refused["error"];
+        assert!(error["message"].as_str().unwrap().contains("2048 bytes"), "{refused}");
+        assert!(error["hint"].as_str().unwrap().contains("limits.max_payload"), "{refused}");
+    }
+    api.server.stop().await;
+}

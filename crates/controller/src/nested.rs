@@ -1,0 +1,120 @@
+//! Calls that functions make and wait for.
+//!
+//! A function that calls another one through the API, and waits for it, holds its place among its namespace's calls in flight meanwhile, and the memory
+//! of its instance. Enough of them leave no place, and no memory, for what they all wait for. So a call that waits *lends* its place: who is called
+//! by an activation that runs, when no place is free, has that activation's, one call after the other. What runs and does not itself wait is
+//! never more than the namespace may have. For memory see `flint_invoker::NESTED_LEVELS`.
+//!
+//! Who calls is known by the key: what an activation is given (`__OW_API_KEY`) says which activation it is.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use flint_model::{ActivationId, ApiKey, NamespaceName};
+use tokio::{sync::Semaphore, time::timeout};
+
+use crate::{
+    Caller, Controller, ControllerError, Mode,
+    call::Admitted,
+    in_flight::{InFlight, Place},
+};
+
+/// How many calls may wait for each other, each on the place of the first, so that a function that calls itself for ever comes to an end.
+const DEEPEST: u32 = 16;
+
+/// Activations that run now and may call back, by id.
+#[derive(Debug, Default)]
+pub(crate) struct Callers(Mutex<HashMap<ActivationId, Arc<Lender>>>);
+
+/// An activation that runs.
+#[derive(Debug)]
+struct Lender {
+    namespace: NamespaceName,
+    /// How many calls wait for it, each for the next.
+    nested: u32,
+    place: Arc<Place>,
+    /// The one call that has its place. Closed when the activation is over.
+    turn: Arc<Semaphore>,
+}
+
+/// An activation that runs may call back. Dropping it ends that.
+pub(crate) struct CallsBack {
+    callers: Arc<Callers>,
+    id: ActivationId,
+}
+
+impl Drop for CallsBack {
+    fn drop(&mut self) {
+        if let Some(gone) = self.callers.map().remove(&self.id) {
+            gone.turn.close();
+        }
+    }
+}
+
+impl Callers {
+    fn map(&self) -> MutexGuard<'_, HashMap<ActivationId, Arc<Lender>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The activation that a key was given to, if it runs in that namespace.
+    fn who_has(&self, key: &str, namespace: &NamespaceName) -> Option<Arc<Lender>> {
+        let id = ApiKey::without_activation(key).1?;
+        self.map().get(&id).filter(|lender| lender.namespace == *namespace).cloned()
+    }
+}
+
+impl Lender {
+    /// Its place, when that is free, for a call that it waits for.
+    async fn lend(&self, wait: Duration) -> Option<InFlight> {
+        let turn = timeout(wait, Arc::clone(&self.turn).acquire_owned()).await.ok()?.ok()?;
+        Some(InFlight::lent(Arc::clone(&self.place), turn))
+    }
+}
+
+impl Controller {
+    /// Admits a call, or says why not: on a place of its own, or on that of the activation which makes it and waits. Also says how many calls wait
+    /// for it, each for the next. Where it waits for a place, `mode` has what is left of its caller's patience.
+    pub(crate) async fn admit_from(
+        &self,
+        caller: &Caller,
+        key: Option<&str>,
+        mode: &mut Mode,
+    ) -> Result<(InFlight, u32), ControllerError> {
+        let lender = match (&*mode, key) {
+            (Mode::Blocking { .. }, Some(key)) => self.callers.who_has(key, &caller.namespace.name),
+            _ => None,
+        };
+        let Some(lender) = lender else { return Ok((self.admit(caller)?, 0)) };
+        let nested = lender.nested + 1;
+        let refused = match self.try_admit(caller) {
+            Ok(place) => return Ok((place, nested)),
+            Err(refused) => refused,
+        };
+        let may_borrow =
+            nested <= DEEPEST && matches!(refused, ControllerError::Concurrency { allowed: 1.., .. });
+        if may_borrow && let Mode::Blocking { wait } = mode {
+            let began = Instant::now();
+            let most = (*wait).min(self.config.limits.bounds.max_blocking_wait);
+            if let Some(place) = Box::pin(lender.lend(most)).await {
+                *wait = most.saturating_sub(began.elapsed());
+                return Ok((place, nested));
+            }
+        }
+        Err(self.throttled(caller, refused))
+    }
+
+    /// Makes it known that a call runs which may call back, for as long as what is given back is there.
+    pub(crate) fn calls_back(&self, call: &Admitted) -> Option<CallsBack> {
+        let lender = Lender {
+            namespace: call.namespace.clone(),
+            nested: call.nested,
+            place: call.place.clone().filter(|_| call.api_key.is_some())?,
+            turn: Arc::new(Semaphore::new(1)),
+        };
+        self.callers.map().insert(call.id, Arc::new(lender));
+        Some(CallsBack { callers: Arc::clone(&self.callers), id: call.id })
+    }
+}
