@@ -39,6 +39,8 @@ struct ApiDoc {
     path_parameters: Option<Value>,
     action: Option<Action>,
     swagger: Option<Value>,
+    #[serde(flatten)]
+    more: Map<String, Value>,
 }
 
 #[derive(Deserialize)]
@@ -51,6 +53,9 @@ struct Action {
 
 /// The form of answers that a client gets which asks for none.
 const USUAL_EXTENSION: &str = "json";
+
+/// The extension of an operation that says who answers.
+const TARGET: &str = "x-openwhisk";
 
 /// The members of a Swagger path that are methods.
 const METHODS: [&str; 7] = ["get", "put", "post", "delete", "patch", "head", "options"];
@@ -92,6 +97,8 @@ fn operation(doc: ApiDoc, own: &NamespaceName, response_type: Option<&str>) -> R
     if let Some(parameters) = doc.path_parameters.filter(|value| !value.is_null()) {
         document.insert("parameters".to_owned(), parameters);
     }
+    // Extensions are kept as those of a Swagger document are.
+    document.extend(doc.more.into_iter().filter(|(key, _)| key.starts_with("x-") && key != TARGET));
     let secret = match action.secure_key {
         None | Some(Value::Null) => None,
         Some(Value::String(secret)) => Some(secret).filter(|secret| !secret.is_empty()),
@@ -157,7 +164,7 @@ fn imported_operation(
         url: Option<String>,
     }
     let at = |what: &str| format!("{method} {path}: {what}");
-    let target = document.remove("x-openwhisk").ok_or_else(|| at("x-openwhisk is missing."))?;
+    let target = document.remove(TARGET).ok_or_else(|| at("x-openwhisk is missing."))?;
     let target: Target =
         serde_json::from_value(target).map_err(|error| at(&format!("x-openwhisk: {error}")))?;
     let name = target.action.ok_or_else(|| at("x-openwhisk.action is missing."))?;
@@ -260,6 +267,11 @@ mod tests {
         assert_eq!(operation.secret.as_deref(), Some("s3cret"));
         assert_eq!(operation.document["parameters"][0]["name"], "id");
         assert!(!format!("{operation:?}").contains("uuid:key"), "the key is not kept");
+        let mut extended = doc();
+        extended["apidoc"]["x-mine"] = json!({"a": 1});
+        extended["apidoc"]["x-openwhisk"] = json!("not who answers");
+        let document = one(&extended, None).2.document;
+        assert_eq!((document.get("x-mine"), document.get("x-openwhisk")), (Some(&json!({"a": 1})), None));
         assert_eq!(one(&doc(), Some("HTTP")).2.extension, ".http");
         let text = json!({"apidoc": doc()["apidoc"].to_string()});
         assert_eq!(one(&text, None).2, operation);
