@@ -9,6 +9,7 @@ mod commands;
 mod config;
 mod doctor;
 mod failure;
+mod manifest;
 mod output;
 mod package;
 mod project;

@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand};
 
 use super::{
     ApiArgs, BenchArgs, DeadLetterArgs, DeployArgs, DevArgs, InvokeArgs, NamespaceArgs, PackageArgs,
-    RuleArgs, SequenceArgs, TriggerArgs, UrlArgs,
+    RuleArgs, SequenceArgs, TriggerArgs, UndeployArgs, UrlArgs,
 };
 use crate::project::Template;
 
@@ -55,8 +55,10 @@ pub(crate) enum Command {
     Up(UpArgs),
     /// Write a small function to start from
     Init(InitArgs),
-    /// Deploy a function: a file, a directory or an archive
+    /// Deploy a function: a file, a directory or an archive; or a whole project from its manifest
     Deploy(DeployArgs),
+    /// Delete what a manifest names
+    Undeploy(UndeployArgs),
     /// Call a function
     Invoke(InvokeArgs),
     /// List the functions

@@ -6,10 +6,10 @@ use clap::Args;
 use flint_model::{Contract, HostPattern, Isolation, Jit, Network, Reuse, Start};
 use serde_json::Value;
 
-use super::{RetryArgs, values};
+use super::{ManifestArgs, RetryArgs, values};
 
 /// What a function is to be; each wins over the directory's flint.toml.
-#[derive(Clone, Debug, Default, Args)]
+#[derive(Clone, Debug, Default, PartialEq, Args)]
 pub(crate) struct FunctionArgs {
     /// Its name, `name` or `package/name` [default: the file's or directory's name]
     #[arg(long, value_name = "NAME")]
@@ -97,9 +97,12 @@ pub(crate) struct FunctionArgs {
 #[derive(Debug, Args)]
 pub(crate) struct DeployArgs {
     /// A file (.wasm .c .go .js .mjs .cjs .py .java .jar .zip .tar.gz or an executable) or a directory
-    pub(crate) path: PathBuf,
+    #[arg(required_unless_present = "manifest", conflicts_with = "manifest")]
+    pub(crate) path: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) function: FunctionArgs,
+    #[command(flatten)]
+    pub(crate) manifest: ManifestArgs,
 }
 
 /// What a call is given.

@@ -6,6 +6,7 @@ mod bench_args;
 mod dead_letter_args;
 mod entity_args;
 mod function_args;
+mod manifest_args;
 mod namespace_args;
 mod retry_args;
 mod sequence_args;
@@ -21,6 +22,7 @@ pub(crate) use bench_args::*;
 pub(crate) use dead_letter_args::*;
 pub(crate) use entity_args::*;
 pub(crate) use function_args::*;
+pub(crate) use manifest_args::*;
 pub(crate) use namespace_args::*;
 pub(crate) use retry_args::*;
 pub(crate) use sequence_args::*;
@@ -29,6 +31,7 @@ pub(crate) use values::{cpu_millis, duration, mebibytes};
 use crate::{
     commands,
     failure::{self, Exit},
+    manifest,
 };
 
 /// Reads the command line, does what it asks and says how that ended.
@@ -52,6 +55,10 @@ fn dispatch(cli: Cli) -> anyhow::Result<Exit> {
         command => single_threaded(async move {
             match command {
                 Command::Deploy(args) => commands::deploy::run(&global, &args).await,
+                Command::Undeploy(args) => {
+                    let (args, given) = args.split();
+                    manifest::undeploy(&global, &args, &given).await
+                }
                 Command::Invoke(args) => commands::invoke::run(&global, &args).await,
                 Command::List(args) => commands::list::run(&global, &args).await,
                 Command::Get(args) => commands::get::run(&global, &args).await,

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Where the server manages APIs.
-const MANAGEMENT: &str = "/api/v1/web/whisk.system/apimgmt";
+pub(crate) const MANAGEMENT: &str = "/api/v1/web/whisk.system/apimgmt";
 
 /// APIs asked for at once; the server's most.
 const PAGE: usize = 200;
@@ -145,8 +145,13 @@ fn rows(api: &Shown) -> Vec<Vec<String>> {
     rows
 }
 
+/// All APIs as their Swagger documents.
+pub(crate) async fn documents(client: &Client) -> Result<Vec<Map<String, Value>>, Failure> {
+    Ok(apis(client, None).await?.into_iter().map(|api| api.apidoc).collect())
+}
+
 /// All APIs, or one.
-async fn apis(client: &Client, api: Option<&str>) -> anyhow::Result<Vec<Shown>> {
+async fn apis(client: &Client, api: Option<&str>) -> Result<Vec<Shown>, Failure> {
     #[derive(Deserialize)]
     struct List {
         apis: Vec<Listed>,
@@ -160,7 +165,11 @@ async fn apis(client: &Client, api: Option<&str>) -> anyhow::Result<Vec<Shown>> 
     loop {
         let path = format!("{MANAGEMENT}/getApi?limit={PAGE}&skip={}{filter}", all.len());
         let answer: Bytes = client.openwhisk(Method::GET, &path, None).await?;
-        let List { apis } = serde_json::from_slice(&answer)?;
+        let List { apis } = serde_json::from_slice(&answer).map_err(|error| {
+            let what = format!("the server's answer is not what this version of flint expects: {error}");
+            Failure::new(Exit::Refused, "unexpected_answer", what)
+                .hint("use the same version of flint on both sides (`flint --version`)")
+        })?;
         let last = apis.len() < PAGE;
         all.extend(apis.into_iter().map(|listed| listed.value));
         if last {

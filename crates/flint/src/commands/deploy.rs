@@ -5,20 +5,21 @@ use flint_api_native::resource::{DeployResult, ProgressLine};
 use http::{Method, header};
 
 use crate::{
-    cli::{DeployArgs, Global},
+    cli::{DeployArgs, FunctionArgs, Global},
     client::{Client, Lines, collect, segment},
     failure::{Exit, Failure},
+    manifest,
     output::{Progress, human_duration, human_size, prepared_lines, print_json, print_line, strategy_words},
     package::{Package, package},
 };
 
 pub(crate) async fn run(global: &Global, args: &DeployArgs) -> anyhow::Result<Exit> {
+    let Some(path) = &args.path else { return project(global, args).await };
     let client = Client::new(global)?;
-    let progress = Progress::start(format!("packing {}", args.path.display()));
+    let progress = Progress::start(format!("packing {}", path.display()));
     let package = {
-        let told =
-            |step: &str| progress.step(format!("building {}: {}", args.path.display(), shortened(step)));
-        package(&args.path, args.function.clone(), &told)?
+        let told = |step: &str| progress.step(format!("building {}: {}", path.display(), shortened(step)));
+        package(path, args.function.clone(), &told)?
     };
     for note in &package.notes {
         eprintln!("note: {note}");
@@ -32,6 +33,17 @@ pub(crate) async fn run(global: &Global, args: &DeployArgs) -> anyhow::Result<Ex
         print_line(&summary(&result))?;
     }
     Ok(Exit::Ok)
+}
+
+/// Deploys what a manifest says. It says all about its functions; only values come from the command line.
+async fn project(global: &Global, args: &DeployArgs) -> anyhow::Result<Exit> {
+    let given = FunctionArgs { params: args.function.params.clone(), ..FunctionArgs::default() };
+    if args.function != given {
+        return Err(Failure::usage("with a manifest, options for a function have none to be for")
+            .hint("say it in the manifest; --param gives values of its inputs")
+            .into());
+    }
+    manifest::deploy(global, &args.manifest, &given.params).await
 }
 
 /// Sends a package; `told` hears what the server is doing meanwhile.

@@ -27,6 +27,7 @@ const PYTHON: &str = "python:default";
 const JAVA: &str = "java:default";
 const PHP: &str = "php:default";
 const RUBY: &str = "ruby:default";
+const GO: &str = "go:default";
 const NATIVE: &str = "native";
 const WASM: &str = "wasm";
 /// What every Wasm file begins with.
@@ -44,6 +45,8 @@ pub(crate) fn of_file(path: &Path, content: &[u8], executable: bool) -> Result<G
         "java" => Guess::new(CodeFormat::Source, Some(JAVA)),
         "php" => Guess::new(CodeFormat::Source, Some(PHP)),
         "rb" => Guess::new(CodeFormat::Source, Some(RUBY)),
+        // Without a kind it was built into WebAssembly before.
+        "go" => Guess::new(CodeFormat::Source, Some(GO)),
         "jar" => Guess::new(CodeFormat::Jar, Some(JAVA)),
         "zip" => Guess {
             format: CodeFormat::Zip,

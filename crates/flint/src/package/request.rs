@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// What will be deployed.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Package {
     /// Under which name.
     pub(crate) name: String,

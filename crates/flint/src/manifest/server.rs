@@ -1,0 +1,349 @@
+//! What the server has.
+
+use std::collections::BTreeMap;
+
+use flint_api_native::resource::FunctionResource;
+use http::Method;
+use serde_json::{Map, Value, json};
+
+use super::{
+    assemble::{Basics, To},
+    entity::{DOCUMENT, What, operation_name},
+    facts::{DIGEST, Facts, Field, add_annotations, add_parameters, keyed, project_of},
+    function::{self, DefaultLimits},
+    kinds::Kinds,
+};
+use crate::{
+    client::{Client, segment},
+    commands::api,
+    failure::{Exit, Failure},
+};
+
+/// Entities asked for at once; the server's most.
+const PAGE: usize = 200;
+
+/// What there is, by collection and name.
+#[derive(Debug, Default)]
+pub(crate) struct There {
+    pub(crate) packages: BTreeMap<String, Listed>,
+    /// Functions and sequences as `[package/]name`.
+    pub(crate) actions: BTreeMap<String, Listed>,
+    pub(crate) triggers: BTreeMap<String, Listed>,
+    pub(crate) rules: BTreeMap<String, Listed>,
+    /// Operations as `method base-path path`, and each API as `document base-path`.
+    pub(crate) apis: BTreeMap<String, Existing>,
+}
+
+/// An entity in a list.
+#[derive(Clone, Debug)]
+pub(crate) struct Listed {
+    pub(crate) what: What,
+    pub(crate) annotations: Map<String, Value>,
+}
+
+/// An entity with what is to be compared of it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Existing {
+    pub(crate) facts: Facts,
+    pub(crate) annotations: Map<String, Value>,
+}
+
+impl Existing {
+    /// Which project made it.
+    pub(crate) fn project(&self) -> Option<&str> {
+        project_of(&self.annotations)
+    }
+
+    fn new(mut facts: Facts, annotations: Map<String, Value>) -> Self {
+        add_annotations(&mut facts, &annotations);
+        if let Some(project) = project_of(&annotations) {
+            facts.insert(Field::Own("project"), project.into());
+        }
+        Self { facts, annotations }
+    }
+}
+
+/// What has to be known before anything else.
+pub(crate) async fn basics(client: &Client) -> Result<Basics, Failure> {
+    let namespaces = client.entity(Method::GET, "", None).await?;
+    let namespace = namespaces[0].as_str().ok_or_else(|| unexpected("it names no namespace"))?.to_owned();
+    let root: Value = client.get("/").await?;
+    let limit =
+        |name: &str| root["limits"][name].as_u64().ok_or_else(|| unexpected(&format!("it names no {name}")));
+    let defaults = DefaultLimits {
+        timeout_ms: limit("default_max_action_duration")?,
+        memory_mb: limit("default_max_action_memory")? >> 20,
+        logs_mb: limit("default_max_action_logs")? >> 20,
+    };
+    Ok(Basics { namespace, kinds: Kinds::of(&root["runtimes"]), defaults })
+}
+
+fn unexpected(what: &str) -> Failure {
+    Failure::new(
+        Exit::Refused,
+        "unexpected_answer",
+        format!("the server's answer is not what this version of flint expects: {what}"),
+    )
+    .hint("use the same version of flint on both sides (`flint --version`)")
+}
+
+impl There {
+    /// Everything in the namespace.
+    pub(crate) async fn read(client: &Client, namespace: &str) -> Result<Self, Failure> {
+        let mut there = Self::default();
+        for (collection, into) in [
+            ("packages", &mut there.packages),
+            ("triggers", &mut there.triggers),
+            ("rules", &mut there.rules),
+        ] {
+            for one in list(client, collection).await? {
+                let what = match collection {
+                    "packages" if one["binding"].is_object() => What::Binding,
+                    "packages" => What::Package,
+                    "triggers" => What::Trigger,
+                    _ => What::Rule,
+                };
+                into.insert(text(&one["name"]), Listed { what, annotations: keyed(&one["annotations"]) });
+            }
+        }
+        for one in list(client, "actions").await? {
+            let annotations = keyed(&one["annotations"]);
+            let what = if annotations.get("exec") == Some(&json!("sequence")) {
+                What::Sequence
+            } else {
+                What::Function
+            };
+            let (owner, name) = (text(&one["namespace"]), text(&one["name"]));
+            let name = match owner.split_once('/') {
+                Some((_, package)) => format!("{package}/{name}"),
+                None => name,
+            };
+            there.actions.insert(name, Listed { what, annotations });
+        }
+        for document in api::documents(client).await? {
+            add_api(&mut there.apis, &document, namespace);
+        }
+        Ok(there)
+    }
+
+    fn of(&self, what: What) -> &BTreeMap<String, Listed> {
+        match what {
+            What::Package | What::Binding => &self.packages,
+            What::Function | What::Sequence => &self.actions,
+            What::Trigger => &self.triggers,
+            What::Rule | What::Api => &self.rules,
+        }
+    }
+
+    /// What of its sort has this name; it may be of the other sort that shares the names.
+    pub(crate) fn find(&self, what: What, name: &str) -> Option<What> {
+        match what {
+            What::Api => self.apis.contains_key(name).then_some(What::Api),
+            _ => self.of(what).get(name).map(|listed| listed.what),
+        }
+    }
+
+    /// An entity that is there, as a whole. `None`: it is gone.
+    pub(crate) async fn details(
+        &self,
+        client: &Client,
+        what: What,
+        name: &str,
+        wanted: &Facts,
+    ) -> Result<Option<Existing>, Failure> {
+        let existing = match what {
+            What::Api => return Ok(self.apis.get(name).cloned()),
+            What::Function => read_function(client, name).await,
+            What::Binding => read_binding(client, name, wanted).await,
+            _ => client
+                .entity(Method::GET, &path(what, name, "?code=false"), None)
+                .await
+                .map(|entity| existing(what, &entity)),
+        };
+        match existing {
+            Ok(existing) => Ok(Some(existing)),
+            Err(failure) if failure.code == "not_found" => Ok(None),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Whether something is there that a manifest refers to; else what is wrong, and what to do.
+    pub(crate) async fn check(&self, client: &Client, namespace: &str, to: &To) -> Result<(), Failure> {
+        let missing = |what: String| {
+            Failure::usage(format!("there is no {what}, neither in the manifest nor on the server"))
+        };
+        let asked = match to {
+            To::Package { namespace: owner, name } => {
+                let path = format!("{}/packages/{}", segment(owner), segment(name));
+                client
+                    .entity(Method::GET, &path, None)
+                    .await
+                    .map_err(|failure| (failure, format!("package /{owner}/{name}")))
+            }
+            To::Trigger(name) => {
+                return match self.triggers.contains_key(name) {
+                    true => Ok(()),
+                    false => Err(missing(format!("trigger '{name}'"))),
+                };
+            }
+            To::Action { target, .. } => {
+                let package = target
+                    .package
+                    .as_deref()
+                    .map(|package| format!("{}/", segment(package)))
+                    .unwrap_or_default();
+                let owner =
+                    if target.namespace == namespace { "_".to_owned() } else { segment(&target.namespace) };
+                let path = format!("{owner}/actions/{package}{}?code=false", segment(&target.name));
+                client
+                    .entity(Method::GET, &path, None)
+                    .await
+                    .map_err(|failure| (failure, format!("action {target}")))
+            }
+        };
+        match (asked, to) {
+            (Ok(found), To::Action { target, web: true })
+                if keyed(&found["annotations"]).get("web-export") != Some(&Value::Bool(true)) =>
+            {
+                Err(Failure::usage(format!("{target} is no web action, and an API needs one"))
+                    .hint("deploy it with the annotation web-export: true"))
+            }
+            (Ok(_), _) => Ok(()),
+            // What is not one's own is not told apart from what is not there.
+            (Err((failure, what)), _) if matches!(failure.code.as_str(), "not_found" | "forbidden") => {
+                Err(missing(what))
+            }
+            (Err((failure, _)), _) => Err(failure),
+        }
+    }
+}
+
+/// All entities of a collection.
+async fn list(client: &Client, collection: &str) -> Result<Vec<Value>, Failure> {
+    let mut all = Vec::new();
+    loop {
+        let path = format!("_/{collection}?limit={PAGE}&skip={}", all.len());
+        let Value::Array(page) = client.entity(Method::GET, &path, None).await? else {
+            return Err(unexpected(&format!("its list of {collection} is none")));
+        };
+        let last = page.len() < PAGE;
+        all.extend(page);
+        if last {
+            return Ok(all);
+        }
+    }
+}
+
+async fn read_function(client: &Client, name: &str) -> Result<Existing, Failure> {
+    let function: FunctionResource = client.get(&format!("/v1/functions/{}", segment(name))).await?;
+    let (facts, annotations) = function::there(&function);
+    Ok(Existing::new(facts, annotations))
+}
+
+/// A binding is shown with its provider's parameters. Those are not its own as long as nobody wants them to be.
+async fn read_binding(client: &Client, name: &str, wanted: &Facts) -> Result<Existing, Failure> {
+    let shown = client.entity(Method::GET, &path(What::Binding, name, ""), None).await?;
+    let provider = &shown["binding"];
+    let place =
+        format!("{}/packages/{}", segment(&text(&provider["namespace"])), segment(&text(&provider["name"])));
+    let mut binding = existing(What::Binding, &shown);
+    // A provider that is gone, or not shared any more, adds nothing.
+    if let Ok(provider) = client.entity(Method::GET, &place, None).await {
+        let inherited = existing(What::Package, &provider).facts;
+        binding.facts.retain(|field, value| {
+            let is_inherited = matches!(field, Field::Parameter(_)) && inherited.get(field) == Some(value);
+            !is_inherited || wanted.contains_key(field)
+        });
+    }
+    Ok(binding)
+}
+
+/// Where an entity is in the OpenWhisk API.
+pub(crate) fn path(what: What, name: &str, query: &str) -> String {
+    let collection = match what {
+        What::Package | What::Binding => "packages",
+        What::Function | What::Sequence => "actions",
+        What::Trigger => "triggers",
+        What::Rule | What::Api => "rules",
+    };
+    let name: Vec<_> = name.split('/').map(segment).collect();
+    format!("_/{collection}/{}{query}", name.join("/"))
+}
+
+/// What is to be compared of an entity as the OpenWhisk API shows it.
+pub(crate) fn existing(what: What, entity: &Value) -> Existing {
+    let (mut facts, annotations) = (Facts::new(), keyed(&entity["annotations"]));
+    let mut own = |field, value: Value| drop(facts.insert(Field::Own(field), value));
+    let named = |value: &Value, owner: &str| format!("/{}/{}", text(&value[owner]), text(&value["name"]));
+    let mut parameters = entity["parameters"].as_array().cloned().unwrap_or_default();
+    match what {
+        What::Package => own("shared", (entity["publish"] == true).into()),
+        What::Binding => own("stands for", named(&entity["binding"], "namespace").into()),
+        What::Sequence => {
+            own("kind", "sequence".into());
+            own("actions", entity["exec"]["components"].clone());
+            parameters.clear();
+        }
+        What::Trigger => {
+            if let Some(feed) = annotations.get("feed") {
+                own("feed", feed.clone());
+            }
+        }
+        What::Rule => {
+            own("trigger", named(&entity["trigger"], "path").into());
+            own("action", named(&entity["action"], "path").into());
+            own("status", entity["status"].clone());
+        }
+        What::Function | What::Api => {}
+    }
+    if let (What::Trigger, Some(digest)) = (what, annotations.get(DIGEST)) {
+        facts.insert(Field::Digest("inputs of its feed"), digest.clone());
+    }
+    let parameter = |one: &Value| (text(&one["key"]), one["value"].clone(), one["init"] == true);
+    let parameters: Vec<_> = parameters.iter().map(parameter).collect();
+    add_parameters(&mut facts, parameters.iter().map(|(key, value, init)| (key.as_str(), value, *init)));
+    Existing::new(facts, annotations)
+}
+
+/// Adds an API as a whole, and its operations. `namespace`: one's own.
+fn add_api(apis: &mut BTreeMap<String, Existing>, document: &Map<String, Value>, namespace: &str) {
+    let noted = |owner: &Map<String, Value>, field: &'static str, mut facts: Facts| {
+        let annotations: Map<_, _> = [("x-whisk-managed", "whisk-managed"), ("x-flint-digest", DIGEST)]
+            .into_iter()
+            .filter_map(|(extension, name)| Some((name.to_owned(), owner.get(extension)?.clone())))
+            .collect();
+        if let Some(digest) = annotations.get(DIGEST) {
+            facts.insert(Field::Digest(field), digest.clone());
+        }
+        Existing::new(facts, annotations)
+    };
+    let base_path = document.get("basePath").map(text).unwrap_or_default();
+    apis.insert(format!("{DOCUMENT} {base_path}"), noted(document, "document", Facts::new()));
+    for (path, methods) in document.get("paths").and_then(Value::as_object).into_iter().flatten() {
+        for (method, operation) in methods.as_object().into_iter().flatten() {
+            let (Some(operation), target) = (operation.as_object(), &operation["x-openwhisk"]) else {
+                continue;
+            };
+            let package = match text(&target["package"]) {
+                package if package == "default" || package.is_empty() => String::new(),
+                package => format!("{package}/"),
+            };
+            let owner = match text(&target["namespace"]) {
+                owner if owner == "_" => namespace.to_owned(),
+                owner => owner,
+            };
+            let url = text(&target["url"]);
+            let response =
+                url.rsplit_once('.').map(|(_, extension)| extension.to_owned()).unwrap_or_default();
+            let action = format!("/{owner}/{package}{}", text(&target["action"]));
+            let facts =
+                [(Field::Own("action"), action.into()), (Field::Own("response"), response.into())].into();
+            apis.insert(operation_name(method, &base_path, path), noted(operation, "secret", facts));
+        }
+    }
+}
+
+/// A text as it is, and nothing for anything else.
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
