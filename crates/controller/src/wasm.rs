@@ -39,7 +39,9 @@ fn exported(code: &[u8]) -> Option<Contract> {
             Payload::ComponentExportSection(exports) if depth == 0 => {
                 for export in exports {
                     let name = export.ok()?.name.name;
-                    if name.starts_with("wasi:http/incoming-handler@") {
+                    if name.starts_with("wasi:http/incoming-handler@")
+                        || name.starts_with("wasi:http/handler@")
+                    {
                         return Some(Contract::WasiHttp);
                     }
                     program |= name.starts_with("wasi:cli/run@");
@@ -92,6 +94,8 @@ mod tests {
         assert_eq!(of(run), Some(Contract::WasiCommand));
         let http = run.replace("wasi:cli/run@", "wasi:http/incoming-handler@");
         assert_eq!(of(&http), Some(Contract::WasiHttp));
+        let service = run.replace("wasi:cli/run@0.2.3", "wasi:http/handler@0.3.0");
+        assert_eq!(of(&service), Some(Contract::WasiHttp));
         let wasm: Kind = "wasm".parse().unwrap();
         assert_eq!(contract_of(&wasm, b"\0asm\x01\0\0"), None);
         assert_eq!(contract_of(&wasm, b"PK garbage"), None);

@@ -108,12 +108,13 @@ impl Cache {
         written
     }
 
-    /// Removes what was compiled from other code than `keep`, or for another engine.
-    pub(crate) fn collect(&self, keep: &HashSet<Digest>) -> io::Result<usize> {
+    /// Removes what was compiled from other code than `keep`, or for another engine than this one's and `beside`'s.
+    pub(crate) fn collect(&self, keep: &HashSet<Digest>, beside: Option<&Self>) -> io::Result<usize> {
         let kept = |name: &str| {
             let stem = name.split('.').next().unwrap_or_default();
             let Some((key, engine)) = stem.rsplit_once('-') else { return false };
-            engine == self.engine && keep.iter().any(|digest| key.starts_with(&digest.to_string()))
+            let current = engine == self.engine || beside.is_some_and(|beside| engine == beside.engine);
+            current && keep.iter().any(|digest| key.starts_with(&digest.to_string()))
         };
         let mut removed = 0;
         for entry in fs::read_dir(&self.folder)? {

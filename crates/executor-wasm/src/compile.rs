@@ -12,6 +12,7 @@ use crate::{
     cache::Shape,
     order::{Initialiser, Order, Task},
     preinit,
+    wasi::Wasi,
     workshop::{Undone, Workshop},
 };
 
@@ -75,8 +76,13 @@ impl Compiler {
     }
 
     /// Machine code as the cache keeps it.
-    pub(crate) async fn compile(&self, code: Bytes, shape: Shape) -> Result<Vec<u8>, PrepareError> {
-        let order = self.order(shape, Task::Compile);
+    pub(crate) async fn compile(
+        &self,
+        code: Bytes,
+        shape: Shape,
+        wasi: Wasi,
+    ) -> Result<Vec<u8>, PrepareError> {
+        let order = self.order(shape, wasi, Task::Compile);
         let too_large = |beyond: String| {
             PrepareError::Code(format!(
                 "{beyond}: it is too large or too intricate; build it optimised and without debug information"
@@ -104,7 +110,7 @@ impl Compiler {
         &self,
         function: &Function,
         code: Bytes,
-        shape: Shape,
+        (shape, wasi): (Shape, Wasi),
         name: &str,
         assets: Option<PathBuf>,
     ) -> Result<Bytes, PrepareError> {
@@ -115,7 +121,7 @@ impl Compiler {
             logs: function.limits.logs,
             assets,
         };
-        let order = self.order(shape, Task::Initialise(initialiser));
+        let order = self.order(shape, wasi, Task::Initialise(initialiser));
         let why = match self.workshop.carry_out(order, code).await {
             Ok(code) => return Ok(code.into()),
             Err(Undone::NotBegun(why)) => return Err(failed("running the initialiser", why)),
@@ -132,8 +138,8 @@ impl Compiler {
         )))
     }
 
-    fn order(&self, shape: Shape, task: Task) -> Order {
-        Order { config: self.config.clone(), shape, task }
+    fn order(&self, shape: Shape, wasi: Wasi, task: Task) -> Order {
+        Order { config: self.config.clone(), shape, wasi, task }
     }
 }
 

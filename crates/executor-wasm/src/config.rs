@@ -29,6 +29,8 @@ pub struct WasmConfig {
     pub compile_timeout: Duration,
     /// The most memory that compiling one may take, or running its initialiser.
     pub compile_memory: ByteSize,
+    /// Whether components for `wasi:http` 0.3 are run. wasmtime says of its implementation that it is experimental, and gives it no security patches.
+    pub http_0_3: bool,
     /// Threads for calls that compute for longer than a tick.
     pub threads: usize,
 }
@@ -46,6 +48,7 @@ impl Default for WasmConfig {
             max_module: ByteSize::mib(64),
             compile_timeout: Duration::from_secs(60),
             compile_memory: ByteSize::mib(2048),
+            http_0_3: false,
             threads: std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 2).max(1)),
         }
     }

@@ -5,12 +5,16 @@ use wasmtime::{Config, Engine, InstanceAllocationStrategy, OptLevel, WasmBacktra
 use crate::{
     WasmConfig,
     pool::{self, PoolBound, PoolSize},
+    wasi::Wasi,
 };
 
 /// Host functions run on the same stack as the guest that calls them: what they need beside its own.
 const HOST_STACK: usize = 1 << 20;
 /// A pool that cannot be made is tried with half of its size, so often.
 const TRIES: u32 = 6;
+/// Instances of WASI 0.3 at once, and for each of them stacks: a task that waits in the middle of its code keeps one.
+const INSTANCES_0_3: u32 = 256;
+const STACKS_0_3: u32 = 4;
 /// Frames of a trap's backtrace.
 const FRAMES: usize = 30;
 
@@ -19,7 +23,7 @@ pub(crate) fn build(config: &WasmConfig) -> wasmtime::Result<(Engine, PoolSize)>
     let mut size = PoolSize::of(config);
     let mut tries = 0;
     loop {
-        let mut settings = settings(config);
+        let mut settings = settings(config, Wasi::V0_2);
         settings.allocation_strategy(InstanceAllocationStrategy::Pooling(pool::allocation(config, &size)));
         match Engine::new(&settings) {
             Ok(engine) => return Ok((engine, size)),
@@ -37,13 +41,23 @@ pub(crate) fn build(config: &WasmConfig) -> wasmtime::Result<(Engine, PoolSize)>
     }
 }
 
-/// An engine for a process that makes code for others, or runs one instance and ends. What it compiles, [`build`]'s engine takes.
-pub(crate) fn without_pool(config: &WasmConfig) -> wasmtime::Result<Engine> {
-    Engine::new(&settings(config))
+/// The engine of WASI 0.3, with a small pool of its own: what its functions exhaust, they take from each other only.
+pub(crate) fn build_0_3(config: &WasmConfig, size: &PoolSize) -> wasmtime::Result<(Engine, PoolSize)> {
+    let size = PoolSize { instances: size.instances.min(INSTANCES_0_3), ..size.clone() };
+    let mut allocation = pool::allocation(config, &size);
+    allocation.total_stacks(size.instances * STACKS_0_3);
+    let mut settings = settings(config, Wasi::V0_3);
+    settings.allocation_strategy(InstanceAllocationStrategy::Pooling(allocation));
+    Ok((Engine::new(&settings)?, size))
+}
+
+/// An engine for a process that makes code for others, or runs one instance and ends. What it compiles, the engine of a pool takes.
+pub(crate) fn without_pool(config: &WasmConfig, wasi: Wasi) -> wasmtime::Result<Engine> {
+    Engine::new(&settings(config, wasi))
 }
 
 /// What code is compiled for. Everything that has to be the same where it is compiled and where it runs.
-fn settings(config: &WasmConfig) -> Config {
+fn settings(config: &WasmConfig, wasi: Wasi) -> Config {
     let stack = usize::try_from(config.stack.as_u64()).unwrap_or(usize::MAX - HOST_STACK);
     let mut settings = Config::new();
     settings
@@ -57,6 +71,11 @@ fn settings(config: &WasmConfig) -> Config {
         .wasm_backtrace_details(WasmBacktraceDetails::Disable)
         .wasm_backtrace_max_frames(std::num::NonZeroUsize::new(FRAMES))
         // Shared memory is outside the pool and its limits.
-        .wasm_features(WasmFeatures::THREADS, false);
+        .wasm_features(WasmFeatures::THREADS, false)
+        // What tasks need is paid for by every call, and is in all code.
+        .concurrency_support(wasi == Wasi::V0_3);
+    if wasi == Wasi::V0_3 {
+        settings.wasm_component_model_async(true);
+    }
     settings
 }

@@ -168,7 +168,7 @@ impl Exchange {
                 *head = Head::Here(Box::new(parts));
                 *body = Some(content);
             }
-            Poll::Ready(Ok(Err(code))) => *head = Head::Refused(format!("{code:?}")),
+            Poll::Ready(Ok(Err(code))) => *head = Head::Refused(code),
             Poll::Ready(Err(_)) => *head = Head::Absent,
         }
     }

@@ -34,11 +34,18 @@ use crate::{
     pool::{self, PoolSize},
     prepare::{self, Artefact},
     ticker::Ticker,
+    wasi::Wasi,
     workshop::Workshop,
 };
 
 /// The runtime of Wasm functions, whatever language they were written in.
 pub const KIND: &str = "wasm";
+
+/// What wasmtime says of its WASI 0.3.
+pub(crate) const EXPERIMENTAL: &str =
+    "wasmtime's implementation is experimental and gets no security patches";
+
+const THREADS: &str = "starting the threads of Wasm functions";
 
 /// Runs functions as WebAssembly, each call in an instance of its own.
 ///
@@ -55,18 +62,25 @@ pub struct WasmExecutor {
 /// What all functions share.
 pub(crate) struct House {
     pub(crate) config: WasmConfig,
+    pub(crate) ground: Arc<Ground>,
+    /// For components of WASI 0.3, where the operator has switched them on.
+    pub(crate) ground_0_3: Option<Arc<Ground>>,
+    pub(crate) crowd: Crowd,
+    pub(crate) compiler: Compiler,
+    pub(crate) long: LongWork,
+    pub(crate) services: Arc<Services>,
+    pub(crate) packages: Packages,
+}
+
+/// An engine with its pool, and what goes with it.
+pub(crate) struct Ground {
     pub(crate) engine: Engine,
     pub(crate) size: PoolSize,
     /// Places in the pool.
     pub(crate) slots: Arc<Semaphore>,
-    pub(crate) crowd: Crowd,
     pub(crate) ticker: Ticker,
     pub(crate) linkers: Linkers,
-    pub(crate) compiler: Compiler,
     pub(crate) cache: Cache,
-    pub(crate) long: LongWork,
-    pub(crate) services: Arc<Services>,
-    pub(crate) packages: Packages,
 }
 
 /// Calls that found the pool full, so far.
@@ -84,7 +98,37 @@ pub struct WasmError {
     error: String,
 }
 
+impl Ground {
+    fn open((engine, size): (Engine, PoolSize), wasi: Wasi, folder: &Path) -> Result<Arc<Self>, WasmError> {
+        let failed = |doing| move |error: String| WasmError { doing, error };
+        let linkers = Linkers::new(&engine, wasi)
+            .map_err(|error| failed("linking the host's functions")(format!("{error:#}")))?;
+        let cache = Cache::open(folder, &engine)
+            .map_err(|error| failed("opening the folder of compiled code")(error.to_string()))?;
+        let ticker = Ticker::start(&engine).map_err(|error| failed(THREADS)(error.to_string()))?;
+        let slots = Arc::new(Semaphore::new(size.instances as usize));
+        Ok(Arc::new(Self { engine, size, slots, ticker, linkers, cache }))
+    }
+
+    /// Instances at this moment.
+    fn live(&self) -> usize {
+        self.size.instances as usize - self.slots.available_permits()
+    }
+}
+
 impl House {
+    fn grounds(&self) -> impl Iterator<Item = &Arc<Ground>> {
+        std::iter::once(&self.ground).chain(&self.ground_0_3)
+    }
+
+    /// What code for this WASI runs on; `None`: it is switched off.
+    pub(crate) fn ground(&self, wasi: Wasi) -> Option<&Arc<Ground>> {
+        match wasi {
+            Wasi::V0_2 => Some(&self.ground),
+            Wasi::V0_3 => self.ground_0_3.as_ref(),
+        }
+    }
+
     /// Blocks for as long as it takes to make the pool.
     fn open(
         config: WasmConfig,
@@ -93,33 +137,21 @@ impl House {
         workshop: Workshop,
     ) -> Result<Self, WasmError> {
         let failed = |doing| move |error: String| WasmError { doing, error };
-        let (engine, size) =
-            engine::build(&config).map_err(|error| failed("making the Wasm engine")(format!("{error:#}")))?;
-        let linkers = Linkers::new(&engine)
-            .map_err(|error| failed("linking the host's functions")(format!("{error:#}")))?;
-        let cache = Cache::open(folder, &engine)
-            .map_err(|error| failed("opening the folder of compiled code")(error.to_string()))?;
+        let engine_failed = |error: wasmtime::Error| failed("making the Wasm engine")(format!("{error:#}"));
+        let built = engine::build(&config).map_err(engine_failed)?;
+        let ground = Ground::open(built, Wasi::V0_2, folder)?;
+        let ground_0_3 = match config.http_0_3 {
+            true => {
+                let built = engine::build_0_3(&config, &ground.size).map_err(engine_failed)?;
+                Some(Ground::open(built, Wasi::V0_3, folder)?)
+            }
+            false => None,
+        };
         let packages = Packages::open(folder.join("assets"), config.max_module)
             .map_err(|error| failed("opening the folder of assets")(error.to_string()))?;
-        let threads = failed("starting the threads of Wasm functions");
-        let ticker = Ticker::start(&engine).map_err(|error| threads(error.to_string()))?;
-        let long = LongWork::start(config.threads).map_err(|error| threads(error.to_string()))?;
+        let long = LongWork::start(config.threads).map_err(|error| failed(THREADS)(error.to_string()))?;
         let compiler = Compiler::new(workshop, config.clone());
-        let slots = Arc::new(Semaphore::new(size.instances as usize));
-        Ok(Self {
-            config,
-            engine,
-            size,
-            slots,
-            crowd: Crowd::default(),
-            ticker,
-            linkers,
-            compiler,
-            cache,
-            long,
-            services,
-            packages,
-        })
+        Ok(Self { config, ground, ground_0_3, crowd: Crowd::default(), compiler, long, services, packages })
     }
 }
 
@@ -149,12 +181,12 @@ impl WasmExecutor {
 
     /// How many instances there may be at once, and why not more.
     pub fn pool_size(&self) -> PoolSize {
-        self.house.get().map_or_else(|| PoolSize::of(&self.config), |house| house.size.clone())
+        self.house.get().map_or_else(|| PoolSize::of(&self.config), |house| house.ground.size.clone())
     }
 
     /// Instances at this moment.
     pub fn live(&self) -> usize {
-        self.house.get().map_or(0, |house| house.size.instances as usize - house.slots.available_permits())
+        self.house.get().map_or(0, |house| house.grounds().map(|ground| ground.live()).sum())
     }
 }
 
@@ -187,6 +219,10 @@ impl Executor for WasmExecutor {
             ),
         };
         let name = |name: &str| name.to_owned();
+        let http_0_3 = match self.config.http_0_3 {
+            true => format!("on (limited: {EXPERIMENTAL}: wasm.http_0_3 = false switches it off)"),
+            false => format!("off, because {EXPERIMENTAL}: wasm.http_0_3 = true switches it on"),
+        };
         vec![
             Capability {
                 name: name("isolation wasm"),
@@ -194,6 +230,7 @@ impl Executor for WasmExecutor {
             },
             Capability { name: name("wasm instances"), state: Ok(at_once) },
             Capability { name: name("wasm memory reuse"), state: scan },
+            Capability { name: name("wasi:http 0.3"), state: Ok(http_0_3) },
         ]
     }
 
@@ -245,10 +282,10 @@ impl Executor for WasmExecutor {
 
     fn slots(&self) -> Option<SlotCounts> {
         let house = self.house.get()?;
-        let pool = house.engine.pooling_allocator_metrics()?;
+        let pool = house.ground.engine.pooling_allocator_metrics()?;
         Some(SlotCounts {
-            total: u64::from(house.size.instances),
-            bound: house.size.by.as_str(),
+            total: u64::from(house.ground.size.instances),
+            bound: house.ground.size.by.as_str(),
             live: self.live() as u64,
             in_use: pool.memories() as u64,
             warm: u64::from(pool.unused_warm_memories()),
@@ -264,7 +301,7 @@ impl Executor for WasmExecutor {
         let digests: HashSet<_> = keep.iter().map(|function| function.code.digest).collect();
         let collected = tokio::task::spawn_blocking(move || {
             house.packages.collect(&digests)?;
-            house.cache.collect(&digests)
+            house.ground.cache.collect(&digests, house.ground_0_3.as_ref().map(|ground| &ground.cache))
         })
         .await;
         if let Ok(Err(error)) = collected {
@@ -274,7 +311,7 @@ impl Executor for WasmExecutor {
 
     async fn shutdown(&self) {
         if let Some(house) = self.house.get() {
-            house.slots.close();
+            house.grounds().for_each(|ground| ground.slots.close());
         }
     }
 }

@@ -25,7 +25,7 @@ use crate::{
     drive::{Cut, Metered, Spent, Work},
     environment,
     exchange::{Begun, Ended, Exchange, Head, Patience, Source, WHOLE},
-    executor::House,
+    executor::{Ground, House},
     fault,
     host::{CallSeed, Host, LogSink},
     prepare::Artefact,
@@ -70,16 +70,16 @@ impl WasmInstance {
 
     /// A place in the pool, for which a call may have to wait.
     async fn enter(&self, pace: &Pace) -> Result<Held, Fault> {
-        let slot = match Arc::clone(&self.house.slots).try_acquire_owned() {
+        let slot = match Arc::clone(&self.artefact.ground.slots).try_acquire_owned() {
             Ok(slot) => slot,
             Err(_) => self.wait(pace).await?,
         };
-        Ok(Held { _slot: slot, _beat: self.house.ticker.during() })
+        Ok(Held { _slot: slot, _beat: self.artefact.ground.ticker.during() })
     }
 
     /// A place, once somebody leaves one.
     async fn wait(&self, pace: &Pace) -> Result<OwnedSemaphorePermit, Fault> {
-        let House { slots, crowd, size, .. } = &*self.house;
+        let (Ground { slots, size, .. }, crowd) = (&*self.artefact.ground, &self.house.crowd);
         crowd.waited.fetch_add(1, Ordering::Relaxed);
         match timeout_at(pace.deadline().into(), Arc::clone(slots).acquire_owned()).await {
             Ok(slot) => slot.map_err(|_| platform("the server is shutting down")),
@@ -94,10 +94,11 @@ impl WasmInstance {
     }
 
     fn store(&self, call: CallSeed, pace: &Arc<Pace>) -> Store<State> {
-        let House { engine, config, services, .. } = &*self.house;
+        let House { config, services, .. } = &*self.house;
+        let Artefact { ground, grants, memory, .. } = &*self.artefact;
         let logs = call.logs.clone();
-        let host = Host::new(services, &self.artefact.grants, call);
-        state::store(engine, config, self.artefact.memory, logs, host, pace)
+        let host = Host::new(services, grants, call);
+        state::store(&ground.engine, config, *memory, logs, host, pace)
     }
 
     async fn run_core(&self, code: Arc<CoreModule>, running: Running, held: Held, mut call: Call) -> Invoked {

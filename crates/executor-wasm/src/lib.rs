@@ -5,7 +5,7 @@
 //! |---|---|---|
 //! | `wasm-core` | pointer and length of the body to an exported function | `contracts/core.rs`, docs/wasm-core-abi.md |
 //! | `wasi-command` | a program: body on stdin, answer on stdout | `contracts/program.rs` |
-//! | `wasi-http` | a component that handles `wasi:http` requests | `contracts/http.rs` |
+//! | `wasi-http` | a component that handles `wasi:http` requests | `contracts/http.rs`, for WASI 0.3 `contracts/http_0_3.rs` |
 //!
 //! A call makes a store ([`state`]), instantiates the code in it from the pool, runs it ([`drive`]) and drops it. Code is
 //! compiled at deploy ([`compile`]), by processes of their own ([`workshop`]), and kept ([`cache`]).
@@ -37,6 +37,7 @@ mod state;
 mod stdio;
 mod teavm;
 mod ticker;
+mod wasi;
 mod workshop;
 
 pub use config::WasmConfig;

@@ -3,7 +3,7 @@
 use flint_model::LogStream;
 use wasmtime::{Caller, Engine, Extern, Linker, Memory, component};
 
-use crate::{host, state::State, teavm};
+use crate::{host, state::State, teavm, wasi::Wasi};
 
 /// The module of Flint's own functions for core modules.
 pub(crate) const FLINT: &str = "flint";
@@ -39,10 +39,13 @@ pub(crate) fn core(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     Ok(linker)
 }
 
-/// For components: WASI preview 2 with `wasi:http`, and Flint's other capabilities.
-pub(crate) fn component(engine: &Engine) -> wasmtime::Result<component::Linker<State>> {
+/// For components: WASI 0.2 with `wasi:http`, and Flint's other capabilities; for those of 0.3 its interfaces too.
+pub(crate) fn component(engine: &Engine, wasi: Wasi) -> wasmtime::Result<component::Linker<State>> {
     let mut linker = component::Linker::new(engine);
     host::add_to_linker(&mut linker)?;
+    if wasi == Wasi::V0_3 {
+        host::add_0_3_to_linker(&mut linker)?;
+    }
     Ok(linker)
 }
 
@@ -78,8 +81,9 @@ pub(crate) fn is_known_interface(name: &str) -> bool {
         "wasi:clocks/",
         "wasi:config/",
         "wasi:filesystem/",
-        "wasi:http/types@0.2",
+        "wasi:http/types@",
         "wasi:http/outgoing-handler@0.2",
+        "wasi:http/client@0.3",
         "wasi:io/",
         "wasi:keyvalue/",
         "wasi:random/",

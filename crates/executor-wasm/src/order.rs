@@ -5,13 +5,14 @@ use std::path::PathBuf;
 use flint_model::{ByteSize, FunctionPath};
 use serde::{Deserialize, Serialize};
 
-use crate::{WasmConfig, cache::Shape, engine, preinit};
+use crate::{WasmConfig, cache::Shape, engine, preinit, wasi::Wasi};
 
 /// A piece of work on one module or component, with everything that it needs to know beside the code itself.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Order {
     pub(crate) config: WasmConfig,
     pub(crate) shape: Shape,
+    pub(crate) wasi: Wasi,
     pub(crate) task: Task,
 }
 
@@ -37,17 +38,17 @@ pub(crate) struct Initialiser {
 impl Order {
     /// Does the work, here; the error is for the function's developer. Blocks, and cannot be interrupted but for an initialiser that computes.
     pub(crate) fn carry_out(&self, code: &[u8]) -> Result<Vec<u8>, String> {
-        let Self { config, shape, task } = self;
+        let Self { config, shape, wasi, task } = self;
         match task {
             Task::Compile => {
-                let engine = engine::without_pool(config).map_err(|error| format!("{error:#}"))?;
+                let engine = engine::without_pool(config, *wasi).map_err(|error| format!("{error:#}"))?;
                 let compiled = match shape {
                     Shape::Module => engine.precompile_module(code),
                     Shape::Component => engine.precompile_component(code),
                 };
                 compiled.map_err(|error| format!("this is not valid Wasm: {error:#}"))
             }
-            Task::Initialise(initialiser) => preinit::run(config, initialiser, *shape, code),
+            Task::Initialise(initialiser) => preinit::run(config, initialiser, *shape, *wasi, code),
         }
     }
 }

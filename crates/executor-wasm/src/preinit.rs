@@ -29,6 +29,7 @@ use crate::{
     order::Initialiser,
     state::{self, Pace, State},
     ticker::Ticker,
+    wasi::Wasi,
 };
 
 /// Threads that read its assets.
@@ -72,10 +73,11 @@ pub(crate) fn run(
     config: &WasmConfig,
     initialiser: &Initialiser,
     shape: Shape,
+    wasi: Wasi,
     code: &[u8],
 ) -> Result<Vec<u8>, String> {
     let here = |error: &dyn std::fmt::Display| format!("it cannot be run here: {error}");
-    let engine = engine::without_pool(config).map_err(|error| here(&error))?;
+    let engine = engine::without_pool(config, wasi).map_err(|error| here(&error))?;
     let ticker = Ticker::start(&engine).map_err(|error| here(&error))?;
     let services = Arc::new(Services::new(None).map_err(|error| here(&error))?);
     let runtime = Builder::new_current_thread().enable_all().max_blocking_threads(FILE_THREADS).build();
@@ -98,7 +100,7 @@ pub(crate) fn run(
         let name = &initialiser.name;
         match shape {
             Shape::Module => of_module(&mut store, code, name).await,
-            Shape::Component => of_component(&mut store, code, name).await,
+            Shape::Component => of_component(&mut store, wasi, code, name).await,
         }
     });
     drop(beat);
@@ -139,11 +141,16 @@ async fn of_module(store: &mut Store<State>, code: &[u8], initialiser: &str) -> 
     wizer.snapshot(&context, &mut ModuleState { store, instance }).await
 }
 
-async fn of_component(store: &mut Store<State>, code: &[u8], initialiser: &str) -> wasmtime::Result<Vec<u8>> {
+async fn of_component(
+    store: &mut Store<State>,
+    wasi: Wasi,
+    code: &[u8],
+    initialiser: &str,
+) -> wasmtime::Result<Vec<u8>> {
     let (engine, wizer) = (store.engine().clone(), wizer(initialiser));
     let (context, instrumented) = wizer.instrument_component(code)?;
     let component = Component::new(&engine, &instrumented)?;
-    let instance = link::component(&engine)?.instantiate_async(&mut *store, &component).await?;
+    let instance = link::component(&engine, wasi)?.instantiate_async(&mut *store, &component).await?;
     instance.get_typed_func::<(), ()>(&mut *store, initialiser)?.call_async(&mut *store, ()).await?;
     let mut state = ComponentState::new(store, instance);
     let code = wizer.snapshot_component(&context, &mut state).await?;

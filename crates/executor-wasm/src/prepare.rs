@@ -14,10 +14,11 @@ use wasmtime::ResourcesRequired;
 use crate::{
     cache::Shape,
     contracts::{Code, Compiled},
-    executor::House,
+    executor::{EXPERIMENTAL, Ground, House},
     host::Grants,
     packages::Package,
     preinit,
+    wasi::Wasi,
 };
 
 /// A page of Wasm memory.
@@ -26,6 +27,8 @@ const PAGE: u64 = 64 << 10;
 /// A function that can be called.
 pub(crate) struct Artefact {
     pub(crate) code: Code,
+    /// The engine that it was compiled for.
+    pub(crate) ground: Arc<Ground>,
     /// The most bytes of an instance's memories together.
     pub(crate) memory: usize,
     pub(crate) grants: Arc<Grants>,
@@ -48,59 +51,75 @@ pub(crate) async fn prepare(
     let (began, function) = (Instant::now(), &source.function);
     let Package { module, assets } = house.packages.module(source).await?;
     let shape = house.compiler.shape(&module)?;
+    let wasi = Wasi::of(&module, shape);
+    let ground = house.ground(wasi).ok_or_else(|| {
+        PrepareError::Code(format!(
+            "the component is for wasi:http 0.3, which is switched off here, because {EXPERIMENTAL}: build it for wasi:http 0.2 (wasi:http/incoming-handler), or have the server's operator set wasm.http_0_3 = true"
+        ))
+    })?;
     let digest = function.code.digest;
     let initialiser = preinit::initialiser(&module, shape).filter(|_| function.wasm.preinit);
     let key = if initialiser.is_some() { format!("{digest}-initialised") } else { digest.to_string() };
-    let (compiled, took) = match house.cache.load(&house.engine, &key, shape) {
+    let (compiled, took) = match ground.cache.load(&ground.engine, &key, shape) {
         Some(compiled) => (compiled, Duration::ZERO),
         None => {
-            let make = make(house, function, module, shape, initialiser, assets.clone(), &key, progress);
+            let raw = Raw { module, shape, wasi, initialiser, assets: assets.clone(), key: &key };
+            let make = make(house, ground, function, raw, progress);
             // With more memory its initialiser may succeed where it failed.
             let address = format!("wasm {key} {}", function.limits.memory);
             (house.compiler.in_turn(function, &address, progress, make).await?, began.elapsed())
         }
     };
-    let machine_code = house.cache.size(&key).unwrap_or_default();
+    let machine_code = ground.cache.size(&key).unwrap_or_default();
     let begun = initialiser.map_or_else(String::new, |name| format!("ran {name}, "));
     let step = format!("{begun}compiled {} of Wasm to {machine_code} of machine code", function.code.size);
     fits(&compiled, function, house.config.table_elements)?;
-    let code = house.linkers.link(&compiled, function.contract)?;
+    let code = ground.linkers.link(&compiled, function.contract)?;
     let memory = usize::try_from(function.limits.memory.as_u64()).unwrap_or(usize::MAX);
-    let artefact = Artefact { code, memory, grants: Arc::new(Grants::of(function, assets)) };
+    let artefact =
+        Artefact { code, ground: Arc::clone(ground), memory, grants: Arc::new(Grants::of(function, assets)) };
     Ok(Made { artefact, steps: vec![step], took })
 }
 
-/// Compiles the code, initialised where it is to be, and keeps it under `key`.
-#[allow(clippy::too_many_arguments, reason = "it is the middle of `prepare`")]
+/// Code on its way to the compiler.
+struct Raw<'a> {
+    module: Bytes,
+    shape: Shape,
+    wasi: Wasi,
+    initialiser: Option<&'static str>,
+    assets: Option<PathBuf>,
+    /// What it is kept under.
+    key: &'a str,
+}
+
+/// Compiles the code, initialised where it is to be, and keeps it.
 async fn make(
     house: &House,
+    ground: &Ground,
     function: &Function,
-    mut module: Bytes,
-    shape: Shape,
-    initialiser: Option<&str>,
-    assets: Option<PathBuf>,
-    key: &str,
+    raw: Raw<'_>,
     progress: Progress<'_>,
 ) -> Result<Compiled, PrepareError> {
+    let Raw { mut module, shape, wasi, initialiser, assets, key } = raw;
     // Whoever waited for a turn may find it done.
-    if let Some(compiled) = house.cache.load(&house.engine, key, shape) {
+    if let Some(compiled) = ground.cache.load(&ground.engine, key, shape) {
         return Ok(compiled);
     }
     if let Some(name) = initialiser {
         progress("running its initialiser");
-        module = house.compiler.initialise(function, module, shape, name, assets).await?;
+        module = house.compiler.initialise(function, module, (shape, wasi), name, assets).await?;
         house.compiler.shape(&module)?; // it has grown
     }
     progress("compiling");
-    let machine_code = house.compiler.compile(module, shape).await?;
-    keep(house, key, shape, &machine_code)
+    let machine_code = house.compiler.compile(module, shape, wasi).await?;
+    keep(ground, key, shape, &machine_code)
 }
 
 /// Writes compiled code to the cache and takes it from there, so that what runs is what a restart will find.
-fn keep(house: &House, key: &str, shape: Shape, machine_code: &[u8]) -> Result<Compiled, PrepareError> {
+fn keep(ground: &Ground, key: &str, shape: Shape, machine_code: &[u8]) -> Result<Compiled, PrepareError> {
     let failed = |detail: String| PrepareError::Failed { operation: "keeping compiled code".into(), detail };
-    house.cache.store(key, machine_code).map_err(|error| failed(error.to_string()))?;
-    match house.cache.read(&house.engine, key, shape) {
+    ground.cache.store(key, machine_code).map_err(|error| failed(error.to_string()))?;
+    match ground.cache.read(&ground.engine, key, shape) {
         Some(Ok(compiled)) => Ok(compiled),
         // The engine refuses what could never be instantiated within its pool.
         Some(Err(error)) => Err(PrepareError::Code(format!(

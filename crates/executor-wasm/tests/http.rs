@@ -1,15 +1,30 @@
-//! Contract `wasi-http`.
+//! Contract `wasi-http`: the same for components of WASI 0.2 and of 0.3, where that is switched on.
 
 mod support;
 
+use std::sync::Arc;
+
 use bytes::Bytes;
-use flint_executor::{Body, BodyError, Call, CallHead, Fault, Invoked, ReplyHead, body_channel};
+use flint_executor::{Body, BodyError, Call, CallHead, Fault, Instance, Invoked, ReplyHead, body_channel};
+use flint_executor_wasm::WasmConfig;
 use flint_model::Contract;
 use http::{HeaderMap, Method, StatusCode};
 use serde_json::json;
 use support::{AMPLE, House, SHORT, done, json_call, wat};
 
 const HTTP: &str = include_str!("modules/http.wat");
+/// What is said of a handler that ends without a word, in 0.2 and in 0.3.
+const NO_ANSWER: [&str; 2] = ["without a response", "failed to produce a result"];
+const HTTP_0_3: &str = include_str!("modules/http_0_3.wat");
+
+/// The same handler for both.
+async fn both() -> [(House, Arc<dyn Instance>); 2] {
+    let older = House::new();
+    let newer = House::with(WasmConfig { http_0_3: true, ..WasmConfig::default() });
+    let instance = older.start(Contract::WasiHttp, &wat(HTTP)).await;
+    let newer_instance = newer.start(Contract::WasiHttp, &wat(HTTP_0_3)).await;
+    [(older, instance), (newer, newer_instance)]
+}
 
 fn request(path: &str, body: Body, limit: std::time::Duration) -> Call {
     let head = CallHead {
@@ -27,91 +42,113 @@ fn empty() -> Body {
 
 #[tokio::test]
 async fn a_json_call_is_answered_with_json_and_a_request_with_a_response() {
-    let house = House::new();
-    let instance = house.start(Contract::WasiHttp, &wat(HTTP)).await;
-    let json = done(instance.invoke(json_call("{}", AMPLE)).await);
-    assert_eq!(json.json(), json!({ "hello": "wasm" }));
-    assert!(matches!(json.result.as_ref().unwrap().head, ReplyHead::Json));
-    let response = done(instance.invoke(request("/hello", empty(), AMPLE)).await);
-    let reply = response.result.unwrap();
-    assert!(matches!(reply.head, ReplyHead::Http { status: StatusCode::OK, .. }), "{:?}", reply.head);
-    assert_eq!(&reply.body[..], b"{\"hello\":\"wasm\"}");
-    assert_eq!(house.executor.live(), 0);
+    for (house, instance) in both().await {
+        let json = done(instance.invoke(json_call("{}", AMPLE)).await);
+        assert_eq!(json.json(), json!({ "hello": "wasm" }));
+        assert!(matches!(json.result.as_ref().unwrap().head, ReplyHead::Json));
+        let response = done(instance.invoke(request("/hello", empty(), AMPLE)).await);
+        let reply = response.result.unwrap();
+        assert!(matches!(reply.head, ReplyHead::Http { status: StatusCode::OK, .. }), "{:?}", reply.head);
+        assert_eq!(&reply.body[..], b"{\"hello\":\"wasm\"}");
+        assert_eq!(house.executor.live(), 0);
+    }
 }
 
 #[tokio::test]
 async fn bodies_stream_both_ways() {
     const PIECE: usize = 64 << 10;
     const PIECES: usize = 100;
-    let house = House::new();
-    let instance = house.start(Contract::WasiHttp, &wat(HTTP)).await;
-    let (sender, body) = body_channel();
-    let feeding = tokio::spawn(async move {
-        for n in 0..PIECES {
-            sender.send(Ok(Bytes::from(vec![n as u8; PIECE]))).await.expect("the body is taken");
+    for (house, instance) in both().await {
+        let (sender, body) = body_channel();
+        let feeding = tokio::spawn(async move {
+            for n in 0..PIECES {
+                sender.send(Ok(Bytes::from(vec![n as u8; PIECE]))).await.expect("the body is taken");
+            }
+        });
+        let invoked = instance.invoke(request("/echo", Body::Stream(body), AMPLE)).await;
+        let Invoked::Streaming { mut body, end, head } = invoked else { panic!("no stream: {invoked:?}") };
+        assert!(matches!(head, ReplyHead::Http { status: StatusCode::OK, .. }));
+        let mut length = 0;
+        while let Some(piece) = body.recv().await {
+            let piece = piece.expect("it goes well");
+            assert_eq!(usize::from(piece[0]), length / PIECE);
+            length += piece.len();
         }
-    });
-    let invoked = instance.invoke(request("/echo", Body::Stream(body), AMPLE)).await;
-    let Invoked::Streaming { mut body, end, head } = invoked else { panic!("no stream: {invoked:?}") };
-    assert!(matches!(head, ReplyHead::Http { status: StatusCode::OK, .. }));
-    let mut length = 0;
-    while let Some(piece) = body.recv().await {
-        let piece = piece.expect("it goes well");
-        assert_eq!(usize::from(piece[0]), length / PIECE);
-        length += piece.len();
+        assert_eq!(length, PIECE * PIECES);
+        feeding.await.unwrap();
+        assert_eq!(end.await.unwrap().fault, None);
+        assert_eq!(house.executor.live(), 0);
     }
-    assert_eq!(length, PIECE * PIECES);
-    feeding.await.unwrap();
-    assert_eq!(end.await.unwrap().fault, None);
-    assert_eq!(house.executor.live(), 0);
 }
 
 #[tokio::test]
 async fn a_caller_that_goes_away_ends_the_instance() {
-    let house = House::new();
-    let instance = house.start(Contract::WasiHttp, &wat(HTTP)).await;
-    // One that computes, one that waits, one that writes.
-    for path in ["/while", "/pause", "/stream"] {
-        let invoked = instance.invoke(request(path, empty(), AMPLE)).await;
-        let Invoked::Streaming { body, end, .. } = invoked else { panic!("no stream: {invoked:?}") };
-        assert_eq!(house.executor.live(), 1, "{path}");
-        drop(body);
-        end.await.expect("the call's end");
-        while house.executor.live() > 0 {
-            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+    for (house, instance) in both().await {
+        // One that computes, one that waits, one that writes.
+        for path in ["/while", "/pause", "/stream"] {
+            let invoked = instance.invoke(request(path, empty(), AMPLE)).await;
+            let Invoked::Streaming { body, end, .. } = invoked else { panic!("no stream: {invoked:?}") };
+            assert_eq!(house.executor.live(), 1, "{path}");
+            drop(body);
+            end.await.expect("the call's end");
+            while house.executor.live() > 0 {
+                tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+            }
         }
     }
 }
 
 #[tokio::test]
 async fn a_caller_that_takes_nothing_holds_the_instance_until_its_deadline_only() {
-    let house = House::new();
-    let instance = house.start(Contract::WasiHttp, &wat(HTTP)).await;
-    for path in ["/stream", "/pause", "/while"] {
-        let invoked = instance.invoke(request(path, empty(), SHORT)).await;
-        let Invoked::Streaming { body, end, .. } = invoked else { panic!("no stream: {invoked:?}") };
-        assert_eq!(end.await.unwrap().fault, Some(Fault::Deadline), "{path}");
-        drop(body);
+    for (_house, instance) in both().await {
+        for path in ["/stream", "/pause", "/while"] {
+            let invoked = instance.invoke(request(path, empty(), SHORT)).await;
+            let Invoked::Streaming { body, end, .. } = invoked else { panic!("no stream: {invoked:?}") };
+            assert_eq!(end.await.unwrap().fault, Some(Fault::Deadline), "{path}");
+            drop(body);
+        }
     }
 }
 
 #[tokio::test]
 async fn what_goes_wrong_is_told() {
+    for (_house, instance) in both().await {
+        let trap = done(instance.invoke(request("/trap", empty(), AMPLE)).await);
+        assert!(
+            trap.told().contains("broken_handler") && trap.told().contains("handle_request"),
+            "{}",
+            trap.told()
+        );
+        let none = done(instance.invoke(request("/none", empty(), AMPLE)).await);
+        assert!(NO_ANSWER.iter().any(|text| none.told().contains(text)), "{}", none.told());
+        let broken = done(instance.invoke(request("/broken", empty(), AMPLE)).await);
+        assert!(broken.told().contains("broken_handler"), "half of an answer is none: {}", broken.told());
+        let (sender, body) = body_channel();
+        sender.send(Err(BodyError::Broken("gone".into()))).await.unwrap();
+        // The function decides what that means; this one ends its answer.
+        let half = done(instance.invoke(request("/echo", Body::Stream(body), AMPLE)).await);
+        assert!(half.result.is_ok(), "{:?}", half.result);
+    }
+}
+
+#[tokio::test]
+async fn what_only_0_3_can_do_and_its_limits() {
+    let [_, (house, instance)] = both().await;
+    let denied = done(instance.invoke(request("/denied", empty(), AMPLE)).await);
+    assert!(denied.told().contains("HttpRequestDenied"), "{}", denied.told());
+    let starved = done(instance.invoke(request("/memory", empty(), AMPLE)).await);
+    assert_eq!(starved.fault(), &Fault::OutOfMemory);
+    assert!(starved.end.usage.memory_peak.is_some());
+    assert_eq!(house.executor.live(), 0);
+}
+
+#[tokio::test]
+async fn components_for_0_3_are_refused_while_it_is_off() {
     let house = House::new();
-    let instance = house.start(Contract::WasiHttp, &wat(HTTP)).await;
-    let trap = done(instance.invoke(request("/trap", empty(), AMPLE)).await);
-    assert!(
-        trap.told().contains("broken_handler") && trap.told().contains("handle_request"),
-        "{}",
-        trap.told()
-    );
-    let none = done(instance.invoke(request("/none", empty(), AMPLE)).await);
-    assert!(none.told().contains("without a response"), "{}", none.told());
-    let broken = done(instance.invoke(request("/broken", empty(), AMPLE)).await);
-    assert!(broken.told().contains("broken_handler"), "half of an answer is none: {}", broken.told());
-    let (sender, body) = body_channel();
-    sender.send(Err(BodyError::Broken("gone".into()))).await.unwrap();
-    // The function decides what that means; this one ends its answer.
-    let half = done(instance.invoke(request("/echo", Body::Stream(body), AMPLE)).await);
-    assert!(half.result.is_ok(), "{:?}", half.result);
+    let told = house.refused(Contract::WasiHttp, &wat(HTTP_0_3)).await;
+    assert!(told.contains("wasm.http_0_3 = true") && told.contains("no security patches"), "{told}");
+    // Where it is on, code for 0.2 is what it was.
+    let on = House::with(WasmConfig { http_0_3: true, ..WasmConfig::default() });
+    let instance = on.start(Contract::WasiHttp, &wat(HTTP)).await;
+    assert_eq!(done(instance.invoke(json_call("{}", AMPLE)).await).json(), json!({ "hello": "wasm" }));
 }

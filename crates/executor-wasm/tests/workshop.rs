@@ -5,7 +5,7 @@ mod support;
 
 use std::{sync::Arc, time::Duration};
 
-use flint_executor::{FunctionSource, PrepareError};
+use flint_executor::{Executor, FunctionSource, PrepareError};
 use flint_executor_wasm::WasmConfig;
 use flint_model::{ByteSize, Contract, FunctionLimits};
 use serde_json::json;
@@ -144,5 +144,22 @@ async fn what_a_crash_left_half_written_is_cleared_away() {
     std::fs::write(&half, "half").unwrap();
     house.start(Contract::WasmCore, &echo(1)).await;
     assert!(!half.exists());
+    house.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn components_of_both_releases_fit_their_engines() {
+    let house = Sandboxed::with(WasmConfig { http_0_3: true, ..WasmConfig::default() }, 1).await;
+    for component in [include_str!("modules/http.wat"), include_str!("modules/http_0_3.wat")] {
+        let instance = house.start(Contract::WasiHttp, &wat(component)).await;
+        let answered = done(instance.invoke(json_call("{}", AMPLE)).await);
+        assert_eq!(answered.json(), json!({ "hello": "wasm" }));
+    }
+    // What neither engine compiled goes, what either did stays.
+    let compiled = || std::fs::read_dir(house.folder.path().join("wasm")).unwrap().count();
+    let before = compiled();
+    assert!(before >= 4, "two of each");
+    house.executor.collect(&[]).await;
+    assert!(compiled() < before);
     house.end().await;
 }

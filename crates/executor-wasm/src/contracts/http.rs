@@ -28,24 +28,34 @@ use wasmtime_wasi_http::{
     },
 };
 
-use crate::{answer::remove_hop_by_hop, host::AsHost, state::State};
+use super::http_0_3::Service;
+use crate::{answer::remove_hop_by_hop, host::AsHost, state::State, wasi::Wasi};
 
 /// Who answers, as far as the function is told when the caller did not say.
 const LOCAL: HeaderValue = HeaderValue::from_static("flint.local");
 
-/// A component of world `wasi:http/proxy`.
-pub(crate) struct HttpComponent(ProxyPre<State>);
+/// A component that handles requests.
+pub(crate) enum HttpComponent {
+    /// Of world `wasi:http/proxy@0.2`.
+    Proxy(ProxyPre<State>),
+    /// Of world `wasi:http/service@0.3`.
+    Service(Service),
+}
 
-/// What comes of a request.
-pub(crate) type Responded = Result<Response<HyperOutgoingBody>, ErrorCode>;
+/// What comes of a request: a response, or the error code that the function answered with.
+pub(crate) type Responded = Result<Response<HyperOutgoingBody>, String>;
 
 impl HttpComponent {
     pub(crate) fn link(
         linker: &component::Linker<State>,
         component: &Component,
+        wasi: Wasi,
     ) -> Result<Self, PrepareError> {
         let pre = super::component_pre(linker, component)?;
-        ProxyPre::new(pre).map(Self).map_err(|error| {
+        if wasi == Wasi::V0_3 {
+            return Service::new(pre).map(Self::Service);
+        }
+        ProxyPre::new(pre).map(Self::Proxy).map_err(|error| {
             PrepareError::Code(format!(
                 "contract wasi-http asks for a component that exports wasi:http/incoming-handler@0.2, and this one does not: {error:#}"
             ))
@@ -59,10 +69,17 @@ impl HttpComponent {
         request: Request<RequestBody>,
         respond: oneshot::Sender<Responded>,
     ) -> wasmtime::Result<()> {
+        let proxy = match self {
+            Self::Proxy(proxy) => proxy,
+            Self::Service(service) => return service.handle(store, request, respond).await,
+        };
         let mut http = store.data_mut().host().http();
         let request = http.new_incoming_request(Scheme::Http, request)?;
-        let out = http.new_response_outparam(respond)?;
-        let proxy = self.0.instantiate_async(&mut *store).await?;
+        let out = http.new_response_outparam_from_callback(move |response| {
+            // Nobody may be there any more.
+            let _ = respond.send(response.map_err(|code: ErrorCode| format!("{code:?}")));
+        })?;
+        let proxy = proxy.instantiate_async(&mut *store).await?;
         proxy.wasi_http_incoming_handler().call_handle(&mut *store, request, out).await
     }
 }

@@ -2,6 +2,7 @@
 
 mod core;
 mod http;
+mod http_0_3;
 mod program;
 
 use std::sync::Arc;
@@ -16,12 +17,13 @@ pub(crate) use self::{
     http::{HttpComponent, Responded, request},
     program::Program,
 };
-use crate::{link, state::State};
+use crate::{link, state::State, wasi::Wasi};
 
 /// Both linkers, made once.
 pub(crate) struct Linkers {
     core: Linker<State>,
     component: component::Linker<State>,
+    wasi: Wasi,
 }
 
 /// Code that was compiled.
@@ -39,8 +41,8 @@ pub(crate) enum Code {
 }
 
 impl Linkers {
-    pub(crate) fn new(engine: &Engine) -> wasmtime::Result<Self> {
-        Ok(Self { core: link::core(engine)?, component: link::component(engine)? })
+    pub(crate) fn new(engine: &Engine, wasi: Wasi) -> wasmtime::Result<Self> {
+        Ok(Self { core: link::core(engine)?, component: link::component(engine, wasi)?, wasi })
     }
 
     /// Looks up what `contract` enters, and what the code imports.
@@ -56,7 +58,8 @@ impl Linkers {
                 Program::of_component(&self.component, component).map(|code| Code::Program(Arc::new(code)))
             }
             (Contract::WasiHttp, Compiled::Component(component)) => {
-                HttpComponent::link(&self.component, component).map(|code| Code::Http(Arc::new(code)))
+                HttpComponent::link(&self.component, component, self.wasi)
+                    .map(|code| Code::Http(Arc::new(code)))
             }
             (contract, compiled) => {
                 let is = match compiled {

@@ -24,6 +24,19 @@ where
     key_value::add_to_linker(linker)
 }
 
+/// The interfaces of WASI 0.3 beside those of 0.2, which languages' libraries import all the same. There are no sockets among them.
+pub(crate) fn add_0_3_to_linker<T>(linker: &mut component::Linker<T>) -> wasmtime::Result<()>
+where
+    T: WasiView + WasiHttpView + 'static,
+{
+    use wasmtime_wasi::p3::{cli, clocks, filesystem, random};
+    cli::add_to_linker(linker)?;
+    clocks::add_to_linker(linker)?;
+    filesystem::add_to_linker(linker)?;
+    random::add_to_linker(linker)?;
+    wasmtime_wasi_http::p3::add_to_linker(linker)
+}
+
 impl WasiView for crate::state::State {
     fn ctx(&mut self) -> WasiCtxView<'_> {
         self.host().ctx()

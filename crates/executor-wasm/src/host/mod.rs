@@ -11,7 +11,7 @@ mod key_value;
 mod linker;
 mod logs;
 
-pub(crate) use self::linker::{add_p1_to_linker, add_to_linker};
+pub(crate) use self::linker::{add_0_3_to_linker, add_p1_to_linker, add_to_linker};
 pub use self::{
     assets::{ASSETS, PackageBounds, PackageError, UnpackedPackage, unpack},
     context::{AsHost, CallSeed, Host},

@@ -255,6 +255,11 @@ pub(crate) const KEYS: &[Key] = &[
         "The most memory that compiling one may take, or running its initialiser, each in a process of its own",
     ),
     key(
+        "wasm.http_0_3",
+        "true",
+        "Run components for wasi:http 0.3 as well, up to 256 at once. Off, because wasmtime calls its implementation experimental and gives it no security patches",
+    ),
+    key(
         "wasm.threads",
         "1",
         "Threads for Wasm calls that compute for longer than 10 ms; built in: half of the cores",

@@ -357,6 +357,7 @@ pub(crate) struct WasmSection {
     pub(crate) compile_timeout: Duration,
     #[serde(with = "units::size")]
     pub(crate) compile_memory: ByteSize,
+    pub(crate) http_0_3: bool,
     pub(crate) threads: usize,
     pub(crate) keyvalue_keys: u64,
     #[serde(with = "units::size")]
@@ -375,6 +376,7 @@ impl Default for WasmSection {
             max_module,
             compile_timeout,
             compile_memory,
+            http_0_3,
             threads,
             ..
         } = WasmConfig::default();
@@ -388,6 +390,7 @@ impl Default for WasmSection {
             max_module,
             compile_timeout,
             compile_memory,
+            http_0_3,
             threads,
             keyvalue_keys: Services::QUOTA.keys,
             keyvalue_size: Services::QUOTA.bytes,
@@ -413,6 +416,7 @@ impl WasmSection {
             max_module,
             compile_timeout,
             compile_memory,
+            http_0_3,
             threads,
             ..
         } = *self;
@@ -427,6 +431,7 @@ impl WasmSection {
             max_module,
             compile_timeout,
             compile_memory,
+            http_0_3,
             threads,
         }
     }
