@@ -53,17 +53,18 @@ missing_packages() {
   have npm || echo npm
   jdk_is_new || jdk_package
   have ip || [ -x /usr/sbin/ip ] || [ -x /sbin/ip ] || echo iproute2
-  [ "$samples" = yes ] && languages_of_the_tests
+  [ "$samples" = yes ] && packages_of_the_tests
   have nft || [ -x /usr/sbin/nft ] || echo nftables
 }
 
-# Flint runs functions in these where the host has them; its tests want all of them.
-languages_of_the_tests() {
+# Flint runs functions in these languages where the host has them; its tests want all of them, and a broker.
+packages_of_the_tests() {
   have go || echo golang-go
   have mvn || echo maven
   have php || echo php-cli
   have ruby || echo ruby
   [ -e /usr/share/java/gson.jar ] || echo libgoogle-gson-java
+  have nats-server || [ -x /usr/sbin/nats-server ] || echo nats-server
 }
 
 apt_lists_are_there() { compgen -G '/var/lib/apt/lists/*_Packages*' > /dev/null; }

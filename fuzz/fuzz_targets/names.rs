@@ -4,7 +4,8 @@
 use std::str::FromStr;
 
 use flint_model::{
-    ActivationId, ApiKey, ByteSize, Digest, EntityName, FunctionPath, Kind, NamespaceName, Version,
+    ActivationId, ApiKey, ByteSize, Digest, EntityName, FunctionPath, Kind, NamespaceName, NatsServer,
+    Version,
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -23,6 +24,7 @@ fuzz_target!(|text: &str| {
     reads_back::<Digest>(text);
     reads_back::<Kind>(text);
     reads_back::<Version>(text);
+    reads_back::<NatsServer>(text);
     if let Ok(name) = EntityName::parse(text) {
         assert!(!name.as_str().contains('/') && name.as_str() != ".." && name.as_str() != ".");
     }

@@ -32,10 +32,10 @@ async fn feed(api: &Api, action: &str, trigger: &str, event: &str, given: Value)
 async fn everybody_lists_reads_and_binds_them() {
     let api = Api::start().await;
     let packages = api.get(&format!("{SYSTEM}/packages")).await.json();
-    assert_eq!(names(&packages), ["alarms", "samples", "utils"]);
+    assert_eq!(names(&packages), ["alarms", "messaging", "samples", "utils"]);
     assert!(packages.as_array().unwrap().iter().all(|package| package["publish"] == true));
-    assert_eq!(api.get(&format!("{SYSTEM}/packages?count=true")).await.json(), json!({"packages": 3}));
-    assert_eq!(names(&api.get(&format!("{SYSTEM}/packages?limit=1&skip=1")).await.json()), ["samples"]);
+    assert_eq!(api.get(&format!("{SYSTEM}/packages?count=true")).await.json(), json!({"packages": 4}));
+    assert_eq!(names(&api.get(&format!("{SYSTEM}/packages?limit=1&skip=1")).await.json()), ["messaging"]);
 
     let alarms = api.get(&format!("{SYSTEM}/packages/alarms")).await.json();
     assert_eq!(

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use crate::{
     Controller, ControllerError,
     call::{Admitted, Attempted},
-    feeds::{Alarm, Refused},
+    feeds::{Alarm, Refused, Which},
     outcome::Verdict,
     record::Draft,
     system,
@@ -25,7 +25,7 @@ pub(crate) const KIND: &str = "builtin";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BuiltIn {
     /// Makes and changes the feed of a trigger.
-    Alarm(Alarm),
+    Feed(Which),
 }
 
 impl BuiltIn {
@@ -35,9 +35,10 @@ impl BuiltIn {
             return None;
         }
         Some(match function.path.local().as_str() {
-            "alarms/alarm" => Self::Alarm(Alarm::Cron),
-            "alarms/interval" => Self::Alarm(Alarm::Interval),
-            "alarms/once" => Self::Alarm(Alarm::Once),
+            "alarms/alarm" => Self::Feed(Which::Alarm(Alarm::Cron)),
+            "alarms/interval" => Self::Feed(Which::Alarm(Alarm::Interval)),
+            "alarms/once" => Self::Feed(Which::Alarm(Alarm::Once)),
+            "messaging/natsFeed" => Self::Feed(Which::Nats),
             _ => return None,
         })
     }
@@ -94,8 +95,8 @@ impl Controller {
         let Some(caller) = self.caller_of(&call.namespace, &call.subject).await? else {
             return refused("the namespace is gone or blocked".to_owned());
         };
-        let BuiltIn::Alarm(alarm) = built_in;
-        match self.feed_lifecycle(&caller, alarm, &given).await {
+        let BuiltIn::Feed(which) = built_in;
+        match self.feed_lifecycle(&caller, which, &given).await {
             Ok(answer) => Ok(answer),
             Err(Refused::Because(why)) => refused(why),
             Err(Refused::Failed(error)) => Err(error),

@@ -132,6 +132,7 @@ impl Controller {
         self.tasks.spawn(Arc::clone(self).expire_dead_letters());
         self.tasks.spawn(Arc::clone(self).collect_periodically());
         self.tasks.spawn(Arc::clone(self).ring());
+        self.tasks.spawn(Arc::clone(self).listen());
         Ok(())
     }
 

@@ -103,6 +103,7 @@ impl Controller {
             controller.forget_namespace(&name);
             controller.tables.forget(&name);
             controller.triggers.remove_where(|path, _| path.namespace == name);
+            controller.feeding.tell_namespace(&name);
             for function in functions {
                 controller.invoker.forget(&function.path, function.revision);
             }

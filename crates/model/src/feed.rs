@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{EntityName, EntityPath, NamespaceName, Timestamp};
+use crate::{EntityName, EntityPath, NamespaceName, NatsSource, StreamPosition, Timestamp};
 
 /// What fires a trigger, and how far it has come. A trigger has one or none, and takes it along when it goes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -37,6 +37,9 @@ pub struct Feed {
     /// How often it has fired.
     #[serde(default)]
     pub fired: u64,
+    /// How far it has read its stream.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub position: Option<StreamPosition>,
     /// How often it may fire yet; absent = without end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left: Option<u64>,
@@ -78,6 +81,8 @@ pub enum FeedSource {
         #[serde(default)]
         then_delete: ThenDelete,
     },
+    /// Messages that come by NATS.
+    Nats(NatsSource),
 }
 
 /// What goes when a feed that fires once has fired.
@@ -165,6 +170,7 @@ mod tests {
             retry_at: None,
             last: None,
             fired: 0,
+            position: None,
             left: None,
         }
     }

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod activation;
+mod address;
 mod api;
 mod byte_size;
 mod digest;
@@ -20,6 +21,7 @@ mod limits;
 mod log_line;
 mod name;
 mod namespace;
+mod nats;
 mod package;
 mod parameters;
 mod retry;
@@ -35,6 +37,7 @@ mod version;
 mod wasm;
 
 pub use activation::{Activation, Attempt, Response, Status, Usage};
+pub use address::is_public_address;
 pub use api::{Api, Operation};
 pub use byte_size::{ByteSize, ByteSizeError};
 pub use digest::{Digest, DigestError};
@@ -49,6 +52,7 @@ pub use limits::{FunctionLimits, LimitBounds, LimitError, NamespaceLimits};
 pub use log_line::{LogLine, LogStream};
 pub use name::{EntityName, EntityPath, FunctionPath, NameError, NamespaceName};
 pub use namespace::{ApiKey, Identity, KeyId, KeyRecord, Namespace, SecretHash};
+pub use nats::{Deliver, NatsLogin, NatsServer, NatsServerError, NatsSource, StreamPosition};
 pub use package::Package;
 pub use parameters::{Annotations, Parameter, Parameters};
 pub use retry::{DeadLetterReason, FailureKind, FailureKinds, RetryError, RetryOptions, RetryPolicy};

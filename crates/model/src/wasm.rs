@@ -119,6 +119,17 @@ enum Host {
     Exactly(String),
 }
 
+impl Host {
+    /// Whether this name, in its normal form, is meant.
+    fn means(&self, host: &str) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Below(suffix) => host.len() > suffix.len() && host.ends_with(suffix),
+            Self::Exactly(own) => own == host,
+        }
+    }
+}
+
 /// Why a text is not a host pattern.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("'{text}' is not a host that requests may go to: {why}")]
@@ -133,11 +144,13 @@ impl HostPattern {
         let host = normal(host);
         self.scheme.is_none_or(|own| own == scheme)
             && self.port.unwrap_or(scheme.default_port()) == port
-            && match &self.host {
-                Host::Any => true,
-                Host::Below(suffix) => host.len() > suffix.len() && host.ends_with(suffix),
-                Host::Exactly(own) => *own == host,
-            }
+            && self.host.means(&host)
+    }
+
+    /// Whether a connection to `host` and `port` is meant, of a protocol whose port is `usual` where none is named.
+    pub fn allows_server(&self, host: &str, port: u16, usual: u16) -> bool {
+        let host = normal(host);
+        self.scheme.is_none() && self.port.unwrap_or(usual) == port && self.host.means(&host)
     }
 }
 
@@ -249,6 +262,19 @@ mod tests {
 
     fn allows(pattern: &str, scheme: HttpScheme, host: &str, port: u16) -> bool {
         pattern.parse::<HostPattern>().unwrap().allows(scheme, host, port)
+    }
+
+    #[test]
+    fn a_pattern_means_servers_of_other_protocols_too() {
+        let allows = |pattern: &str, host, port| {
+            pattern.parse::<HostPattern>().unwrap().allows_server(host, port, 4222)
+        };
+        assert!(
+            allows("nats.example.com", "NATS.example.com", 4222)
+                && !allows("nats.example.com", "nats.example.com", 80)
+        );
+        assert!(allows("*.example.com:5222", "a.example.com", 5222) && allows("*", "10.0.0.1", 4222));
+        assert!(!allows("https://nats.example.com:4222", "nats.example.com", 4222), "that is for HTTP");
     }
 
     #[test]

@@ -19,7 +19,7 @@ const FLOORS: &[&[&str]] = &[
     &["flint-controller"],
     &["flint-scheduler"],
     &["flint-invoker"],
-    &["flint-executor-*", "flint-store-*"],
+    &["flint-executor-*", "flint-store-*", "flint-nats"],
     &["flint-runtimes"],
     &["flint-executor", "flint-store"],
     &["flint-sandbox"],

@@ -18,7 +18,7 @@ const ROOMY = {
   FLINT_LIMITS__CONCURRENT_INVOCATIONS: '10000',
 };
 
-async function freePort() {
+export async function freePort() {
   const listener = createServer().listen(0, '127.0.0.1');
   await once(listener, 'listening');
   const { port } = listener.address();

@@ -80,7 +80,7 @@ test('what is wrong with a feed is said in words that users know', async () => {
 test("everybody has the system's packages, and can bind them", async () => {
   const packages = await ow.packages.list({ namespace: 'whisk.system' });
   const names = packages.map(({ name }) => name);
-  for (const name of ['alarms', 'samples', 'utils']) assert.ok(names.includes(name), name);
+  for (const name of ['alarms', 'messaging', 'samples', 'utils']) assert.ok(names.includes(name), name);
   const alarms = await ow.packages.get({ namespace: 'whisk.system', name: 'alarms' });
   assert.deepEqual(alarms.feeds.map(({ name }) => name), ['alarm', 'interval', 'once']);
   await ow.packages.create({ name: 'tools', package: { binding: { namespace: 'whisk.system', name: 'utils' } } });

@@ -86,6 +86,7 @@ impl<'a> Arguments<'a> {
                 date: self.date("date")?.unwrap_or(date),
                 then_delete: self.then_delete()?.unwrap_or(then_delete),
             },
+            FeedSource::Nats(_) => return Ok(None),
         };
         if new == *old {
             return Ok(None);
@@ -121,7 +122,7 @@ impl<'a> Arguments<'a> {
         let (start, stop) = match &source {
             FeedSource::Alarm { start, stop, .. } => (start.as_ref(), stop.as_ref()),
             FeedSource::Interval { start, stop, .. } => (Some(start), stop.as_ref()),
-            FeedSource::Once { .. } => (None, None),
+            FeedSource::Once { .. } | FeedSource::Nats(_) => (None, None),
         };
         if let (Some(start), Some(stop)) = (start, stop)
             && stop.at <= start.at
@@ -134,7 +135,7 @@ impl<'a> Arguments<'a> {
         if stop.is_some() && self.max_triggers()?.is_some() {
             return Err("maxTriggers is not allowed when the stopDate parameter is specified".to_owned());
         }
-        let schedule = Schedule::of(&source)?;
+        let Some(schedule) = Schedule::of(&source)? else { return Ok(source) };
         let Some(first) = schedule.next(self.now) else {
             return Err(match (&source, stop) {
                 (_, Some(_)) => {

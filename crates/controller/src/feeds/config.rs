@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use flint_invoker::units;
+use flint_model::HostPattern;
+use flint_nats::Reach;
 use serde::{Deserialize, Serialize};
 
 /// Keys `feeds.*`.
@@ -19,6 +21,14 @@ pub struct FeedsConfig {
     /// How old the latest of them may be to be fired for.
     #[serde(with = "units::duration")]
     pub missed_window: Duration,
+    /// Hosts whose NATS servers may be connected to; none: there are no feeds of messages.
+    pub nats_hosts: Vec<HostPattern>,
+    /// Whether they may be at addresses of this machine and its neighbours.
+    pub nats_allow_private: bool,
+    /// Connections to NATS at once, one for each trigger.
+    pub nats_connections: usize,
+    /// Those of one namespace.
+    pub nats_connections_per_namespace: usize,
 }
 
 /// What becomes of instants that were missed.
@@ -39,6 +49,17 @@ impl Default for FeedsConfig {
             min_interval: Duration::from_secs(1),
             missed: Missed::Once,
             missed_window: Duration::from_secs(3600),
+            nats_hosts: Vec::new(),
+            nats_allow_private: false,
+            nats_connections: 256,
+            nats_connections_per_namespace: 16,
         }
+    }
+}
+
+impl FeedsConfig {
+    /// What may be connected to.
+    pub(crate) fn reach(&self) -> Reach {
+        Reach { hosts: self.nats_hosts.clone(), private: self.nats_allow_private }
     }
 }

@@ -3,28 +3,40 @@
 use std::{sync::Arc, time::Instant};
 
 use bytes::Bytes;
-use flint_model::{Feed, FeedSource, Timestamp};
-use serde_json::{Value, json};
+use flint_model::{Feed, FeedSource};
+use serde_json::json;
 use uuid::Uuid;
 
 use crate::{Controller, ControllerError, Firing};
 
+/// What a feed fires with.
+pub(super) struct Event {
+    /// A JSON object.
+    pub(super) payload: String,
+    /// Of an alarm the instant, in ms since 1970; of a stream the number of the last message. No two events have the same.
+    pub(super) instant: Option<String>,
+}
+
 impl Controller {
-    /// Fires the trigger of a feed for an instant, and lets the feed go on as `after`, by one commit. The functions that are called
-    /// find both in `__ow_headers`, so that they can tell one event from another.
+    /// Fires the trigger of a feed, and lets the feed go on as `after`, by one commit. The functions that are called find in
+    /// `__ow_headers` which feed it was, and what tells this event from others.
     pub(super) async fn fire_feed(
         self: &Arc<Self>,
         feed: &Feed,
-        instant: Timestamp,
+        event: Event,
         after: Feed,
     ) -> Result<(), ControllerError> {
         let Some(caller) = self.caller_of(&feed.namespace, &feed.subject).await? else {
             return Err(ControllerError::BadKey);
         };
+        let mut headers = json!({"x-flint-feed": feed_name(&feed.source)});
+        if let Some(instant) = event.instant {
+            headers["x-flint-instant"] = instant.into();
+        }
         let firing = Firing {
             path: feed.path(),
-            payload: Bytes::from(Value::Object(feed.payload.clone()).to_string()),
-            headers: json!({"x-flint-feed": feed_name(&feed.source), "x-flint-instant": instant.as_millis().to_string()}),
+            payload: Bytes::from(event.payload),
+            headers,
             transaction: Uuid::new_v4().simple().to_string().into(),
             arrived: Instant::now(),
             api_key: None,
@@ -38,5 +50,6 @@ fn feed_name(source: &FeedSource) -> &'static str {
         FeedSource::Alarm { .. } => "/whisk.system/alarms/alarm",
         FeedSource::Interval { .. } => "/whisk.system/alarms/interval",
         FeedSource::Once { .. } => "/whisk.system/alarms/once",
+        FeedSource::Nats(_) => "/whisk.system/messaging/natsFeed",
     }
 }

@@ -6,11 +6,13 @@
 use flint_model::{
     EntityName, EntityPath, Feed, FeedSource, FeedState, NamespaceName, ThenDelete, Timestamp,
 };
+use flint_nats::Reach;
 use flint_store::{Expected, StoreError};
 use serde_json::{Map, Value, json};
 
 use super::{
     arguments::{Alarm, Arguments},
+    messaging,
     schedule::Schedule,
 };
 use crate::{Caller, Controller, ControllerError};
@@ -52,7 +54,7 @@ impl Controller {
     pub(crate) async fn feed_lifecycle(
         &self,
         caller: &Caller,
-        alarm: Alarm,
+        which: Which,
         given: &Map<String, Value>,
     ) -> Result<Value, Refused> {
         let trigger = trigger_of(given, &caller.namespace.name)?;
@@ -63,14 +65,18 @@ impl Controller {
             Some(other) => other.to_string(),
         };
         match event.as_str() {
-            "CREATE" => self.create_feed(caller, alarm, trigger, &arguments).await,
-            "READ" => Ok(shown(&self.feed_of(&trigger).await?)),
-            "UPDATE" => self.change_feed(&trigger, |feed| updated(feed, &arguments)).await,
+            "CREATE" => self.create_feed(caller, which, trigger, &arguments).await,
+            "READ" => Ok(self.shown(&self.feed_of(&trigger).await?)),
+            "UPDATE" => {
+                let reach = self.config.feeds.reach();
+                self.change_feed(&trigger, |feed| updated(feed, &arguments, &reach)).await
+            }
             "PAUSE" => self.change_feed(&trigger, |feed| paused(feed, arguments.now)).await,
             "UNPAUSE" => self.change_feed(&trigger, |feed| resumed(feed, arguments.now)).await,
             "DELETE" => {
                 // A trigger that is gone has taken it along, and clients ask for this nevertheless.
                 self.stores.feeds.delete_feed(&trigger).await?;
+                self.feeding.tell(&trigger);
                 Ok(json!({"status": "success"}))
             }
             _ => Err("unsupported lifecycleEvent".to_owned().into()),
@@ -80,11 +86,14 @@ impl Controller {
     async fn create_feed(
         &self,
         caller: &Caller,
-        alarm: Alarm,
+        which: Which,
         trigger: EntityPath,
         arguments: &Arguments<'_>,
     ) -> Result<Value, Refused> {
-        let source = arguments.source(alarm)?;
+        let source = match which {
+            Which::Alarm(alarm) => arguments.source(alarm)?,
+            Which::Nats => arguments.nats_source(&self.config.feeds.reach())?,
+        };
         match self.trigger_at(&trigger).await {
             Ok(Some(_)) => {}
             Ok(None) | Err(ControllerError::OtherCollection) => {
@@ -92,7 +101,10 @@ impl Controller {
             }
             Err(error) => return Err(Refused::Failed(error)),
         }
-        let next = Schedule::of(&source)?.next(arguments.now);
+        let next = match Schedule::of(&source)? {
+            Some(schedule) => schedule.next(arguments.now),
+            None => None,
+        };
         let feed = Feed {
             namespace: trigger.namespace,
             trigger: trigger.name,
@@ -106,6 +118,7 @@ impl Controller {
             retry_at: None,
             last: None,
             fired: 0,
+            position: None,
             left: arguments.max_triggers()?,
         };
         match self.stores.feeds.put_feed(&feed, Expected::Absent, self.config.feeds.per_namespace).await {
@@ -114,10 +127,21 @@ impl Controller {
             }
             other => {
                 other?;
-                self.feeding.changed.notify_one();
+                self.feeding.tell(&feed.path());
                 Ok(json!({"status": "success"}))
             }
         }
+    }
+
+    /// What is kept of a feed, and how it goes with its connection.
+    fn shown(&self, feed: &Feed) -> Value {
+        let mut shown = shown(feed);
+        set(
+            &mut shown["status"],
+            "connection",
+            self.feeding.connections.of(&feed.path()).map(|state| json!(state)),
+        );
+        shown
     }
 
     async fn feed_of(&self, trigger: &EntityPath) -> Result<Feed, Refused> {
@@ -141,7 +165,7 @@ impl Controller {
                 Err(StoreError::Conflict) => {}
                 other => {
                     other?;
-                    self.feeding.changed.notify_one();
+                    self.feeding.tell(trigger);
                     return Ok(json!({"status": "success"}));
                 }
             }
@@ -151,8 +175,12 @@ impl Controller {
 }
 
 /// The feed with what its owner wants changed. It fires from now on, also when it did not any more.
-fn updated(feed: Feed, arguments: &Arguments<'_>) -> Result<Feed, String> {
-    let (source, payload) = (arguments.changed(&feed.source)?, arguments.payload()?);
+fn updated(feed: Feed, arguments: &Arguments<'_>, reach: &Reach) -> Result<Feed, String> {
+    let source = match &feed.source {
+        FeedSource::Nats(source) => arguments.changed_nats(source, reach)?,
+        alarm => arguments.changed(alarm)?,
+    };
+    let payload = arguments.payload()?;
     let left = arguments.max_triggers()?;
     if source.is_none() && payload.is_none() && left.is_none() {
         return Err("no updatable parameters were specified".to_owned());
@@ -174,10 +202,13 @@ fn paused(feed: Feed, now: Timestamp) -> Result<Feed, String> {
 /// The feed as it fires from now on. What has passed while it did not is not made up for.
 fn resumed(feed: Feed, now: Timestamp) -> Result<Feed, String> {
     let after = feed.last.map_or(now, |last| last.max(now));
-    let next = Schedule::of(&feed.source)?.next(after);
-    if next.is_none() {
-        return Err("it would not fire any more: give a later date or stopDate".to_owned());
-    }
+    let next = match Schedule::of(&feed.source)? {
+        None => None,
+        Some(schedule) => {
+            let never = || "it would not fire any more: give a later date or stopDate".to_owned();
+            Some(schedule.next(after).ok_or_else(never)?)
+        }
+    };
     if feed.left == Some(0) {
         return Err("it has fired as often as it may: give maxTriggers".to_owned());
     }
@@ -202,6 +233,13 @@ fn trigger_of(given: &Map<String, Value>, own: &NamespaceName) -> Result<EntityP
     }
     let name = EntityName::parse(name).map_err(|error| format!("'{shown}' is no trigger's name: {error}"))?;
     Ok(EntityPath::new(own.clone(), name))
+}
+
+/// Which feed's action was called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Which {
+    Alarm(Alarm),
+    Nats,
 }
 
 /// What a feed's users read of it.
@@ -233,6 +271,11 @@ fn shown(feed: &Feed) -> Value {
                 ThenDelete::Rules => Some(json!("rules")),
             };
             set(&mut config, "deleteAfterFire", then_delete);
+        }
+        FeedSource::Nats(source) => {
+            for (key, value) in messaging::shown(source) {
+                config[key] = value;
+            }
         }
     }
     for (name, moment) in [("nextFire", feed.next), ("lastFire", feed.last)] {

@@ -8,8 +8,10 @@ use std::{sync::Arc, time::Duration};
 use flint_model::{Feed, FeedSource, FeedState, Rule, ThenDelete, Timestamp};
 use flint_store::{Page, StoreError};
 use futures_util::{StreamExt, stream};
+use serde_json::Value;
 
 use super::{
+    fire::Event,
     schedule::{Schedule, plus},
     turn::{Turn, put_back, turn},
 };
@@ -85,14 +87,19 @@ impl Controller {
         let done = match &feed.state {
             FeedState::Leaving => self.leave(&feed).await,
             _ => match Schedule::of(&feed.source) {
-                Ok(schedule) => match turn(&feed, &schedule, now, &self.config.feeds) {
+                Ok(None) => Ok(()), // it has no instants
+                Ok(Some(schedule)) => match turn(&feed, &schedule, now, &self.config.feeds) {
                     // The store has it as due, so this is a clock that was set between two looks.
                     Turn::Wait => Ok(()),
                     Turn::Skip(after) => {
                         tracing::info!(trigger = %feed.path(), "what its feed has missed is too long ago to be fired for");
                         self.write_feed(after).await
                     }
-                    Turn::Fire(instant, after) => self.fire_feed(&feed, instant, after).await,
+                    Turn::Fire(instant, after) => {
+                        let payload = Value::Object(feed.payload.clone()).to_string();
+                        let instant = Some(instant.as_millis().to_string());
+                        self.fire_feed(&feed, Event { payload, instant }, after).await
+                    }
                 },
                 Err(why) => {
                     self.write_feed(Feed { state: FeedState::Ended(why), since: now, ..feed.clone() }).await
@@ -148,7 +155,7 @@ impl Controller {
         loop {
             let feeds = self.stores.feeds.feeds(page).await?;
             for feed in &feeds {
-                let Ok(schedule) = Schedule::of(&feed.source) else { continue };
+                let Ok(Some(schedule)) = Schedule::of(&feed.source) else { continue };
                 let Some(changed) = put_back(feed, &schedule, now) else { continue };
                 tracing::warn!(trigger = %feed.path(), "the clock was put back: its feed begins anew");
                 match self.stores.feeds.go_on(&changed, Vec::new(), None).await {

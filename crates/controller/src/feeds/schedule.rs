@@ -33,10 +33,11 @@ enum Rhythm {
 }
 
 impl Schedule {
-    /// The schedule of an alarm; the error says what is wrong with it.
-    pub(crate) fn of(source: &FeedSource) -> Result<Self, String> {
+    /// The schedule of an alarm, of another feed none; the error says what is wrong with it.
+    pub(crate) fn of(source: &FeedSource) -> Result<Option<Self>, String> {
         let at = |date: &Option<Date>| date.as_ref().map(|date| date.at);
-        Ok(match source {
+        Ok(Some(match source {
+            FeedSource::Nats(_) => return Ok(None),
             FeedSource::Alarm { cron, timezone, start, stop } => {
                 let zone = match timezone {
                     Some(name) => time_zone(name)?,
@@ -53,7 +54,7 @@ impl Schedule {
                 Self { rhythm: Rhythm::Every { period, first }, start: Some(start.at), stop: at(stop) }
             }
             FeedSource::Once { date, .. } => Self { rhythm: Rhythm::Once(date.at), start: None, stop: None },
-        })
+        }))
     }
 
     /// The first instant after `after`.
@@ -161,7 +162,9 @@ mod tests {
     fn alarm(cron: &str, timezone: Option<&str>, start: Option<&str>, stop: Option<&str>) -> Schedule {
         let date = |text: Option<&str>| text.map(|text| Date { at: at(text), text: None });
         let (cron, timezone) = (cron.to_owned(), timezone.map(str::to_owned));
-        Schedule::of(&FeedSource::Alarm { cron, timezone, start: date(start), stop: date(stop) }).unwrap()
+        Schedule::of(&FeedSource::Alarm { cron, timezone, start: date(start), stop: date(stop) })
+            .unwrap()
+            .unwrap()
     }
 
     #[test]
@@ -214,7 +217,7 @@ mod tests {
     fn an_interval_keeps_the_beat_of_its_start() {
         let start = Date { at: at("2026-01-01T00:00:30Z"), text: None };
         let stop = Some(Date { at: at("2026-01-01T00:09:00Z"), text: None });
-        let schedule = Schedule::of(&FeedSource::Interval { minutes: 2, start, stop }).unwrap();
+        let schedule = Schedule::of(&FeedSource::Interval { minutes: 2, start, stop }).unwrap().unwrap();
         for (now, next, latest) in [
             ("2025-12-31T00:00:00Z", "2026-01-01T00:00:30Z", "never"),
             ("2026-01-01T00:00:30Z", "2026-01-01T00:02:30Z", "2026-01-01T00:00:30Z"),
@@ -271,7 +274,7 @@ mod tests {
             }),
             (1_u32..5000, 1_700_000_000_000_u64..1_800_000_000_000).prop_map(|(minutes, start)| {
                 let start = Date { at: Timestamp::from_millis(start), text: None };
-                Schedule::of(&FeedSource::Interval { minutes, start, stop: None }).unwrap()
+                Schedule::of(&FeedSource::Interval { minutes, start, stop: None }).unwrap().unwrap()
             }),
         ]
     }

@@ -61,12 +61,15 @@ fn fired(feed: &Feed, schedule: &Schedule, instant: Timestamp, config: &FeedsCon
         (FeedSource::Once { then_delete, .. }, _) if *then_delete != Default::default() => {
             Feed { state: FeedState::Leaving, since: instant, next: None, ..after }
         }
-        (_, Some(0)) => {
-            let why = "Automatically disabled after reaching max triggers".to_owned();
-            Feed { state: FeedState::Ended(why), since: instant, next: None, ..after }
-        }
+        (_, Some(0)) => spent(after, instant),
         _ => ended_unless_next(after, instant),
     }
+}
+
+/// The feed, which has fired as often as it may.
+pub(crate) fn spent(feed: Feed, at: Timestamp) -> Feed {
+    let why = "Automatically disabled after reaching max triggers".to_owned();
+    Feed { state: FeedState::Ended(why), since: at, next: None, ..feed }
 }
 
 /// The feed, at an end when it has no next instant.
@@ -79,6 +82,7 @@ fn ended_unless_next(feed: Feed, now: Timestamp) -> Feed {
         FeedSource::Interval { .. } => "Automatically disabled after firing last scheduled interval trigger",
         FeedSource::Once { .. } if feed.fired == 0 => "Automatically disabled after its date was missed",
         FeedSource::Once { .. } => "Automatically disabled after firing once",
+        FeedSource::Nats(_) => "Automatically disabled",
     };
     Feed { state: FeedState::Ended(why.to_owned()), since: now, ..feed }
 }
@@ -115,7 +119,7 @@ mod tests {
     }
 
     fn feed(source: FeedSource, next: u64) -> (Feed, Schedule) {
-        let schedule = Schedule::of(&source).unwrap();
+        let schedule = Schedule::of(&source).unwrap().unwrap();
         let feed = serde_json::from_value(json!({
             "namespace": "guest", "trigger": "t", "subject": "guest", "revision": 1, "source": source,
             "state": "active", "since": 0, "next": next * 1000,

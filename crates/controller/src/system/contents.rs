@@ -214,14 +214,13 @@ mod tests {
     fn every_function_has_code_or_is_built_in() {
         let contents = contents(Ok("found"));
         let names: Vec<_> = contents.packages.iter().map(|package| package.name.as_str()).collect();
-        assert_eq!(names, ["alarms", "samples", "utils"]);
+        assert_eq!(names, ["alarms", "messaging", "samples", "utils"]);
         for function in &contents.functions {
             let code = code_of(function).unwrap();
             assert_eq!(code.is_empty(), BuiltIn::of(function).is_some(), "{}", function.path);
             assert_eq!(function.kind.as_str(), if code.is_empty() { "builtin" } else { "nodejs:22" });
             assert!(function.annotations.get("description").is_some_and(Value::is_string));
-            let feed = function.path.package.as_ref().is_some_and(|package| package.as_str() == "alarms");
-            assert_eq!(function.annotations.is_truthy("feed"), feed, "{}", function.path);
+            assert_eq!(function.annotations.is_truthy("feed"), code.is_empty(), "{}", function.path);
         }
         let used: Vec<_> =
             contents.functions.iter().filter_map(code_of).filter(|code| !code.is_empty()).collect();
@@ -239,9 +238,9 @@ mod tests {
 
     #[test]
     fn they_are_there_without_their_runtime() {
-        assert_eq!(contents(Err("no node: apt-get install nodejs")).functions[3].kind.as_str(), "nodejs:22");
+        assert_eq!(contents(Err("no node: apt-get install nodejs")).functions[4].kind.as_str(), "nodejs:22");
         let none = Contents::new(&[]).unwrap();
-        assert_eq!(none.functions[3].kind.as_str(), "nodejs:default");
+        assert_eq!(none.functions[4].kind.as_str(), "nodejs:default");
     }
 
     #[test]

@@ -106,6 +106,11 @@ impl Controller {
         Ok(())
     }
 
+    /// Whether a trigger has any rule, active or not.
+    pub(crate) async fn has_rules(&self, path: &EntityPath) -> Result<bool, ControllerError> {
+        Ok(!self.ready_trigger(path).await?.rules.is_empty())
+    }
+
     /// The trigger, and what its event is to the functions that are called.
     async fn admit_firing(
         &self,

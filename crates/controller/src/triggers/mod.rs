@@ -108,6 +108,7 @@ impl Controller {
             let Trigger { namespace, name, revision, .. } = &deleted.trigger;
             controller.stores.catalog.delete_entity(namespace, None, name, *revision).await?;
             controller.forget_trigger(&deleted.trigger.path());
+            controller.feeding.tell(&deleted.trigger.path());
             Ok(deleted)
         };
         self.detached(deleting).await

@@ -113,6 +113,10 @@ pub(crate) fn lines(feed: &Value) -> Vec<(String, String)> {
         ("startDate", "start"),
         ("stopDate", "stop"),
         ("deleteAfterFire", "then deletes"),
+        ("servers", "servers"),
+        ("subject", "subject"),
+        ("queue", "queue"),
+        ("stream", "stream"),
     ] {
         if !config[key].is_null() {
             let value = match config[key].as_u64().filter(|_| key.to_ascii_lowercase().ends_with("date")) {
@@ -128,6 +132,9 @@ pub(crate) fn lines(feed: &Value) -> Vec<(String, String)> {
     if status["active"] == false {
         let why = status["reason"]["message"].as_str().unwrap_or("not active");
         lines.push(("state".to_owned(), why.to_owned()));
+    }
+    if let Some(connection) = status["connection"].as_str() {
+        lines.push(("connection".to_owned(), connection.to_owned()));
     }
     if let Some(next) = status["nextFire"].as_u64() {
         lines.push(("next firing".to_owned(), clock(next)));
@@ -173,6 +180,16 @@ mod tests {
                 "next firing=1970-01-01T00:00:00.000Z",
                 "fired=3",
             ]
+        );
+        let messages = json!({
+            "config": {"name": "t", "payload": {}, "servers": ["nats://a:4222"], "subject": "orders.>", "tls": false},
+            "status": {"active": true, "connection": "connected", "fired": 0},
+        });
+        let shown: Vec<_> =
+            lines(&messages).into_iter().map(|(title, value)| format!("{title}={value}")).collect();
+        assert_eq!(
+            shown,
+            ["servers=[\"nats://a:4222\"]", "subject=orders.>", "connection=connected", "fired=0"]
         );
         assert_eq!(lines(&Value::Null), []);
     }

@@ -169,6 +169,22 @@ pub(crate) const KEYS: &[Key] = &[
         "What becomes of an alarm's instants that pass while nothing can be fired: once = one firing for the latest, none = nothing",
     ),
     key("feeds.missed_window", r#""1h""#, "How long ago that latest one may be"),
+    key(
+        "feeds.nats_hosts",
+        "[]",
+        "Hosts whose NATS servers feeds may connect to: HOST, *.DOMAIN or *, with :PORT if it is not 4222; none = there are no such feeds",
+    ),
+    key(
+        "feeds.nats_allow_private",
+        "false",
+        "Whether those may have addresses of this machine and of private networks",
+    ),
+    key(
+        "feeds.nats_connections",
+        "256",
+        "Connections to NATS at once, one for each trigger; further feeds wait",
+    ),
+    key("feeds.nats_connections_per_namespace", "16", "Those of one namespace"),
     key("store.max_age", r#""168h""#, "How long activation records are kept; 0 = at any age"),
     key(
         "store.max_size",

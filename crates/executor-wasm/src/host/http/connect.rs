@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use flint_model::HttpScheme;
+use flint_model::{HttpScheme, is_public_address};
 use rustls::{ClientConfig, RootCertStore, crypto::ring, pki_types::ServerName};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -15,7 +15,7 @@ use tokio::{
 use tokio_rustls::TlsConnector;
 use wasmtime_wasi_http::Error;
 
-use super::{HttpBounds, Reach, Target, address::is_public};
+use super::{HttpBounds, Reach, Target};
 
 /// What functions' requests have in common.
 pub struct HttpClient {
@@ -48,7 +48,7 @@ impl HttpClient {
     }
 
     fn may_reach(&self, address: IpAddr) -> bool {
-        self.reach == Reach::Everything || is_public(address)
+        self.reach == Reach::Everything || is_public_address(address)
     }
 
     /// A connection to the target, with keys agreed on where its scheme has them.

@@ -4,7 +4,6 @@
 //! Names are resolved here, and the address that is connected to is one that was looked at: a name that resolves to something
 //! else a moment later changes nothing. Redirects are the guest's to follow, each as a request of its own.
 
-mod address;
 mod bounded;
 mod connect;
 mod send;

@@ -1,10 +1,11 @@
-//! Which addresses a function may connect to: those of the public Internet, and nothing that this host or its neighbours answer at.
+//! Which addresses may be connected to on behalf of users: those of the public Internet, and nothing that this host or its neighbours
+//! answer at.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Whether an address is one of the public Internet. The special ones are those of the IANA registries for IPv4 and IPv6; forms of
 /// IPv6 that carry an IPv4 address count as that.
-pub(crate) fn is_public(address: IpAddr) -> bool {
+pub fn is_public_address(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_v4(address),
         IpAddr::V6(address) => is_public_v6(address),
@@ -64,7 +65,7 @@ mod tests {
             "64:ff9b::808:808",
             "2002:808:808::1",
         ] {
-            assert!(is_public(public.parse().unwrap()), "{public}");
+            assert!(is_public_address(public.parse().unwrap()), "{public}");
         }
         for special in [
             "0.0.0.0",
@@ -104,7 +105,7 @@ mod tests {
             "3fff::1",
             "5f00::1",
         ] {
-            assert!(!is_public(special.parse().unwrap()), "{special}");
+            assert!(!is_public_address(special.parse().unwrap()), "{special}");
         }
     }
 }

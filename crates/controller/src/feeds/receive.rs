@@ -1,0 +1,235 @@
+//! Listening for one trigger: a connection, made again with growing patience when it ends.
+//!
+//! What has come fires the trigger before anything further is taken. Of a stream, how far it was read is written by the commit that makes
+//! the calls durable, and only then is it acknowledged: a message that is given again is known, and skipped. What cannot be fired now, because
+//! a queue is full or the namespace throttled, waits and is tried again.
+
+use std::{convert::Infallible, sync::Arc, time::Duration};
+
+use flint_model::{EntityPath, Feed, FeedSource, NatsSource, StreamPosition};
+use flint_nats::{Batch, Bounds, Message, NatsError, Receiver};
+use flint_store::StoreError;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use super::{event::event_of, fire::Event, listen::Listening, turn::spent};
+use crate::{Controller, ControllerError, ErrorKind};
+
+/// Messages of one firing.
+const MESSAGES: usize = 100;
+/// Before a connection is made again, or a firing tried again: doubled each time, up to the last.
+const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+/// Messages of a stream are asked for again when nothing is heard of them for a minute.
+const KEEP: Duration = Duration::from_secs(20);
+
+/// Why listening has ended.
+enum Ended {
+    /// The feed is another one now, or none; or the server stops.
+    Changed,
+    Failed(String),
+}
+
+impl From<NatsError> for Ended {
+    fn from(error: NatsError) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+impl Controller {
+    /// Listens until it is told to stop, or its feed is another one.
+    pub(super) async fn listen_for(self: Arc<Self>, listening: Listening, stop: CancellationToken) {
+        let (trigger, mut pause) = (&listening.trigger, PAUSE.0);
+        loop {
+            let mut connected = false;
+            let why = match self.receive(&listening, &stop, &mut connected).await {
+                Err(Ended::Failed(why)) => why,
+                Err(Ended::Changed) => return,
+                Ok(never) => match never {},
+            };
+            if connected {
+                pause = PAUSE.0;
+            }
+            tracing::info!(%trigger, why, "its messages cannot be had; trying again in {pause:?}");
+            self.feeding.connections.set(trigger, why);
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = sleep(pause) => pause = (pause * 2).min(PAUSE.1),
+            }
+        }
+    }
+
+    /// Connects, and fires with what comes, until something ends that.
+    async fn receive(
+        self: &Arc<Self>,
+        listening: &Listening,
+        stop: &CancellationToken,
+        connected: &mut bool,
+    ) -> Result<Infallible, Ended> {
+        let Listening { trigger, source, .. } = listening;
+        let feed = self.still(listening).await?;
+        let (reach, name) = (self.config.feeds.reach(), trigger.to_string());
+        let opening = Receiver::open(source, &name, feed.position.as_ref(), &reach);
+        let mut receiver = tokio::select! {
+            () = stop.cancelled() => return Err(Ended::Changed),
+            receiver = opening => receiver?,
+        };
+        self.remember_beginning(feed, &receiver).await?;
+        *connected = true;
+        let most = self.config.limits.bounds.max_payload.as_u64() as usize;
+        loop {
+            self.show_connected(trigger, &receiver);
+            let batch = tokio::select! {
+                () = stop.cancelled() => break,
+                batch = receiver.next(Bounds { messages: MESSAGES, bytes: most / 2 }) => batch?,
+            };
+            tokio::select! {
+                () = stop.cancelled() => break,
+                fired = self.fire_batch(listening, &receiver, &batch) => fired?,
+            }
+            receiver.done(batch).await;
+        }
+        if !self.stopping.is_cancelled() && !self.goes_on_later(trigger, source).await {
+            receiver.forget().await;
+        }
+        Err(Ended::Changed)
+    }
+
+    fn show_connected(&self, trigger: &EntityPath, receiver: &Receiver) {
+        let state = match receiver.missed() {
+            0 => "connected".to_owned(),
+            missed => {
+                format!("connected; {missed} messages were missed: they came faster than they were fired for")
+            }
+        };
+        self.feeding.connections.set(trigger, state);
+    }
+
+    /// Whether the feed, which is not listened for any more, will read the same messages again: it is paused, or changed in other ways.
+    async fn goes_on_later(&self, trigger: &EntityPath, old: &NatsSource) -> bool {
+        match self.stores.feeds.feed(trigger).await {
+            Ok(None) => false,
+            Ok(Some(Feed { source: FeedSource::Nats(new), .. })) => {
+                (&new.servers, &new.stream, &new.subject) == (&old.servers, &old.stream, &old.subject)
+            }
+            Ok(Some(_)) => false,
+            Err(_) => true, // nobody knows
+        }
+    }
+
+    /// Writes down where the reading of a stream begins, before anything is read: what comes while the server is away is missed by nobody.
+    async fn remember_beginning(&self, feed: Feed, receiver: &Receiver) -> Result<(), Ended> {
+        let position = receiver.beginning().cloned();
+        if position.is_none() || position == feed.position {
+            return Ok(());
+        }
+        match self.stores.feeds.go_on(&Feed { position, ..feed }, Vec::new(), None).await {
+            Ok(_) => Ok(()),
+            Err(StoreError::Conflict) => Err(Ended::Failed("its feed was changed".to_owned())),
+            Err(error) => Err(Ended::Failed(ControllerError::from(error).to_string())),
+        }
+    }
+
+    /// The feed as it is now, if it still is what is listened for.
+    async fn still(&self, listening: &Listening) -> Result<Feed, Ended> {
+        match self.stores.feeds.feed(&listening.trigger).await {
+            Ok(Some(feed)) if Listening::of(&feed).as_ref() == Some(listening) => Ok(feed),
+            Ok(_) => Err(Ended::Changed),
+            Err(error) => Err(Ended::Failed(ControllerError::from(error).to_string())),
+        }
+    }
+
+    /// Fires for all messages of a batch, in as many events as they need. Returns when that is durable.
+    async fn fire_batch(
+        self: &Arc<Self>,
+        listening: &Listening,
+        receiver: &Receiver,
+        batch: &Batch,
+    ) -> Result<(), Ended> {
+        let Listening { trigger, source, .. } = listening;
+        let most = self.config.limits.bounds.max_payload.as_u64() as usize;
+        let (mut from, mut pause) = (0, PAUSE.0);
+        while from < batch.messages.len() {
+            let feed = self.still(listening).await?;
+            let rest = &batch.messages[from..];
+            let known = rest.iter().take_while(|message| is_known(&feed, receiver, message)).count();
+            if known > 0 {
+                from += known;
+                continue;
+            }
+            if receiver.beginning().is_some() && matches!(self.has_rules(trigger).await, Ok(false)) {
+                // A stream keeps its messages also for a rule that is made after the feed.
+                let state = "connected; what has come waits, because the trigger has no rule yet";
+                self.feeding.connections.set(trigger, state);
+                keep_for(PAUSE.0, receiver, batch).await;
+                continue;
+            }
+            let (event, count) = event_of(source, &feed.payload, rest, most);
+            match self.fire_messages(feed, receiver, &rest[..count], event).await {
+                Ok(()) => (from, pause) = (from + count, PAUSE.0),
+                // It was changed meanwhile; or it is gone, which is seen next.
+                Err(error) if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::NotFound) => {}
+                Err(error) => {
+                    let detail = error.detail().unwrap_or_else(|| error.to_string());
+                    tracing::info!(%trigger, detail, "messages cannot fire it; trying again in {pause:?}");
+                    let state = format!(
+                        "connected; what has come waits, because the trigger cannot be fired: {error}"
+                    );
+                    self.feeding.connections.set(trigger, state);
+                    keep_for(pause, receiver, batch).await;
+                    pause = (pause * 2).min(PAUSE.1);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn fire_messages(
+        self: &Arc<Self>,
+        feed: Feed,
+        receiver: &Receiver,
+        messages: &[Message],
+        event: String,
+    ) -> Result<(), ControllerError> {
+        let now = self.config.clock.now();
+        let read = messages.iter().filter_map(|message| message.sequence).max();
+        let position = match (receiver.beginning(), read) {
+            (Some(StreamPosition { stream, .. }), Some(sequence)) => {
+                Some(StreamPosition { stream: stream.clone(), sequence })
+            }
+            _ => feed.position.clone(),
+        };
+        let left = feed.left.map(|left| left.saturating_sub(1));
+        let after = Feed { position, last: Some(now), fired: feed.fired + 1, left, ..feed.clone() };
+        let is_last = left == Some(0);
+        let after = if is_last { spent(after, now) } else { after };
+        let instant = read.map(|sequence| sequence.to_string());
+        self.fire_feed(&feed, Event { payload: event, instant }, after).await?;
+        if is_last {
+            self.feeding.tell(&feed.path());
+        }
+        Ok(())
+    }
+}
+
+/// Whether a message was fired for before.
+fn is_known(feed: &Feed, receiver: &Receiver, message: &Message) -> bool {
+    match (&feed.position, receiver.beginning(), message.sequence) {
+        (Some(position), Some(beginning), Some(sequence)) => {
+            position.stream == beginning.stream && sequence <= position.sequence
+        }
+        _ => false,
+    }
+}
+
+/// Waits, while messages of a stream are kept from being given again.
+async fn keep_for(pause: Duration, receiver: &Receiver, batch: &Batch) {
+    let mut left = pause;
+    loop {
+        receiver.keep(batch).await;
+        if left <= KEEP {
+            return sleep(left).await;
+        }
+        sleep(KEEP).await;
+        left -= KEEP;
+    }
+}

@@ -1,0 +1,62 @@
+//! Messages of a plain subject that wait to be taken. Nobody else keeps them, so they are taken from the connection at once; and they are
+//! bounded in bytes, so that one who sends faster than somebody takes fills no memory. What finds no room is missed, and counted.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use async_nats::Subscriber;
+use futures_util::StreamExt;
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore, mpsc},
+    task::JoinSet,
+};
+
+use crate::{Message, receiver::as_message};
+
+/// Bytes that wait. A larger message waits alone.
+const ROOM: usize = 8 << 20;
+/// Messages that wait.
+const MOST: usize = 16 * 1024;
+/// What a message takes beside its parts.
+const BESIDE: usize = 256;
+
+/// A subscription, and what it has heard.
+pub(crate) struct Heard {
+    waiting: mpsc::Receiver<(Message, OwnedSemaphorePermit)>,
+    /// Takes from the connection; ends with this.
+    _taking: JoinSet<()>,
+}
+
+impl Heard {
+    /// Takes what `subscriber` hears; what there is no room for counts as missed.
+    pub(crate) fn new(subscriber: Subscriber, missed: Arc<AtomicU64>) -> Self {
+        let (sender, waiting) = mpsc::channel(MOST);
+        let mut taking = JoinSet::new();
+        taking.spawn(take(subscriber, sender, missed));
+        Self { waiting, _taking: taking }
+    }
+
+    /// The next message; `None` once the connection has ended and everything was taken.
+    pub(crate) async fn one(&mut self) -> Option<Message> {
+        let (message, _room) = self.waiting.recv().await?;
+        Some(message)
+    }
+}
+
+async fn take(
+    mut subscriber: Subscriber,
+    sender: mpsc::Sender<(Message, OwnedSemaphorePermit)>,
+    missed: Arc<AtomicU64>,
+) {
+    let room = Arc::new(Semaphore::new(ROOM));
+    while let Some(message) = subscriber.next().await {
+        let size = (message.length + BESIDE).min(ROOM) as u32;
+        let place = Arc::clone(&room).try_acquire_many_owned(size).ok();
+        let put = place.and_then(|place| sender.try_send((as_message(message, None), place)).ok());
+        if put.is_none() {
+            missed.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Streams (JetStream): messages are read in order, beginning after a position that the reader keeps, and acknowledged when they are done.
+//!
+//! Each connection has a consumer of its own, made to begin there. One that was left by a connection before might have handed out messages
+//! that nobody got; it would give them again late, after others, and a position says nothing about messages that come out of order. So the
+//! numbers that a consumer gives have to follow each other without a gap, or the reader begins anew.
+
+use std::{fmt, time::Duration};
+
+use async_nats::{
+    Client,
+    jetstream::{
+        self, AckKind,
+        consumer::{AckPolicy, DeliverPolicy, pull},
+        stream::{Info, RetentionPolicy, Stream},
+    },
+};
+use flint_model::{Deliver, NatsSource, StreamPosition};
+use futures_util::StreamExt;
+
+use crate::{Message, NatsError, connect::causes, receiver::as_message};
+
+/// A message that is not done after this long is given again.
+const GIVEN_AGAIN: Duration = Duration::from_secs(60);
+/// Messages given and not done.
+const UNDONE: i64 = 1000;
+/// Messages asked for at once.
+const PULLED: usize = 256;
+/// Their bytes, or one message's if that is larger: what waits here to be taken is at most half as much again.
+const PULLED_BYTES: usize = 8 << 20;
+/// A message's subject and where it is acknowledged count too.
+const BESIDE: usize = 16 * 1024;
+/// How long the server keeps what a reader has not read that does not come.
+const REMEMBERED: Duration = Duration::from_secs(7 * 24 * 3600);
+/// A server that does not answer for twice as long is gone.
+const HEARTBEAT: Duration = Duration::from_secs(10);
+
+/// Reading a stream.
+pub(crate) struct Reading {
+    stream: Stream,
+    consumer: String,
+    /// Where it begins.
+    beginning: StreamPosition,
+    messages: pull::Stream,
+    /// How many messages the consumer has given.
+    given: u64,
+}
+
+/// A message that was given.
+pub(crate) struct Unacknowledged(jetstream::message::Acker);
+
+impl fmt::Debug for Unacknowledged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Unacknowledged")
+    }
+}
+
+impl Reading {
+    pub(crate) async fn open(
+        client: &Client,
+        source: &NatsSource,
+        name: &str,
+        who: &str,
+        position: Option<&StreamPosition>,
+    ) -> Result<Self, NatsError> {
+        let failed =
+            |error: &dyn std::error::Error| NatsError::Stream { stream: name.to_owned(), why: causes(error) };
+        let stream = jetstream::new(client.clone()).get_stream(name).await.map_err(|error| failed(&error))?;
+        let info = stream.cached_info();
+        let is_queue = info.config.retention == RetentionPolicy::WorkQueue;
+        let beginning = beginning(info, source.deliver, position);
+
+        let family = format!("flint-{}-", &blake3::hash(who.as_bytes()).to_hex()[..20]);
+        let consumer = format!("{family}{}", client.new_inbox().rsplit('.').next().unwrap_or_default());
+        let config = pull::Config {
+            durable_name: Some(consumer.clone()),
+            description: Some(format!("Flint: {who}")),
+            filter_subject: source.subject.clone(),
+            deliver_policy: match is_queue {
+                // A queue has what is not done, and can be read in no other way.
+                true => DeliverPolicy::All,
+                false => DeliverPolicy::ByStartSequence { start_sequence: beginning.sequence + 1 },
+            },
+            ack_policy: AckPolicy::Explicit,
+            ack_wait: GIVEN_AGAIN,
+            max_ack_pending: UNDONE,
+            inactive_threshold: REMEMBERED,
+            ..pull::Config::default()
+        };
+        // A stream that keeps what somebody waits for loses it when nobody does, and a queue has one reader of a subject at a time.
+        if is_queue {
+            forget(&stream, &family, None).await;
+        }
+        let reader = stream.create_consumer(config).await.map_err(|error| failed(&error))?;
+        forget(&stream, &family, Some(&consumer)).await;
+        let messages = reader
+            .stream()
+            .max_messages_per_batch(PULLED)
+            .max_bytes_per_batch(PULLED_BYTES.max(client.server_info().max_payload + BESIDE))
+            .heartbeat(HEARTBEAT)
+            .expires(HEARTBEAT * 3)
+            .messages()
+            .await
+            .map_err(|error| failed(&error))?;
+        Ok(Self { stream, consumer, beginning, messages, given: 0 })
+    }
+
+    /// Where it begins: the messages up to there are not wanted, or were read before.
+    pub(crate) fn beginning(&self) -> &StreamPosition {
+        &self.beginning
+    }
+
+    pub(crate) async fn one(&mut self) -> Result<(Message, Unacknowledged), NatsError> {
+        let message = match self.messages.next().await {
+            Some(Ok(message)) => message,
+            Some(Err(error)) => return Err(NatsError::Ended(causes(&error))),
+            None => return Err(NatsError::Ended("the server cannot be reached any more".to_owned())),
+        };
+        let info = message.info().map_err(|error| NatsError::Ended(error.to_string()))?;
+        let (sequence, given) = (info.stream_sequence, info.consumer_sequence);
+        if given != self.given + 1 {
+            return Err(NatsError::Ended("a message was lost on its way, and is asked for again".to_owned()));
+        }
+        self.given = given;
+        let (message, acker) = message.split();
+        Ok((as_message(message, Some(sequence)), Unacknowledged(acker)))
+    }
+
+    /// Tells the server that this reader does not come back.
+    pub(crate) async fn forget(self) {
+        let _ = self.stream.delete_consumer(&self.consumer).await; // else the server forgets it by itself later
+    }
+}
+
+/// Where to begin: after the position, if it is of this stream and not of an earlier one of its name.
+fn beginning(info: &Info, deliver: Deliver, position: Option<&StreamPosition>) -> StreamPosition {
+    let stream = info.created.to_string();
+    let before_all = info.state.first_sequence.saturating_sub(1);
+    // One beyond the end is of a stream that has lost its end; its numbers begin again there.
+    let is_of_it = |position: &&StreamPosition| {
+        position.stream == stream && position.sequence <= info.state.last_sequence
+    };
+    match (position.filter(is_of_it), deliver) {
+        (Some(position), _) => position.clone(),
+        (None, Deliver::New) if info.config.retention != RetentionPolicy::WorkQueue => {
+            StreamPosition { stream, sequence: info.state.last_sequence }
+        }
+        // What is in a queue is there to be done.
+        (None, _) => StreamPosition { stream, sequence: before_all },
+    }
+}
+
+/// Deletes the consumers of connections before.
+async fn forget(stream: &Stream, family: &str, except: Option<&str>) {
+    let mut names = stream.consumer_names();
+    let mut old = Vec::new();
+    while let Some(Ok(name)) = names.next().await {
+        if name.starts_with(family) && Some(name.as_str()) != except {
+            old.push(name);
+        }
+    }
+    for name in old {
+        if let Err(error) = stream.delete_consumer(&name).await {
+            tracing::debug!(consumer = name, %error, "the server forgets this reader by itself later");
+        }
+    }
+}
+
+impl Unacknowledged {
+    pub(crate) async fn keep(&self) {
+        self.tell(AckKind::Progress).await;
+    }
+
+    pub(crate) async fn done(self) {
+        self.tell(AckKind::Ack).await;
+    }
+
+    /// What the server does not hear it asks again for by giving the message again, whose number tells.
+    async fn tell(&self, what: AckKind) {
+        if let Err(error) = self.0.ack_with(what).await {
+            tracing::debug!(%error, "an acknowledgement was not sent");
+        }
+    }
+}
