@@ -30,6 +30,8 @@ def prime(instance, make_unique):
         posix.readv(0, (bytearray(16),))
         link.begin_rehearsal(_RESTORE)
         make_unique(link.receive()[3])
+        if link.has_input():
+            return  # the call is there: it touches the rest itself
         link.hold(ACK, 0)
         link.begin_rehearsal(_INVOKE)
         instance.serve_one()
