@@ -1,6 +1,7 @@
 import json
 import os
 import sys
+import time
 import unittest
 
 from forking import ENTROPY, PYTHON, Clone, ForkTestCase, Peer, shares_descriptor, with_head
@@ -50,7 +51,11 @@ class Life(ForkTestCase):
         clone.wait()
         living = self.clone(zygote)
         living.invoke()
-        self.assertEqual(children_of(zygote.process.pid), [str(living.pid)])  # the other was reaped by the kernel
+        # The other is reaped by the kernel, a moment after its outputs were closed.
+        until = time.monotonic() + 20
+        while children_of(zygote.process.pid) != [str(living.pid)] and time.monotonic() < until:
+            time.sleep(0.01)
+        self.assertEqual(children_of(zygote.process.pid), [str(living.pid)])
         self.assertEqual(zygote.close(), 0)
 
     def test_invoke_may_follow_restore_at_once(self):
