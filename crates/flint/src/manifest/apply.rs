@@ -1,5 +1,7 @@
 //! Carries a plan out, step by step. Every step can be repeated: after a failure the next deployment finds what is done.
 
+use std::time::Duration;
+
 use http::Method;
 use serde_json::{Map, Value, json};
 
@@ -14,6 +16,10 @@ use crate::{
     commands::{api::MANAGEMENT, deploy::upload},
     failure::Failure,
 };
+
+/// How often a function is written that somebody else is writing, and the time between.
+const ATTEMPTS: u32 = 5;
+const BETWEEN: Duration = Duration::from_millis(500);
 
 /// Does what a plan says; `done` hears of every step that changed something, `told` what is being done. The failure names the step.
 pub(crate) async fn apply(
@@ -59,7 +65,16 @@ async fn write(
             package.request.annotations = annotations;
             // Absent, it would mean that the function gets its caller's key.
             package.request.annotations.entry("provide-api-key").or_insert(false.into());
-            upload(client, &package, |doing| told(&format!("{}: {doing}", package.name))).await.map(drop)
+            // A deploy goes on when its client is killed, and may be writing the same function still.
+            let mut attempts = 1;
+            loop {
+                let told = |doing: &str| told(&format!("{}: {doing}", package.name));
+                match upload(client, &package, told).await {
+                    Err(failure) if failure.code == "conflict" && attempts < ATTEMPTS => attempts += 1,
+                    other => return other.map(drop),
+                }
+                tokio::time::sleep(BETWEEN).await;
+            }
         }
         Write::Put(body) => {
             let mut body = with_annotations(body, &annotations);
