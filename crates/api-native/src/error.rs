@@ -54,12 +54,17 @@ impl ApiError {
     /// Nothing of that name: the controller's own words do not say what was looked for.
     pub(crate) fn no_function(error: ControllerError, namespace: &str, name: &str) -> Self {
         match error {
-            ControllerError::NotFound | ControllerError::NoSuch(_) => Self::new(
-                StatusCode::NOT_FOUND,
-                "not_found",
-                format!("there is no function '{name}' in namespace '{namespace}'"),
-            )
-            .hint("`flint list` shows what is there; `flint deploy FILE --name NAME` creates one"),
+            ControllerError::NotFound | ControllerError::NoSuch(_) => {
+                let missing = format!("there is no function '{name}' in namespace '{namespace}'");
+                Self::new(StatusCode::NOT_FOUND, "not_found", missing).hint(match name.rsplit_once('@') {
+                    Some((function, _)) => {
+                        format!("`flint versions {function}` shows which versions and aliases that one has")
+                    }
+                    None => {
+                        "`flint list` shows what is there; `flint deploy FILE --name NAME` creates one".into()
+                    }
+                })
+            }
             other => other.into(),
         }
     }

@@ -22,13 +22,14 @@ mod openapi;
 pub mod resource;
 mod sequences;
 mod server;
+mod versions;
 
 use std::{path::PathBuf, sync::Arc, time::Instant};
 
 use async_trait::async_trait;
 use axum::{
     Router,
-    routing::{any, delete, get, post},
+    routing::{any, delete, get, post, put},
 };
 use flint_controller::Controller;
 use flint_executor::Executor;
@@ -75,6 +76,12 @@ pub fn router(controller: Arc<Controller>, config: NativeConfig) -> Router {
         .route("/v1/functions", get(functions::list))
         .route("/v1/functions/{name}", get(functions::get).put(deploy::deploy).delete(functions::delete))
         .route("/v1/functions/{name}/code", get(functions::code))
+        .route("/v1/functions/{name}/versions", get(versions::list))
+        .route("/v1/functions/{name}/rollback", post(versions::rollback))
+        .route(
+            "/v1/functions/{name}/aliases/{alias}",
+            put(versions::set_alias).delete(versions::delete_alias),
+        )
         .route("/v1/functions/{name}/logs", get(logs::of_function))
         .route("/v1/functions/{name}/invoke", any(invoke::invoke))
         .route("/v1/functions/{name}/invoke/{*path}", any(invoke::invoke_path))

@@ -8,7 +8,7 @@ use utoipa::{
 
 use crate::{
     activations, dead_letters, deploy, explain, functions, invoke, logs, namespaces, resource, sequences,
-    server,
+    server, versions,
 };
 
 #[derive(OpenApi)]
@@ -24,6 +24,7 @@ use crate::{
     ),
     paths(
         functions::list, functions::get, functions::code, functions::delete, deploy::deploy, invoke::invoke, explain::explain,
+        versions::list, versions::rollback, versions::set_alias, versions::delete_alias,
         sequences::list, sequences::get, sequences::put, sequences::delete,
         dead_letters::list, dead_letters::get, dead_letters::redrive, dead_letters::redrive_some, dead_letters::delete, dead_letters::delete_some,
         activations::list, activations::get, activations::logs, activations::accepted, logs::of_function, logs::of_all,

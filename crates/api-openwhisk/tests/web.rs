@@ -6,7 +6,7 @@ mod support;
 
 use axum::body::Body;
 use flint_controller::{GUEST_KEY, PutCode, PutFunction};
-use flint_model::{Contract, StrategyRequest};
+use flint_model::{AliasTarget, Contract, StrategyRequest};
 use http::Request;
 use serde_json::{Value, json};
 use support::{Api, Reply, basic, config, request};
@@ -454,6 +454,33 @@ async fn a_function_that_speaks_http_gets_the_request_and_gives_the_answer() {
     let given = api.send(web("GET", "f.json", &[], Body::empty())).await;
     assert_eq!(given.refusal().0, 400, "another extension asks for JSON: the arguments and the result");
     assert!(api.server.executor.calls_of("guest/f")[1].contains("__ow_method"));
+}
+
+#[tokio::test]
+async fn a_web_action_is_what_live_says_and_old_versions_are_not_open_by_number() {
+    let api = Api::start().await;
+    export(&api, "f", r#"answer {"n":"old"}"#, json!({})).await;
+    api.action("f", r#"answer {"n":"new"}"#).await;
+    assert_eq!(get(&api, "f.json").await.json(), json!({"n": "new"}));
+    let owner = api.blocking("f@0.0.1", json!({})).await;
+    assert_eq!(owner.json()["response"]["result"], json!({"n": "old"}));
+    let (caller, path) = (api.server.guest().await, "guest/f".parse().unwrap());
+    let live = async |name: &str, number: &str| {
+        let target = AliasTarget { version: number.parse().unwrap(), weight: 1 };
+        api.server.controller.set_alias(&caller, &path, name.parse().unwrap(), vec![target]).await.unwrap();
+    };
+    live("old", "0.0.1").await;
+    for closed in ["f@0.0.1.json", "f@0.0.2.json", "f@old.json", "f@0.0.1.http"] {
+        assert_eq!(get(&api, closed).await.refusal(), (404, NOT_FOUND.to_owned()), "{closed}");
+    }
+    live("live", "0.0.1").await;
+    assert_eq!(get(&api, "f.json").await.json(), json!({"n": "old"}));
+    // What the version that runs says about the web counts, not what the newest does.
+    let closing = json!({"annotations": [{"key": "web-export", "value": false}]});
+    assert_eq!(api.call("PUT", "actions/f?overwrite=true", Some(closing)).await.status, 200);
+    assert_eq!(get(&api, "f.json").await.json(), json!({"n": "old"}));
+    live("live", "0.0.3").await;
+    assert_eq!(get(&api, "f.json").await.refusal(), (404, NOT_FOUND.to_owned()));
 }
 
 #[tokio::test]

@@ -105,7 +105,7 @@ impl Controller {
             let catalog = &controller.stores.catalog;
             catalog.delete_entity(&path.namespace, path.package.as_ref(), &path.name, revision).await?;
             controller.forget_action(&path);
-            controller.invoker.forget(&path, revision);
+            controller.invoker.forget(&path, revision, &[]);
             tracing::info!(action = %path, "deleted");
             Ok(action)
         };

@@ -9,7 +9,7 @@ use flint_telemetry::MetricsConfig;
 use serde::{Deserialize, Serialize, de::Error};
 use serde_json::{Map, Value};
 
-use crate::{Clock, FeedsConfig, SystemClock};
+use crate::{Clock, FeedsConfig, SystemClock, VersionsConfig};
 
 /// The controller's configuration.
 #[derive(Clone, Debug)]
@@ -22,6 +22,8 @@ pub struct ControllerConfig {
     pub asynchronous: AsyncConfig,
     /// Keys `dead_letters.*`.
     pub dead_letters: DeadLettersConfig,
+    /// Keys `versions.*`.
+    pub versions: VersionsConfig,
     /// Whether the well-known guest key works: only while Flint listens on loopback.
     pub guest: bool,
     /// Where functions reach Flint, as `http://HOST:PORT`.
@@ -45,6 +47,7 @@ impl Default for ControllerConfig {
             defaults: FunctionLimits::default(),
             asynchronous: AsyncConfig::default(),
             dead_letters: DeadLettersConfig::default(),
+            versions: VersionsConfig::default(),
             guest: false,
             api_host: "http://127.0.0.1:3233".to_owned(),
             credential_ttl: Duration::from_secs(30),

@@ -6,11 +6,13 @@ use flint_executor::Capability;
 use flint_invoker::Invoker;
 use flint_model::ApiKey;
 use flint_scheduler::Scheduler;
-use flint_store::{ActivationLog, Apis, Blobs, Catalog, Clock, Compositions, DeadLetters, Feeds, Queue};
+use flint_store::{
+    ActivationLog, Apis, Blobs, Catalog, Clock, Compositions, DeadLetters, Feeds, Queue, Versions,
+};
 use flint_telemetry::Metrics;
 use tokio::{
     runtime::Handle,
-    sync::{OnceCell, RwLock, Semaphore},
+    sync::{Mutex, OnceCell, RwLock, Semaphore},
     time::timeout,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -32,6 +34,8 @@ const LAST_WORDS: Duration = Duration::from_secs(5);
 pub struct Stores {
     /// Entities.
     pub catalog: Arc<dyn Catalog>,
+    /// Earlier versions of functions, and aliases.
+    pub versions: Arc<dyn Versions>,
     /// Activation records.
     pub activations: Arc<dyn ActivationLog>,
     /// Accepted asynchronous calls.
@@ -72,6 +76,8 @@ pub struct Controller {
     pub(crate) deploys: RwLock<()>,
     /// Held for reading while an action is written into a package that is there, for writing while a package is deleted.
     pub(crate) structure: RwLock<()>,
+    /// Held while it is looked which versions of a function are to stay in memory.
+    pub(crate) versioning: Mutex<()>,
     pub(crate) preparing: Semaphore,
     /// What the host offers, once somebody has asked.
     pub(crate) abilities: OnceCell<Vec<Capability>>,
@@ -107,6 +113,7 @@ impl Controller {
             feeding: Feeding::default(),
             deploys: RwLock::default(),
             structure: RwLock::default(),
+            versioning: Mutex::default(),
             preparing: Semaphore::new(PREPARED_BEHIND),
             abilities: OnceCell::new(),
             calls: TaskTracker::new(),

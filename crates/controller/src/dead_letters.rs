@@ -135,6 +135,7 @@ impl Controller {
             })?;
         let place = self.admit(caller)?;
         let activation = ActivationId::generate();
+        let resolved = resolved.pick(activation);
         let redrive = Redrive {
             activation,
             policy: policy::policy(&resolved, &self.config.asynchronous),

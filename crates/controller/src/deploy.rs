@@ -7,7 +7,8 @@ use flint_executor::{Capability, FunctionSource, PrepareError, Progress, Runtime
 use flint_model::{
     Code, Digest, Entity, Function, FunctionPath, Kind, Reuse, Sequence, Strategy, Timestamp, Version,
 };
-use flint_store::{Expected, StoreError};
+use flint_store::{Expected, Replacing, StoreError};
+use tokio::sync::RwLockReadGuard;
 
 use crate::{
     Caller, Controller, ControllerError, Deployed, PrepareWhen, PutCode, PutFunction, functions::own, kinds,
@@ -39,7 +40,10 @@ impl Controller {
             }
             Some(_) => return Err(ControllerError::OtherCollection),
         };
-        let (prepare, created) = (put.prepare, replaced.is_none());
+        if let Some(old) = &old {
+            self.number(old, &mut put.version).await?;
+        }
+        let prepare = put.prepare;
         let capabilities = self.capabilities().await;
         let Draft { mut function, new_code } = self.draft(caller, path, put, old.as_ref(), capabilities)?;
 
@@ -51,7 +55,21 @@ impl Controller {
             }
             None => self.code(&function).await?,
         };
-        let function = Arc::new(function);
+        let (function, live_follows) = (Arc::new(function), false);
+        let release = Release { function, content, replaced, prepare, live_follows };
+        self.release(caller, release, deploying, progress).await
+    }
+
+    /// Makes a function ready, writes it and lets calls meet it. Its code is stored, and kept by `deploying` until it is referred to.
+    pub(crate) async fn release(
+        self: &Arc<Self>,
+        caller: &Caller,
+        release: Release,
+        deploying: RwLockReadGuard<'_, ()>,
+        progress: Progress<'_>,
+    ) -> Result<Deployed, ControllerError> {
+        let Release { function, content, replaced, prepare, live_follows } = release;
+        let created = replaced.is_none();
         let mut deployed =
             Deployed { function, created, steps: Vec::new(), took: Duration::ZERO, prepared: None };
         if prepare == PrepareWhen::Now {
@@ -60,7 +78,8 @@ impl Controller {
             (deployed.steps, deployed.took) = (prepared.steps.clone(), prepared.took);
             deployed.prepared = Some(prepared);
         }
-        let revision = self.commit(caller, Arc::clone(&deployed.function), replaced).await?;
+        let function = Arc::clone(&deployed.function);
+        let revision = self.commit(caller, function, replaced, live_follows).await?;
         drop(deploying);
 
         Arc::make_mut(&mut deployed.function).revision = revision;
@@ -78,6 +97,7 @@ impl Controller {
         caller: &Caller,
         function: Arc<Function>,
         old: Option<u64>,
+        live_follows: bool,
     ) -> Result<u64, ControllerError> {
         let (controller, caller) = (Arc::clone(self), caller.clone());
         let writing = async move {
@@ -85,19 +105,19 @@ impl Controller {
             let path = &function.path;
             let _structure = controller.hold_namespace(caller.account()).await?;
             controller.check_package(path.package_path()).await?;
-            let revision = match controller.stores.catalog.put_function(&function, expected).await {
+            let how = Replacing { expected, keep: controller.config.versions.keep, live_follows };
+            let revision = match controller.stores.versions.replace(&function, how).await {
                 Err(StoreError::Conflict) if old.is_none() => return Err(ControllerError::Exists),
                 other => other?,
             };
-            controller.forget_action(path);
-            controller.invoker.forget(path, revision - 1);
+            controller.forget_versions(path, revision - 1).await;
             Ok(revision)
         };
         self.detached(writing).await
     }
 
     /// The function that a deploy asks for, with everything checked that can be checked without its code being looked at.
-    fn draft(
+    pub(crate) fn draft(
         &self,
         caller: &Caller,
         path: FunctionPath,
@@ -165,6 +185,7 @@ impl Controller {
             parameters,
             annotations,
             publish: put.publish.or(old.map(|old| old.publish)).unwrap_or_default(),
+            restored: None,
             updated: Timestamp::now(),
         };
         Ok(Draft { function, new_code: put.code.map(|code| code.content) })
@@ -192,7 +213,7 @@ impl Controller {
     }
 
     /// Makes a function ready to start without anybody waiting. Broken code is found again by its first call.
-    fn prepare_behind(self: &Arc<Self>, source: FunctionSource) {
+    pub(crate) fn prepare_behind(self: &Arc<Self>, source: FunctionSource) {
         let controller = Arc::clone(self);
         self.tasks.spawn(async move {
             let prepared = async {
@@ -210,9 +231,22 @@ impl Controller {
     }
 }
 
-struct Draft {
-    function: Function,
-    new_code: Option<Bytes>,
+/// A function that is about to be, with its code if that is new.
+pub(crate) struct Draft {
+    pub(crate) function: Function,
+    pub(crate) new_code: Option<Bytes>,
+}
+
+/// A function that is to be released.
+pub(crate) struct Release {
+    pub(crate) function: Arc<Function>,
+    /// Its code.
+    pub(crate) content: Bytes,
+    /// The revision of what is there.
+    pub(crate) replaced: Option<u64>,
+    pub(crate) prepare: PrepareWhen,
+    /// The alias `live` is to name it alone.
+    pub(crate) live_follows: bool,
 }
 
 impl From<PrepareError> for ControllerError {

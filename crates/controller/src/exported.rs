@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use flint_model::{Annotations, Contract, FunctionPath};
+use flint_model::{ActivationId, Annotations, Contract, FunctionPath};
 
 use crate::{
     Caller, Controller, ControllerError, ErrorKind,
@@ -13,7 +13,9 @@ use crate::{
 pub struct Exported {
     /// Whoever it belongs to, as the caller on whose account it runs.
     pub owner: Caller,
-    resolved: Arc<Resolved>,
+    /// The call that is going to be made of it: where a name stands for several versions, that decides.
+    pub(crate) id: ActivationId,
+    pub(crate) resolved: Arc<Resolved>,
 }
 
 impl Exported {
@@ -54,7 +56,12 @@ impl Controller {
             Err(error) if tells_of_what_is_there(&error) => return Ok(None),
             Err(error) => return Err(error),
         };
-        let exported = Exported { owner, resolved };
+        if resolved.named.is_some() {
+            // By its name alone: who asks acts for its owner here, and is not to choose among what that has left behind.
+            return Ok(None);
+        }
+        let id = ActivationId::generate();
+        let exported = Exported { owner, id, resolved: resolved.pick(id) };
         Ok(exported.is("web-export").then_some(exported))
     }
 }

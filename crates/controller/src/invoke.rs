@@ -10,7 +10,7 @@ use flint_telemetry::ThrottledBy;
 use http::header::CONTENT_TYPE;
 
 use crate::{
-    Answer, Caller, Controller, ControllerError, HttpAnswer, Invocation, Mode,
+    Answer, Caller, Controller, ControllerError, Exported, HttpAnswer, Invocation, Mode,
     asynchronous::policy,
     call::{Admitted, Attempted, ended},
     callable::Callable,
@@ -18,7 +18,7 @@ use crate::{
     outcome::{Phase, Verdict},
     outlived::{Asked, Late, Outlived},
     record::{of_attempt, without_logs},
-    resolve::{Callee, Right},
+    resolve::{Callee, Resolved, Right},
 };
 
 impl Controller {
@@ -30,11 +30,34 @@ impl Controller {
     ) -> Result<Answer, ControllerError> {
         let key = invocation.api_key.as_deref();
         let (place, nested) = self.admit_from(caller, key, &mut invocation.mode).await?;
-        let resolved = self.resolve(caller, &invocation.path, Right::Activate).await?;
+        let id = ActivationId::generate();
+        let resolved = self.resolve(caller, &invocation.path, Right::Activate).await?.pick(id);
+        self.invoke_resolved(caller, (place, nested), id, resolved, invocation).await
+    }
+
+    /// Calls an action that is open to the web: the very version that was found to be so.
+    pub async fn invoke_exported(
+        self: &Arc<Self>,
+        exported: &Exported,
+        mut invocation: Invocation,
+    ) -> Result<Answer, ControllerError> {
+        let admitted = self.admit_from(&exported.owner, None, &mut invocation.mode).await?;
+        let resolved = Arc::clone(&exported.resolved);
+        self.invoke_resolved(&exported.owner, admitted, exported.id, resolved, invocation).await
+    }
+
+    async fn invoke_resolved(
+        self: &Arc<Self>,
+        caller: &Caller,
+        (place, nested): (InFlight, u32),
+        id: ActivationId,
+        resolved: Arc<Resolved>,
+        invocation: Invocation,
+    ) -> Result<Answer, ControllerError> {
         let callable = match &resolved.callee {
             Callee::Function(callable) if !callable.conductor => Arc::clone(callable),
             // Boxed, so that the future of a plain call does not have room for it.
-            _ => return Box::pin(self.compose(caller, &resolved, invocation, place, nested)).await,
+            _ => return Box::pin(self.compose(caller, id, &resolved, invocation, place, nested)).await,
         };
         let Invocation { path: _, body, head, mode, accepts, transaction, arrived, api_key } = invocation;
         let (body, as_it_came) = self.arguments(&callable, body, head.as_deref()).await?;
@@ -42,7 +65,7 @@ impl Controller {
         place.account().check_open()?;
         let api_key = api_key.filter(|_| callable.wants_key);
         let call = Admitted {
-            id: ActivationId::generate(),
+            id,
             nested,
             place: api_key.is_some().then(|| place.share()),
             api_key,
@@ -55,7 +78,6 @@ impl Controller {
             recorded: caller.limits().store_activations,
             cause: None,
         };
-        let id = call.id;
         match (mode, head) {
             (Mode::Blocking { wait }, head) => {
                 let wait = wait.min(self.config.limits.bounds.max_blocking_wait);

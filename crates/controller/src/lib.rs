@@ -49,6 +49,8 @@ mod rules;
 mod strategy;
 mod system;
 mod triggers;
+mod versioned;
+mod versions;
 mod wasm;
 mod weight;
 
@@ -69,3 +71,4 @@ pub use packages::{PackageContents, PutPackage};
 pub use put::{Deployed, LimitsWish, PrepareWhen, PutCode, PutFunction, Unnamed};
 pub use rules::PutRule;
 pub use triggers::{Firing, PutTrigger, TriggerWithRules};
+pub use versions::{History, VersionsConfig};

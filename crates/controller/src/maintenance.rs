@@ -16,13 +16,17 @@ impl Controller {
     /// behind it.
     pub async fn collect(&self) -> Result<bool, ControllerError> {
         let Ok(_deploys) = self.deploys.try_write() else { return Ok(false) };
-        let functions: Vec<_> =
-            self.stores.catalog.all_functions().await?.into_iter().map(Arc::new).collect();
-        let code: Vec<_> = functions.iter().map(|function| function.code.digest).collect();
+        let versions = &self.stores.versions;
+        let mut functions = self.stores.catalog.all_functions().await?;
+        let mut code = versions.kept_code().await?;
+        code.extend(functions.iter().map(|function| function.code.digest));
+        // Of versions that nothing names, what was prepared can be made again.
+        functions.extend(versions.named().await?);
+        let functions: Vec<_> = functions.into_iter().map(Arc::new).collect();
         let removed = self.stores.blobs.collect(&code, GRACE).await?;
         self.invoker.collect(&functions).await;
         if removed > 0 {
-            tracing::info!(removed, "removed code that no function refers to");
+            tracing::info!(removed, "removed code that no version of a function refers to");
         }
         Ok(true)
     }

@@ -105,7 +105,7 @@ impl Controller {
             controller.triggers.remove_where(|path, _| path.namespace == name);
             controller.feeding.tell_namespace(&name);
             for function in functions {
-                controller.invoker.forget(&function.path, function.revision);
+                controller.invoker.forget(&function.path, function.revision, &[]);
             }
             Ok(())
         };

@@ -167,7 +167,7 @@ impl Controller {
             controller.forget_package(&path);
             for entity in contents {
                 if let Entity::Function(function) = entity {
-                    controller.invoker.forget(&function.path, function.revision);
+                    controller.invoker.forget(&function.path, function.revision, &[]);
                 }
             }
             Ok(package)

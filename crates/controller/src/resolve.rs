@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use flint_model::{
-    Entity, EntityName, EntityPath, FunctionLimits, FunctionPath, NamespaceName, Package, Parameters,
-    Sequence, Version,
+    ActivationId, Entity, EntityName, EntityPath, Function, FunctionLimits, FunctionPath, NamespaceName,
+    Package, Parameters, Sequence, Version, drawn,
 };
 
 use crate::{Caller, Controller, ControllerError, callable::Callable, function_cache::Weigh, system, weight};
@@ -34,8 +34,22 @@ pub(crate) enum Callee {
 
 /// An action, found and ready to be called.
 pub(crate) struct Resolved {
+    /// What is there; where versions are told apart and the path names none, the newest.
     pub(crate) callee: Callee,
     pub(crate) origin: Origin,
+    /// Which versions calls get, where that is not `callee`, with their weights.
+    pub(crate) split: Vec<(u32, Arc<Resolved>)>,
+    /// Which of them the path names.
+    pub(crate) named: Option<Named>,
+}
+
+/// How a path says which version it means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Named {
+    /// By its number: for those alone whose function it is.
+    ByNumber,
+    /// By an alias.
+    ByAlias,
 }
 
 /// What an action has from where it is.
@@ -67,6 +81,23 @@ pub(crate) struct Found {
 }
 
 impl Resolved {
+    /// What one call gets: always the same for the same call.
+    pub(crate) fn pick(self: Arc<Self>, call: ActivationId) -> Arc<Self> {
+        if self.split.is_empty() {
+            return self;
+        }
+        let at = drawn(call, self.split.iter().map(|(weight, _)| *weight));
+        Arc::clone(&self.split[at].1)
+    }
+
+    /// Whether a namespace may read and call this, found by `asked`.
+    fn check(&self, who: &NamespaceName, asked: &FunctionPath) -> Result<(), ControllerError> {
+        if self.named == Some(Named::ByNumber) && self.path().namespace != *who {
+            return Err(ControllerError::Forbidden(asked.to_string()));
+        }
+        self.origin.check(who, asked)
+    }
+
     /// The action's own path: that in the provider when it was found through a binding.
     pub(crate) fn path(&self) -> &FunctionPath {
         match &self.callee {
@@ -98,13 +129,15 @@ impl Resolved {
 
 impl Weigh for Resolved {
     fn weight(&self) -> usize {
-        match &self.callee {
-            Callee::Function(callable) => callable.weight(),
-            Callee::Sequence(sequence) => {
-                let components = sequence.components.len() * size_of::<FunctionPath>();
-                size_of::<Sequence>() + components + weight::of_annotations(&sequence.annotations)
+        let split: usize = self.split.iter().map(|(_, version)| version.weight()).sum();
+        split
+            + match &self.callee {
+                Callee::Function(callable) => callable.weight(),
+                Callee::Sequence(sequence) => {
+                    let components = sequence.components.len() * size_of::<FunctionPath>();
+                    size_of::<Sequence>() + components + weight::of_annotations(&sequence.annotations)
+                }
             }
-        }
     }
 }
 
@@ -143,26 +176,39 @@ impl Controller {
     ) -> Result<Arc<Resolved>, ControllerError> {
         let began = match self.functions.get(path) {
             Ok(resolved) => {
-                resolved.origin.check(who, path)?;
+                resolved.check(who, path)?;
                 return Ok(resolved);
             }
             Err(began) => began,
         };
-        let Found { entity, inherited, .. } = self.find(who, path).await?;
-        let callee = match entity {
-            Some(Entity::Function(function)) => {
-                if let Some(code) = system::code_of(&function).filter(|code| !code.is_empty()) {
-                    self.stores.blobs.put(Bytes::from_static(code.as_bytes())).await?;
-                }
-                let function = self.fit(function).await;
-                Callee::Function(Arc::new(Callable::new(function, path.clone(), &inherited, &self.metrics)))
-            }
-            Some(Entity::Sequence(sequence)) => Callee::Sequence(Arc::new(sequence)),
-            _ => return Err(ControllerError::NotFound),
+        let Found { path: at, entity, inherited } = self.find(who, path).await?;
+        let resolved = match entity {
+            Some(Entity::Function(function)) => self.by_name(function, path, inherited).await?,
+            Some(Entity::Sequence(sequence)) => Resolved {
+                callee: Callee::Sequence(Arc::new(sequence)),
+                origin: inherited.origin,
+                split: Vec::new(),
+                named: None,
+            },
+            _ => self.by_version(who, &at, path, inherited).await?,
         };
-        let resolved = Arc::new(Resolved { callee, origin: inherited.origin });
+        let resolved = Arc::new(resolved);
         self.functions.insert(path.clone(), Arc::clone(&resolved), began);
         Ok(resolved)
+    }
+
+    /// A function, ready to be called.
+    pub(crate) async fn made_callable(
+        &self,
+        function: Function,
+        asked: &FunctionPath,
+        inherited: &Inherited,
+    ) -> Result<Callee, ControllerError> {
+        if let Some(code) = system::code_of(&function).filter(|code| !code.is_empty()) {
+            self.stores.blobs.put(Bytes::from_static(code.as_bytes())).await?;
+        }
+        let function = self.fit(function).await;
+        Ok(Callee::Function(Arc::new(Callable::new(function, asked.clone(), inherited, &self.metrics))))
     }
 
     /// What is in the catalog at `path`, for `who` may read it; the entity is absent, or a function or sequence.
@@ -257,10 +303,7 @@ impl Controller {
 
     /// Calls meet an action anew that was written or deleted, whichever path they take to it.
     pub(crate) fn forget_action(&self, path: &FunctionPath) {
-        match path.package {
-            None => self.functions.remove(path),
-            Some(_) => self.functions.remove_where(|key, resolved| key == path || resolved.path() == path),
-        }
+        self.functions.remove_where(|key, resolved| key == path || resolved.path() == path);
     }
 
     /// Calls meet everything anew that was made from a package or binding.

@@ -114,12 +114,18 @@ impl Invoker {
         self.shared.capacity.notified().await;
     }
 
-    /// To be called when a function was updated or deleted: instances of `revision` and of older ones are found by no further call.
-    /// Idle ones are stopped now, busy ones after the calls that wait for them already.
-    pub fn forget(&self, path: &FunctionPath, revision: u64) {
-        let idle = self.shared.pool().forget(path, revision, Instant::now());
+    /// To be called when a function was updated or deleted: instances of `revision` and of older ones are found by no further call, except
+    /// those of the revisions in `keep`. Idle ones are stopped now, busy ones after the calls that wait for them already.
+    pub fn forget(&self, path: &FunctionPath, revision: u64, keep: &[u64]) {
+        let idle = self.shared.pool().forget(path, revision, keep, Instant::now());
         self.shared.totals.forgotten.add(idle);
-        self.preparing.forget(path, revision);
+        self.preparing.forget(path, revision, keep);
+    }
+
+    /// To be called before an old revision that was perhaps forgotten is called again: its instances stay like those of any other, until
+    /// the next [`Self::forget`].
+    pub fn want(&self, path: &FunctionPath, revision: u64) {
+        self.shared.pool().want(path, revision);
     }
 
     /// Removes prepared artefacts of functions other than `keep` from disk.

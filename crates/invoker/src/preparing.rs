@@ -46,8 +46,10 @@ impl Preparing {
         self.cells().get(&key)?.prepared.get().cloned()
     }
 
-    pub(crate) fn forget(&self, path: &FunctionPath, revision: u64) {
-        self.cells().retain(|(cell_path, cell_revision), _| cell_path != path || *cell_revision > revision);
+    pub(crate) fn forget(&self, path: &FunctionPath, revision: u64, keep: &[u64]) {
+        self.cells().retain(|(cell_path, cell_revision), _| {
+            cell_path != path || *cell_revision > revision || keep.contains(cell_revision)
+        });
     }
 
     fn cell(&self, function: &Arc<Function>) -> Arc<Cell> {
@@ -147,9 +149,11 @@ mod tests {
         let (a, b, c) = tokio::join!(get(false), get(false), get(false));
         assert!(a.is_ok() && b.is_ok() && c.is_ok());
         assert_eq!(runs.load(Ordering::Relaxed), 2);
-        preparing.forget(&f.path, 0);
+        preparing.forget(&f.path, 0, &[]);
         assert!(preparing.is_ready(&f), "an older revision was forgotten");
-        preparing.forget(&f.path, 1);
+        preparing.forget(&f.path, 2, &[1]);
+        assert!(preparing.is_ready(&f), "it is to be kept");
+        preparing.forget(&f.path, 1, &[]);
         assert!(!preparing.is_ready(&f));
     }
 

@@ -36,6 +36,7 @@ impl fmt::Display for Collection {
 }
 
 /// One entity of a namespace.
+#[expect(clippy::large_enum_variant, reason = "most entities are functions")]
 #[derive(Clone, Debug, PartialEq)]
 pub enum Entity {
     /// Code.

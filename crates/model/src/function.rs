@@ -51,6 +51,9 @@ pub struct Function {
     /// Readable by everyone; only meaningful on packages, kept because clients set it.
     #[serde(default)]
     pub publish: bool,
+    /// The earlier version that this one is again, when it was made by a rollback.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restored: Option<Version>,
     /// When this revision was written.
     pub updated: Timestamp,
 }

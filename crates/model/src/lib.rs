@@ -7,6 +7,7 @@
 
 mod activation;
 mod address;
+mod alias;
 mod api;
 mod byte_size;
 mod digest;
@@ -38,6 +39,7 @@ mod wasm;
 
 pub use activation::{Activation, Attempt, Response, Status, Usage};
 pub use address::is_public_address;
+pub use alias::{Alias, AliasError, AliasName, AliasTarget, Qualifier, drawn};
 pub use api::{Api, Operation};
 pub use byte_size::{ByteSize, ByteSizeError};
 pub use digest::{Digest, DigestError};

@@ -66,7 +66,7 @@ async fn an_updated_function_never_runs_old_code() {
     node.call(&old).await;
     let running = node.spawn(&old);
     tokio::time::sleep(millis(100)).await;
-    node.invoker.forget(&old.path, old.revision);
+    node.invoker.forget(&old.path, old.revision, &[]);
     let fresh = node.call(&new).await;
     assert!(is_good(&fresh) && fresh.init.is_some());
     assert!(is_good(&running.await.unwrap()), "a call that ran already goes on");
@@ -80,13 +80,35 @@ async fn an_updated_function_never_runs_old_code() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn old_revisions_that_are_still_called_keep_their_instances() {
+    let node = Node::new();
+    let revision = |revision| {
+        let mut function = function("guest/f");
+        function.revision = revision;
+        Arc::new(function)
+    };
+    let (first, second, third) = (revision(1), revision(2), revision(3));
+    let is_cold = async |function| node.call(function).await.init.is_some();
+    assert!(is_cold(&first).await && is_cold(&second).await);
+    node.invoker.forget(&first.path, 2, &[1]);
+    assert!(is_cold(&third).await && !is_cold(&first).await, "side by side");
+    assert!(is_cold(&second).await && is_cold(&second).await, "nothing of this one stays");
+    node.invoker.want(&second.path, 2);
+    assert!(is_cold(&second).await && !is_cold(&second).await, "until somebody wants it again");
+    node.invoker.forget(&first.path, 3, &[]);
+    tokio::time::sleep(millis(100)).await;
+    assert_eq!(node.sim.seen().live_instances(), 0);
+    node.ends_clean().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn calls_that_wait_while_their_function_is_updated_are_served_without_a_start_for_each() {
     let node = Node::new();
     let f = Arc::new(function("guest/f"));
     node.call(&f).await;
     let calls = node.burst(&f, 20);
     tokio::time::sleep(Duration::from_micros(500)).await;
-    node.invoker.forget(&f.path, f.revision);
+    node.invoker.forget(&f.path, f.revision, &[]);
     all_good(calls).await;
     assert!(node.sim.seen().starts.len() <= 2);
     tokio::time::sleep(millis(100)).await;

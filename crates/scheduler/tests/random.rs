@@ -81,7 +81,7 @@ async fn play(steps: Vec<Step>) {
             Step::Update(f) => {
                 let mut new = (*functions[f]).clone();
                 new.revision += 1;
-                node.invoker.forget(&new.path, functions[f].revision);
+                node.invoker.forget(&new.path, functions[f].revision, &[]);
                 functions[f] = Arc::new(new);
             }
             Step::Change(f, us, faulty) => {

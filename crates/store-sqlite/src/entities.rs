@@ -47,7 +47,12 @@ impl At {
         Self { namespace: namespace.clone(), package: package.cloned(), name: name.clone() }
     }
 
-    fn package(&self) -> &str {
+    /// Namespace, package, name.
+    pub(crate) fn params(&self) -> [&str; 3] {
+        [self.namespace.as_str(), self.package(), self.name.as_str()]
+    }
+
+    pub(crate) fn package(&self) -> &str {
         self.package.as_ref().map_or("", EntityName::as_str)
     }
 }
@@ -142,6 +147,16 @@ pub(crate) fn put(connection: &Connection, entity: &Entity, expected: Expected) 
             ])
         })
         .map_err(&fault)?;
+    if of != Type::Function {
+        // What takes a function's place does not take its past.
+        for table in ["versions", "aliases"] {
+            let sql = format!("DELETE FROM {table} WHERE namespace = ?1 AND package = ?2 AND name = ?3");
+            connection
+                .prepare_cached(&sql)
+                .and_then(|mut statement| statement.execute(at.params()))
+                .map_err(&fault)?;
+        }
+    }
     Ok(revision as u64)
 }
 

@@ -33,6 +33,7 @@ mod readers;
 mod restore;
 mod schema;
 mod store;
+mod versions;
 mod writer;
 
 pub use backup::{BackupSummary, Progress};

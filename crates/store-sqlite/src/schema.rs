@@ -151,6 +151,29 @@ const MIGRATIONS: &[&str] = &[
     );
     CREATE INDEX feeds_by_due ON feeds(due) WHERE due IS NOT NULL;
     ",
+    // 8: earlier versions of functions, and names for them. They go with their functions.
+    "
+    CREATE TABLE versions (
+        namespace TEXT NOT NULL,
+        package TEXT NOT NULL,          -- '' = in none
+        name TEXT NOT NULL,
+        version TEXT NOT NULL,
+        revision INTEGER NOT NULL,
+        code TEXT NOT NULL,             -- its address among the blobs
+        body TEXT NOT NULL,
+        PRIMARY KEY (namespace, package, name, version),
+        FOREIGN KEY (namespace, package, name) REFERENCES entities(namespace, package, name) ON DELETE CASCADE
+    );
+    CREATE TABLE aliases (
+        namespace TEXT NOT NULL,
+        package TEXT NOT NULL,
+        name TEXT NOT NULL,
+        alias TEXT NOT NULL,
+        body TEXT NOT NULL,
+        PRIMARY KEY (namespace, package, name, alias),
+        FOREIGN KEY (namespace, package, name) REFERENCES entities(namespace, package, name) ON DELETE CASCADE
+    );
+    ",
 ];
 
 /// The newest format this build writes and reads.

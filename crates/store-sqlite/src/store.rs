@@ -4,6 +4,7 @@ use std::{path::Path, sync::Arc};
 
 use flint_store::{
     ActivationLog, Apis, Blobs, Catalog, Compositions, DeadLetters, Feeds, KeyValue, Queue, StoreError,
+    Versions,
 };
 
 use crate::{
@@ -23,6 +24,7 @@ use crate::{
     log::SegmentLog,
     queue::{SqliteQueue, tally::Tally},
     readers::Readers,
+    versions::SqliteVersions,
     writer::Writer,
 };
 
@@ -41,6 +43,7 @@ pub struct SqliteStore {
     writer: Arc<Writer>,
     readers: Arc<Readers>,
     catalog: Arc<SqliteCatalog>,
+    versions: Arc<SqliteVersions>,
     queue: Arc<SqliteQueue>,
     dead_letters: Arc<SqliteDeadLetters>,
     compositions: Arc<SqliteCompositions>,
@@ -84,6 +87,7 @@ impl SqliteStore {
                 readers: Arc::clone(&readers),
                 tally: Arc::clone(&tally),
             }),
+            versions: Arc::new(SqliteVersions { writer: Arc::clone(&writer), readers: Arc::clone(&readers) }),
             values: Arc::new(SqliteKeyValue { writer: Arc::clone(&writer), readers: Arc::clone(&readers) }),
             apis: Arc::new(SqliteApis { writer: Arc::clone(&writer), readers: Arc::clone(&readers) }),
             feeds: Arc::new(SqliteFeeds {
@@ -119,6 +123,11 @@ impl SqliteStore {
     /// Entities.
     pub fn catalog(&self) -> Arc<dyn Catalog> {
         Arc::clone(&self.catalog) as Arc<dyn Catalog>
+    }
+
+    /// Earlier versions of functions.
+    pub fn versions(&self) -> Arc<dyn Versions> {
+        Arc::clone(&self.versions) as Arc<dyn Versions>
     }
 
     /// Activation records.

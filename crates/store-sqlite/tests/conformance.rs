@@ -37,6 +37,7 @@ impl Driver for Sqlite {
         let store = SqliteStore::open(StoreConfig { log, retention, ..StoreConfig::new(&self.dir) }).unwrap();
         Opened {
             catalog: store.catalog(),
+            versions: store.versions(),
             activations: store.activations(),
             queue: store.queue(),
             dead_letters: store.dead_letters(),

@@ -2,7 +2,7 @@
 
 use flint_executor::Prepared;
 use flint_model::{
-    CodeFormat, Contract, Function, Isolation, Network, Reuse, Start, Strategy, StrategyRequest,
+    Code, CodeFormat, Contract, Function, Isolation, Network, Reuse, Start, Strategy, StrategyRequest,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -26,6 +26,10 @@ pub struct FunctionResource {
     pub version: String,
     /// Counts every write.
     pub revision: u64,
+    /// The earlier version that it is again, when a rollback made it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = "0.0.1")]
+    pub restored: Option<String>,
     /// Its runtime.
     #[schema(example = "nodejs:20")]
     pub kind: String,
@@ -143,6 +147,12 @@ impl From<Strategy> for StrategyResource {
     }
 }
 
+impl From<&Code> for CodeResource {
+    fn from(code: &Code) -> Self {
+        Self { format: code.format, size: code.size.as_u64(), digest: code.digest.to_string() }
+    }
+}
+
 impl FunctionResource {
     /// The function, with how it was made ready.
     pub fn with(function: &Function, prepared: Option<&Prepared>) -> Self {
@@ -157,6 +167,7 @@ impl From<&Function> for FunctionResource {
             namespace: function.path.namespace.to_string(),
             version: function.version.to_string(),
             revision: function.revision,
+            restored: function.restored.map(|version| version.to_string()),
             kind: function.kind.to_string(),
             main: function.main.clone(),
             contract: function.contract,
@@ -177,11 +188,7 @@ impl From<&Function> for FunctionResource {
                 .iter()
                 .map(|(key, value)| (key.to_owned(), value.clone()))
                 .collect(),
-            code: CodeResource {
-                format: function.code.format,
-                size: function.code.size.as_u64(),
-                digest: function.code.digest.to_string(),
-            },
+            code: (&function.code).into(),
             updated: function.updated.as_millis(),
         }
     }

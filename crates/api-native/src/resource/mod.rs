@@ -13,6 +13,7 @@ mod retry;
 mod sequence;
 mod server;
 mod snapshot;
+mod version;
 mod wasm;
 
 pub use activation::{ActivationList, ActivationResource, AttemptResource, StatusWord, UsageResource};
@@ -32,5 +33,8 @@ pub use server::{AbilityResource, AbilityState, DoctorReport, Health, RuntimeRes
 pub use snapshot::{
     PreparedResource, SnapshotReportResource, SnapshotRequest, SnapshotResource, WarmedFunctionResource,
     WarmupEventResource,
+};
+pub use version::{
+    AliasRequest, AliasResource, AliasTargetResource, RollbackRequest, VersionList, VersionResource,
 };
 pub use wasm::WasmResource;

@@ -118,7 +118,7 @@ async fn answer(
         // Its owner's keys are known by their hash only, and its caller's are not for it.
         api_key: None,
     };
-    let response = match controller.invoke(&exported.owner, invocation).await? {
+    let response = match controller.invoke_exported(&exported, invocation).await? {
         Answer::Http(answer) => answer::http(answer),
         Answer::Finished(record) => finished(&record, target.projection, &asked.headers)?,
         Answer::Accepted(id) => {

@@ -150,7 +150,7 @@ impl Controller {
     async fn run_once(self: &Arc<Self>, held: &mut Held, recorded: bool) -> Result<End, Refusal> {
         let call = &held.call;
         let resolved = match self.resolve_for(&call.namespace, &call.path).await {
-            Ok(resolved) => resolved,
+            Ok(resolved) => resolved.pick(call.activation),
             Err(error) => {
                 return Ok(match error.kind() {
                     ErrorKind::Forbidden => {

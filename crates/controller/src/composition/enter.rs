@@ -31,6 +31,7 @@ impl Controller {
     pub(crate) async fn compose(
         self: &Arc<Self>,
         caller: &Caller,
+        id: ActivationId,
         composition: &Arc<Resolved>,
         invocation: Invocation,
         place: InFlight,
@@ -49,7 +50,6 @@ impl Controller {
                 }
             }
         }
-        let id = ActivationId::generate();
         let recorded = caller.limits().store_activations;
         let queued = QueuedCall {
             activation: id,

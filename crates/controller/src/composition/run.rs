@@ -99,7 +99,7 @@ impl Controller {
     ) -> Doing {
         let conducting = progress.next.role == Role::Conductor;
         let resolved = match self.resolve_for(&whose.namespace, &progress.next.path).await {
-            Ok(resolved) => resolved,
+            Ok(resolved) => resolved.pick(whose.id),
             Err(why) => return Doing::Closed(unresolved(progress, &why)),
         };
         match &resolved.callee {

@@ -92,7 +92,7 @@ impl Controller {
             };
             controller.forget_action(&sequence.path);
             // A function may have been there.
-            controller.invoker.forget(&sequence.path, written - 1);
+            controller.invoker.forget(&sequence.path, written - 1, &[]);
             tracing::info!(sequence = %sequence.path, version = %sequence.version, "written");
             Ok(Arc::new(Sequence { revision: written, ..sequence }))
         };

@@ -190,6 +190,7 @@ fn function(package: &str, name: &str, item: &ActionItem, runtime: &Kind) -> Res
         parameters: Parameters::default(),
         annotations: annotations(item.annotations.clone().into_iter().chain([no_key])),
         publish: false,
+        restored: None,
         updated: UPDATED,
         path,
     })

@@ -174,14 +174,15 @@ impl Controller {
             return Err(ControllerError::Conflicting(text));
         }
         let in_flight = self.admit(caller)?;
-        let resolved = self.resolve(caller, &rule.action, Right::Activate).await?;
+        let activation = ActivationId::generate();
+        let resolved = self.resolve(caller, &rule.action, Right::Activate).await?.pick(activation);
         if let Callee::Function(callable) = &resolved.callee {
             // What the call would be refused for when it runs, the record of the trigger says now.
             callable.defaults.merge(arguments.clone())?;
         }
         Ok(Accepting {
             call: QueuedCall {
-                activation: ActivationId::generate(),
+                activation,
                 namespace: caller.namespace.name.clone(),
                 subject: caller.subject.as_ref().to_owned(),
                 path: rule.action.clone(),

@@ -136,6 +136,7 @@ impl Server {
             apis: store.apis(),
             clock,
             feeds: store.feeds(),
+            versions: store.versions(),
         };
         let controller = Controller::new(config, stores, scheduler, invoker);
         controller.start().await.unwrap();

@@ -182,6 +182,7 @@ pub(crate) fn function(contract: Contract, code: &[u8], limits: FunctionLimits) 
         parameters: Parameters::default(),
         annotations: Annotations::default(),
         publish: false,
+        restored: None,
         asked: flint_model::StrategyRequest::default(),
         snapshot: flint_model::SnapshotOptions::default(),
         wasm: flint_model::WasmOptions::default(),

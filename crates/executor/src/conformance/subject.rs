@@ -95,6 +95,7 @@ impl Subject {
             parameters: Parameters::default(),
             annotations: Annotations::default(),
             publish: false,
+            restored: None,
             asked: flint_model::StrategyRequest::default(),
             snapshot: flint_model::SnapshotOptions::default(),
             wasm: flint_model::WasmOptions::default(),

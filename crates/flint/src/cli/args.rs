@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use super::{
-    ApiArgs, BenchArgs, DeadLetterArgs, DeployArgs, DevArgs, InvokeArgs, NamespaceArgs, PackageArgs,
-    RuleArgs, SequenceArgs, TriggerArgs, UndeployArgs, UrlArgs,
+    AliasArgs, ApiArgs, BenchArgs, DeadLetterArgs, DeployArgs, DevArgs, InvokeArgs, NamespaceArgs,
+    PackageArgs, RollbackArgs, RuleArgs, SequenceArgs, TriggerArgs, UndeployArgs, UrlArgs, VersionsArgs,
 };
 use crate::project::Template;
 
@@ -66,6 +66,12 @@ pub(crate) enum Command {
     List(ListArgs),
     /// Show a function
     Get(GetArgs),
+    /// List the versions of a function that can be called, and what names them
+    Versions(VersionsArgs),
+    /// Make an earlier version of a function what calls get
+    Rollback(RollbackArgs),
+    /// Manage aliases: names for versions, which spread calls over several
+    Alias(AliasArgs),
     /// Print where a function is called over HTTP
     Url(UrlArgs),
     /// Manage APIs: paths and methods in front of web actions

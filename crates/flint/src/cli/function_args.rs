@@ -124,7 +124,7 @@ pub(crate) struct CallArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct InvokeArgs {
-    /// The function
+    /// The function; NAME@VERSION and NAME@ALIAS call a version
     pub(crate) name: String,
     #[command(flatten)]
     pub(crate) call: CallArgs,

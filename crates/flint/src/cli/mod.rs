@@ -11,6 +11,7 @@ mod namespace_args;
 mod retry_args;
 mod sequence_args;
 mod values;
+mod version_args;
 
 use std::process::ExitCode;
 
@@ -27,6 +28,7 @@ pub(crate) use namespace_args::*;
 pub(crate) use retry_args::*;
 pub(crate) use sequence_args::*;
 pub(crate) use values::{cpu_millis, duration, mebibytes};
+pub(crate) use version_args::*;
 
 use crate::{
     commands,
@@ -64,6 +66,9 @@ fn dispatch(cli: Cli) -> anyhow::Result<Exit> {
                 Command::Get(args) => commands::get::run(&global, &args).await,
                 Command::Logs(args) => commands::logs::run(&global, &args).await,
                 Command::Activations(args) => commands::activations::run(&global, &args).await,
+                Command::Versions(args) => commands::versions::list(&global, &args).await,
+                Command::Rollback(args) => commands::versions::rollback(&global, &args).await,
+                Command::Alias(args) => commands::versions::alias(&global, &args).await,
                 Command::Rm(args) => commands::remove::run(&global, &args).await,
                 Command::Dev(args) => commands::dev::run(&global, &args).await,
                 Command::Doctor(args) => commands::doctor::run(&global, &args).await,

@@ -81,7 +81,13 @@ fn describe(function: &FunctionResource) -> String {
         ("name", format!("{}/{}", function.namespace, function.name)),
         (
             "version",
-            format!("{} (revision {}), {}", function.version, function.revision, clock(function.updated)),
+            format!(
+                "{} (revision {}){}, {}",
+                function.version,
+                function.revision,
+                function.restored.as_ref().map(|version| format!(", {version} again")).unwrap_or_default(),
+                clock(function.updated)
+            ),
         ),
         ("kind", function.kind.clone()),
         ("main", function.main.clone().unwrap_or_else(|| "the runtime's default".into())),

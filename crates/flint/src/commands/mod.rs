@@ -28,3 +28,4 @@ pub(crate) mod sequence;
 pub(crate) mod trigger;
 pub(crate) mod up;
 pub(crate) mod url;
+pub(crate) mod versions;

@@ -161,6 +161,12 @@ pub(crate) const KEYS: &[Key] = &[
         r#""drop-oldest""#,
         "Which one goes where there is no room for all: drop-oldest or drop-newest",
     ),
+    key(
+        "versions.keep",
+        "10",
+        "Earlier versions of a function that are kept beside those that an alias names; 0 = none",
+    ),
+    key("versions.max_aliases", "32", "Aliases that a function may have"),
     key("feeds.per_namespace", "100", "How many triggers of a namespace may have a feed of /whisk.system"),
     key("feeds.min_interval", r#""1s""#, "How close two firings of an alarm may follow each other"),
     key(

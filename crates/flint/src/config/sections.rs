@@ -2,7 +2,7 @@
 
 use std::{net::IpAddr, num::NonZeroUsize, path::PathBuf, time::Duration};
 
-use flint_controller::{AsyncConfig, DeadLettersConfig, FeedsConfig};
+use flint_controller::{AsyncConfig, DeadLettersConfig, FeedsConfig, VersionsConfig};
 use flint_executor_fork::ForkConfig;
 use flint_executor_wasm::{WasmConfig, host::Services};
 use flint_invoker::{PoolConfig, units};
@@ -23,6 +23,7 @@ pub(crate) struct Config {
     #[serde(rename = "async")]
     pub(crate) asynchronous: AsyncConfig,
     pub(crate) dead_letters: DeadLettersConfig,
+    pub(crate) versions: VersionsConfig,
     pub(crate) feeds: FeedsConfig,
     pub(crate) store: StoreSection,
     pub(crate) network: NetworkConfig,

@@ -258,6 +258,7 @@ fn controller_config(config: &Config, guest: bool, url: &str) -> ControllerConfi
         collect_every: config.server.collect_every,
         metrics: MetricsConfig { max_functions: config.metrics.functions },
         feeds: config.feeds.clone(),
+        versions: config.versions.clone(),
         ..ControllerConfig::default()
     }
 }
@@ -283,6 +284,7 @@ fn stores_of(store: &SqliteStore) -> Stores {
         apis: store.apis(),
         clock: Arc::new(SystemClock),
         feeds: store.feeds(),
+        versions: store.versions(),
     }
 }
 

@@ -36,8 +36,8 @@ pub(crate) struct Pool {
     namespaces: HashMap<NamespaceName, u64>,
     /// Instances were started beyond the budget.
     beyond: bool,
-    /// The newest revision of each path that was forgotten, and when.
-    forgotten: HashMap<FunctionPath, (u64, Instant)>,
+    /// Revisions of each path that were forgotten.
+    forgotten: HashMap<FunctionPath, Forgotten>,
     /// Charge of all starting and live instances.
     live: u64,
     /// Charge of all dying instances.
@@ -53,6 +53,15 @@ pub(crate) struct Pool {
     pressed: bool,
     closed: bool,
     last_id: u64,
+}
+
+/// Revisions of a path that are not to be called any more.
+struct Forgotten {
+    /// This one and all older ones,
+    newest: u64,
+    /// except these.
+    except: Vec<u64>,
+    when: Instant,
 }
 
 struct Record {

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use flint_model::{FunctionPath, InstanceId, Start};
 use tokio::time::Instant;
 
-use super::{Phase, Pool, Record};
+use super::{Forgotten, Phase, Pool, Record};
 use crate::{InstanceKey, entry::Entry};
 
 /// How long the memory need of a function without instances, and the news that a revision is old, are remembered.
@@ -26,7 +26,7 @@ impl Pool {
         self.functions.retain(|_, function| {
             function.instances > 0 || now.saturating_duration_since(function.last_used) < REMEMBER
         });
-        self.forgotten.retain(|_, (_, when)| now.saturating_duration_since(*when) < REMEMBER);
+        self.forgotten.retain(|_, forgotten| now.saturating_duration_since(forgotten.when) < REMEMBER);
         expired.len()
     }
 
@@ -49,13 +49,18 @@ impl Pool {
             .collect()
     }
 
-    /// Instances of `revision` of `path`, and of older ones, are found by no further call. Says how many idle ones are stopped.
-    pub(crate) fn forget(&mut self, path: &FunctionPath, revision: u64, now: Instant) -> usize {
-        let newest = self.forgotten.entry(path.clone()).or_insert((revision, now));
-        *newest = (newest.0.max(revision), now);
+    /// Instances of `revision` of `path`, and of older ones, are found by no further call, except those of the revisions in `keep`. Says how
+    /// many idle ones are stopped.
+    pub(crate) fn forget(&mut self, path: &FunctionPath, revision: u64, keep: &[u64], now: Instant) -> usize {
+        let before = self.forgotten.get(path).map_or(0, |forgotten| forgotten.newest);
+        let newest = before.max(revision);
+        self.forgotten.insert(path.clone(), Forgotten { newest, except: keep.to_vec(), when: now });
+        let gone = |key: &InstanceKey| {
+            key.path == *path && key.revision <= revision && !keep.contains(&key.revision)
+        };
         let mut idle = Vec::new();
         for (id, record) in &mut self.records {
-            if record.key.path != *path || record.key.revision > revision {
+            if !gone(&record.key) {
                 continue;
             }
             match &mut record.phase {
@@ -71,15 +76,26 @@ impl Pool {
         }
         self.functions
             .iter_mut()
-            .filter(|(key, _)| key.path == *path && key.revision <= revision)
+            .filter(|(key, _)| gone(key))
             .for_each(|(_, function)| function.available.clear());
         self.stop_all(&idle);
         idle.len()
     }
 
-    /// Whether a newer revision is known to have replaced this one.
+    /// Further instances of an old revision stay for further calls.
+    pub(crate) fn want(&mut self, path: &FunctionPath, revision: u64) {
+        if let Some(forgotten) = self.forgotten.get_mut(path)
+            && !forgotten.except.contains(&revision)
+        {
+            forgotten.except.push(revision);
+        }
+    }
+
+    /// Whether a newer revision is known to have replaced this one, and nobody calls this one any more.
     pub(super) fn is_forgotten(&self, key: &InstanceKey) -> bool {
-        self.forgotten.get(&key.path).is_some_and(|(revision, _)| key.revision <= *revision)
+        self.forgotten.get(&key.path).is_some_and(|forgotten| {
+            key.revision <= forgotten.newest && !forgotten.except.contains(&key.revision)
+        })
     }
 
     fn idle<T>(&self, which: impl Fn(&Record) -> bool, what: impl Fn(&Arc<Entry>) -> T) -> Vec<T> {

@@ -98,6 +98,7 @@ pub fn function(path: &str) -> Function {
         parameters: Parameters::default(),
         annotations: Annotations::default(),
         publish: false,
+        restored: None,
         asked: flint_model::StrategyRequest::default(),
         snapshot: flint_model::SnapshotOptions::default(),
         wasm: flint_model::WasmOptions::default(),

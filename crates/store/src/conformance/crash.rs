@@ -23,6 +23,7 @@ use super::{
     sample::{
         LONG, activation, call, feed, function, inhabit, lease, namespace, namespace_name, path, trigger,
     },
+    versions::{check_after_kill, replace_until_killed},
 };
 use crate::{ActivationQuery, Expected, LeasedCall, LetterQuery, Page, QueuedCall};
 
@@ -138,6 +139,10 @@ pub async fn work(opened: &Opened) {
         }
     };
     let calls = join(calls, join(together, failing));
+    let replaced = format!("guest/v{life}");
+    let versions =
+        replace_until_killed(opened, &replaced, |patch| say(&format!("replaced {replaced} {patch}")));
+    let functions = join(functions, versions);
     join(join(functions, calls), join(join(code, firings), records)).await;
 }
 
@@ -153,6 +158,7 @@ struct Acknowledged {
     blobs: Vec<Digest>,
     records: Vec<ActivationId>,
     fired: HashMap<EntityPath, u64>,
+    replaced: HashMap<FunctionPath, u64>,
 }
 
 impl Acknowledged {
@@ -174,6 +180,9 @@ impl Acknowledged {
             ["blob", digest] => self.blobs.push(digest.parse().unwrap()),
             ["fired", at, times] => {
                 self.fired.extend([(at.parse::<EntityPath>().unwrap(), times.parse::<u64>().unwrap())]);
+            }
+            ["replaced", at, patch] => {
+                self.replaced.extend([(at.parse::<FunctionPath>().unwrap(), patch.parse::<u64>().unwrap())]);
             }
             ["record", id] => self.records.push(id.parse().unwrap()),
             _ => panic!("the child said '{line}'"),
@@ -277,6 +286,10 @@ pub async fn killed(driver: &dyn Driver, mut child: impl FnMut() -> Command, rou
             let found = opened.catalog.function(path).await.unwrap();
             let found = found.unwrap_or_else(|| panic!("round {round}: {path} was acknowledged and is lost"));
             assert!(found.revision >= *revision, "round {round}: {path} has gone back from {revision}");
+        }
+
+        for (path, patch) in &said.replaced {
+            check_after_kill(&opened, path, *patch).await;
         }
 
         let owner = format!("after {round}");

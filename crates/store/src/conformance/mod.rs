@@ -23,6 +23,7 @@ pub mod namespaces;
 pub mod queue;
 pub mod retries;
 pub mod sample;
+pub mod versions;
 
 use std::{
     pin::Pin,
@@ -34,7 +35,9 @@ use std::{
 
 use async_trait::async_trait;
 
-use crate::{ActivationLog, Apis, Blobs, Catalog, Compositions, DeadLetters, Feeds, KeyValue, Queue};
+use crate::{
+    ActivationLog, Apis, Blobs, Catalog, Compositions, DeadLetters, Feeds, KeyValue, Queue, Versions,
+};
 
 /// Opens one and the same store, again and again.
 #[async_trait]
@@ -47,6 +50,8 @@ pub trait Driver: Send + Sync {
 pub struct Opened {
     /// Entities.
     pub catalog: Arc<dyn Catalog>,
+    /// Earlier versions of functions.
+    pub versions: Arc<dyn Versions>,
     /// Activation records.
     pub activations: Arc<dyn ActivationLog>,
     /// Accepted calls.
@@ -152,6 +157,13 @@ macro_rules! conformance_suite {
             $crate::conformance_suite!(@driver $driver, feeds:
                 what_was_written_comes_back, a_write_needs_what_it_expects, what_is_due_comes_in_order,
                 a_firing_is_one_commit, it_goes_with_its_trigger);
+        }
+        mod versions {
+            use super::*;
+            $crate::conformance_suite!(@driver $driver, versions:
+                what_is_replaced_is_kept, a_refused_write_leaves_no_trace, the_oldest_go_first, a_number_is_one_version,
+                aliases_come_back, an_alias_names_what_is_there, live_follows_in_the_same_commit,
+                they_go_with_their_function);
         }
         mod durability {
             use super::*;

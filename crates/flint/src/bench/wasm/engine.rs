@@ -58,6 +58,7 @@ pub(super) async fn prepare(
         parameters: Parameters::default(),
         annotations: Annotations::default(),
         publish: false,
+        restored: None,
         asked: StrategyRequest::default(),
         snapshot: SnapshotOptions::default(),
         wasm: WasmOptions::default(),

@@ -1,0 +1,118 @@
+//! Versions of functions: list, roll back, name.
+
+use std::sync::Arc;
+
+use axum::{
+    Json,
+    extract::{Path, State},
+    http::StatusCode,
+};
+use flint_controller::ControllerError;
+use flint_model::{AliasName, AliasTarget, FunctionPath, Version};
+
+use crate::{
+    Native,
+    auth::Tenant,
+    error::{ApiError, Body},
+    functions::path_of,
+    resource::{
+        AliasRequest, AliasResource, DeployResult, ErrorBody, FunctionResource, RollbackRequest, VersionList,
+    },
+};
+
+/// The controller's own words do not say what was looked for.
+fn refused(error: ControllerError, path: &FunctionPath) -> ApiError {
+    match error {
+        ControllerError::NoSuch(what) => {
+            ApiError::new(StatusCode::NOT_FOUND, "not_found", format!("there is no {what}"))
+                .hint(format!("`flint versions {}` lists its versions and aliases", path.local()))
+        }
+        other => ApiError::no_function(other, path.namespace.as_str(), &path.local()),
+    }
+}
+
+fn version(text: &str) -> Result<Version, ApiError> {
+    text.parse().map_err(|error| ApiError::invalid(format!("{error}")))
+}
+
+fn alias(text: &str) -> Result<AliasName, ApiError> {
+    text.parse().map_err(|error| ApiError::invalid(format!("{error}")))
+}
+
+/// A function's versions that can be called, as `name@version`, and its aliases, as `name@alias`.
+#[utoipa::path(get, path = "/v1/functions/{name}/versions", tag = "functions",
+    params(("name" = String, Path, description = "`name`, or `package%2Fname`")),
+    responses((status = 200, body = VersionList), (status = 404, body = ErrorBody)))]
+pub(crate) async fn list(
+    State(native): State<Arc<Native>>,
+    tenant: Tenant,
+    Path(name): Path<String>,
+) -> Result<Json<VersionList>, ApiError> {
+    let path = path_of(&tenant.caller, &name)?;
+    let history = native.controller.history(&tenant.caller, &path).await;
+    Ok(Json(history.map_err(|error| refused(error, &path))?.into()))
+}
+
+/// Makes an earlier version what calls get: a new version with its code and configuration. Where there is an alias `live`, it names that new
+/// version from then on, and `to` has to be said.
+#[utoipa::path(post, path = "/v1/functions/{name}/rollback", tag = "functions", request_body = RollbackRequest,
+    params(("name" = String, Path, description = "`name`, or `package%2Fname`")),
+    responses((status = 200, body = DeployResult), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
+pub(crate) async fn rollback(
+    State(native): State<Arc<Native>>,
+    tenant: Tenant,
+    Path(name): Path<String>,
+    Body(asked): Body<RollbackRequest>,
+) -> Result<Json<DeployResult>, ApiError> {
+    let path = path_of(&tenant.caller, &name)?;
+    let to = asked.to.as_deref().map(version).transpose()?;
+    let deployed = native.controller.roll_back(&tenant.caller, &path, to, &|_| {}).await;
+    let deployed = deployed.map_err(|error| refused(error, &path))?;
+    Ok(Json(DeployResult {
+        notes: Vec::new(),
+        function: FunctionResource::with(&deployed.function, deployed.prepared.as_deref()),
+        created: deployed.created,
+        steps: deployed.steps,
+        prepare_us: u64::try_from(deployed.took.as_micros()).unwrap_or(u64::MAX),
+    }))
+}
+
+/// Makes or changes an alias. Calls meet it at once; `live` says what calls by the function's bare name get.
+#[utoipa::path(put, path = "/v1/functions/{name}/aliases/{alias}", tag = "functions", request_body = AliasRequest,
+    params(
+        ("name" = String, Path, description = "`name`, or `package%2Fname`"),
+        ("alias" = String, Path, description = "A letter, then letters, digits, _ and -, up to 64 characters"),
+    ),
+    responses((status = 200, body = AliasResource), (status = 400, body = ErrorBody), (status = 404, body = ErrorBody)))]
+pub(crate) async fn set_alias(
+    State(native): State<Arc<Native>>,
+    tenant: Tenant,
+    Path((name, alias_name)): Path<(String, String)>,
+    Body(asked): Body<AliasRequest>,
+) -> Result<Json<AliasResource>, ApiError> {
+    let (path, alias_name) = (path_of(&tenant.caller, &name)?, alias(&alias_name)?);
+    let target = |target: crate::resource::AliasTargetResource| {
+        Ok(AliasTarget { version: version(&target.version)?, weight: target.weight })
+    };
+    let targets = asked.versions.into_iter().map(target).collect::<Result<_, ApiError>>()?;
+    let set = native.controller.set_alias(&tenant.caller, &path, alias_name, targets).await;
+    Ok(Json((&set.map_err(|error| refused(error, &path))?).into()))
+}
+
+/// Deletes an alias. The versions that it named stay until newer ones push them out.
+#[utoipa::path(delete, path = "/v1/functions/{name}/aliases/{alias}", tag = "functions",
+    params(
+        ("name" = String, Path, description = "`name`, or `package%2Fname`"),
+        ("alias" = String, Path, description = "Its name"),
+    ),
+    responses((status = 204), (status = 404, body = ErrorBody)))]
+pub(crate) async fn delete_alias(
+    State(native): State<Arc<Native>>,
+    tenant: Tenant,
+    Path((name, alias_name)): Path<(String, String)>,
+) -> Result<StatusCode, ApiError> {
+    let (path, alias_name) = (path_of(&tenant.caller, &name)?, alias(&alias_name)?);
+    let deleted = native.controller.delete_alias(&tenant.caller, &path, &alias_name).await;
+    deleted.map_err(|error| refused(error, &path))?;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,215 @@
+//! Earlier versions: what there is, going back to one, and aliases.
+
+use std::sync::Arc;
+
+use flint_executor::{FunctionSource, Progress};
+use flint_model::{Alias, AliasName, AliasTarget, Entity, Function, FunctionPath, Timestamp, Version};
+use flint_store::StoreError;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Caller, Controller, ControllerError, Deployed, PrepareWhen, PutFunction, Unnamed,
+    deploy::{Draft, Release},
+    functions::own,
+};
+
+/// Keys `versions.*`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct VersionsConfig {
+    /// How many earlier versions of a function are kept beside those that an alias names.
+    pub keep: usize,
+    /// How many aliases a function may have.
+    pub max_aliases: usize,
+}
+
+impl Default for VersionsConfig {
+    fn default() -> Self {
+        Self { keep: 10, max_aliases: 32 }
+    }
+}
+
+/// What there is of a function.
+#[derive(Clone, Debug)]
+pub struct History {
+    /// The function and its versions that are kept, the latest first.
+    pub versions: Vec<Function>,
+    /// Its aliases in order of name.
+    pub aliases: Vec<Alias>,
+}
+
+impl Controller {
+    /// The versions and aliases of a function.
+    pub async fn history(&self, caller: &Caller, path: &FunctionPath) -> Result<History, ControllerError> {
+        self.own_function(caller, path).await?;
+        let aliases = self.stores.versions.aliases(path).await?;
+        let versions = self.stores.versions.versions(path).await?;
+        Ok(History { versions, aliases })
+    }
+
+    /// Makes an earlier version, by default the one before, what calls get: as a new version with its code and configuration. Where there
+    /// is an alias `live`, it names that new version.
+    pub async fn roll_back(
+        self: &Arc<Self>,
+        caller: &Caller,
+        path: &FunctionPath,
+        to: Option<Version>,
+        progress: Progress<'_>,
+    ) -> Result<Deployed, ControllerError> {
+        let newest = self.own_function(caller, path).await?;
+        let versions = &self.stores.versions;
+        let live = versions.targets(path, &AliasName::live()).await?.is_some();
+        // Until it is referred to anew, its code must stay.
+        let deploying = self.deploys.read().await;
+        let old = match to {
+            Some(version) if version == newest.version && !live => {
+                return Err(conflict(format!(
+                    "{version} is the newest version of {path}: calls get it already"
+                )));
+            }
+            Some(version) => match versions.version(path, version).await? {
+                Some(old) => old,
+                None => return Err(ControllerError::NoSuch(format!("{path}@{version}"))),
+            },
+            None if live => {
+                return Err(ControllerError::Invalid(format!(
+                    "calls of {path} get what its alias `live` names: say which version they are to get"
+                )));
+            }
+            None => match versions.versions(path).await?.into_iter().nth(1) {
+                Some(old) => old,
+                None => {
+                    return Err(conflict(format!("no version of {path} before {} is kept", newest.version)));
+                }
+            },
+        };
+        let mut put = PutFunction { overwrite: true, unnamed: Unnamed::Kept, ..PutFunction::default() };
+        self.number(&newest, &mut put.version).await?;
+        let restored = Some(old.version);
+        let capabilities = self.capabilities().await;
+        let Draft { function, .. } = self.draft(caller, path.clone(), put, Some(&old), capabilities)?;
+        let function = Arc::new(Function { revision: newest.revision + 1, restored, ..function });
+        let content = self.code(&function).await?;
+        let replaced = Some(newest.revision);
+        let release = Release { function, content, replaced, prepare: PrepareWhen::Now, live_follows: true };
+        self.release(caller, release, deploying, progress).await
+    }
+
+    /// Writes an alias. Calls meet it at once.
+    pub async fn set_alias(
+        self: &Arc<Self>,
+        caller: &Caller,
+        path: &FunctionPath,
+        name: AliasName,
+        targets: Vec<AliasTarget>,
+    ) -> Result<Alias, ControllerError> {
+        let newest = self.own_function(caller, path).await?;
+        let alias = Alias::new(path.clone(), name, targets, Timestamp::now())
+            .map_err(|error| ControllerError::Invalid(error.to_string()))?;
+        let mut ready = Vec::new();
+        for target in &alias.targets {
+            let version = self.stores.versions.version(path, target.version).await?;
+            ready.push(version.ok_or_else(|| ControllerError::NoSuch(format!("{path}@{}", target.version)))?);
+        }
+        let (controller, caller, written) = (Arc::clone(self), caller.clone(), alias.clone());
+        let writing = async move {
+            let _namespace = controller.hold_namespace(caller.account()).await?;
+            let most = controller.config.versions.max_aliases;
+            controller.stores.versions.put_alias(&written, most).await.map_err(|error| match error {
+                StoreError::TooMany { allowed } => conflict(format!(
+                    "{} has {allowed} aliases, which is the most it may have: remove one, or raise versions.max_aliases",
+                    written.path
+                )),
+                other => other.into(),
+            })?;
+            controller.forget_versions(&written.path, newest.revision - 1).await;
+            Ok::<_, ControllerError>(())
+        };
+        self.detached(writing).await?;
+        for function in ready {
+            // The first call is not to wait for it.
+            let code = self.code(&function).await?;
+            self.prepare_behind(FunctionSource { function: Arc::new(self.fit(function).await), code });
+        }
+        Ok(alias)
+    }
+
+    /// Deletes an alias.
+    pub async fn delete_alias(
+        self: &Arc<Self>,
+        caller: &Caller,
+        path: &FunctionPath,
+        name: &AliasName,
+    ) -> Result<(), ControllerError> {
+        let newest = self.own_function(caller, path).await?;
+        let (controller, caller) = (Arc::clone(self), caller.clone());
+        let (path, name) = (path.clone(), name.clone());
+        let deleting = async move {
+            let _namespace = controller.hold_namespace(caller.account()).await?;
+            if !controller.stores.versions.delete_alias(&path, &name).await? {
+                return Err(ControllerError::NoSuch(format!("{path}@{name}")));
+            }
+            controller.forget_versions(&path, newest.revision - 1).await;
+            Ok(())
+        };
+        self.detached(deleting).await
+    }
+
+    /// The newest version of a function of one's own.
+    async fn own_function(&self, caller: &Caller, path: &FunctionPath) -> Result<Function, ControllerError> {
+        own(caller, &path.namespace, || path.to_string())?;
+        match self.action_at(path).await? {
+            Some(Entity::Function(function)) => Ok(function),
+            Some(_) => Err(ControllerError::NoFunction(path.to_string())),
+            None => Err(ControllerError::NotFound),
+        }
+    }
+
+    /// Chooses the number of the version after `old`, or checks the one that was asked for.
+    pub(crate) async fn number(
+        &self,
+        old: &Function,
+        asked: &mut Option<Version>,
+    ) -> Result<(), ControllerError> {
+        let versions = &self.stores.versions;
+        if let Some(asked) = asked {
+            let aliases = versions.aliases(&old.path).await?;
+            return match aliases.iter().find(|alias| alias.names(*asked)) {
+                None => Ok(()),
+                Some(alias) => Err(conflict(format!(
+                    "version {asked} of {} stays what it is because the alias '{}' names it: choose another number or none, or move the alias first",
+                    old.path, alias.name
+                ))),
+            };
+        }
+        let kept = versions.kept(&old.path).await?;
+        let mut next = old.version.bump();
+        // Whoever chose numbers may have gone back.
+        for _ in 0..kept.len() {
+            if kept.iter().any(|kept| kept.version == next) {
+                next = next.bump();
+            }
+        }
+        *asked = Some(next);
+        Ok(())
+    }
+
+    /// Calls meet a function anew whose versions or aliases were written. Instances of `revision` and older ones go, except those of
+    /// versions that an alias names.
+    pub(crate) async fn forget_versions(&self, path: &FunctionPath, revision: u64) {
+        // One after the other: the last to look has seen everything that was written.
+        let _one = self.versioning.lock().await;
+        let kept = self.stores.versions.kept(path).await.unwrap_or_else(|error| {
+            tracing::warn!(function = %path, %error, "instances of versions that an alias names are started anew");
+            Vec::new()
+        });
+        let named: Vec<_> = kept.iter().filter(|kept| kept.named).map(|kept| kept.revision).collect();
+        // In this order: what is found from now on is not forgotten again.
+        self.invoker.forget(path, revision, &named);
+        self.forget_action(path);
+    }
+}
+
+fn conflict(text: String) -> ControllerError {
+    ControllerError::Conflicting(text)
+}
