@@ -113,8 +113,14 @@ def figures(report):
             value = "–" if target.get("value") is None else f"{target['value']:.2f}"
             rows.append([number + target["name"], target["target"], value, verdict(target, report.get("withheld"))])
         text += "\n" + table(rows)
-    lines = [*report.get("notes", []), *(f"Left out: {line}" for line in left_out)]
+    lines = [*report.get("notes", []), *(f"Left out: {short(line)}" for line in left_out)]
     return text + ("\n" + "".join(f"- {line}\n" for line in lines) if lines else "")
+
+
+def short(reason):
+    """A reason without places of the machine that it was found on."""
+    reason = re.sub(r"`[^`]*`?", "…", reason.replace(f"{PAGE.parent.parent}/", ""))
+    return reason if len(reason) <= 200 else f"{reason[:200]}…"
 
 
 def kept(folder):
