@@ -20,6 +20,7 @@ mod logs;
 mod namespaces;
 mod openapi;
 pub mod resource;
+mod secrets;
 mod sequences;
 mod server;
 mod versions;
@@ -95,6 +96,9 @@ pub fn router(controller: Arc<Controller>, config: NativeConfig) -> Router {
         .route("/v1/dead-letters/redrive", post(dead_letters::redrive_some))
         .route("/v1/dead-letters/{id}", get(dead_letters::get).delete(dead_letters::delete))
         .route("/v1/dead-letters/{id}/redrive", post(dead_letters::redrive))
+        .route("/v1/secrets", get(secrets::list))
+        .route("/v1/secrets/rotate-key", post(secrets::rotate_key))
+        .route("/v1/secrets/{name}", put(secrets::put).delete(secrets::delete))
         .route("/v1/logs", get(logs::of_all))
         .route("/v1/explain/{name}", get(explain::explain))
         .route("/v1/namespaces", get(namespaces::list).post(namespaces::create))

@@ -7,8 +7,8 @@ use utoipa::{
 };
 
 use crate::{
-    activations, dead_letters, deploy, explain, functions, invoke, logs, namespaces, resource, sequences,
-    server, versions,
+    activations, dead_letters, deploy, explain, functions, invoke, logs, namespaces, resource, secrets,
+    sequences, server, versions,
 };
 
 #[derive(OpenApi)]
@@ -19,6 +19,7 @@ use crate::{
     tags(
         (name = "functions", description = "Deploying and calling; a namespace's key"),
         (name = "activations", description = "What ran; a namespace's key"),
+        (name = "secrets", description = "What functions are given and nobody is shown; a namespace's key"),
         (name = "operator", description = "Namespaces and data; the operator's key"),
         (name = "server", description = "The server itself"),
     ),
@@ -27,6 +28,7 @@ use crate::{
         versions::list, versions::rollback, versions::set_alias, versions::delete_alias,
         sequences::list, sequences::get, sequences::put, sequences::delete,
         dead_letters::list, dead_letters::get, dead_letters::redrive, dead_letters::redrive_some, dead_letters::delete, dead_letters::delete_some,
+        secrets::list, secrets::put, secrets::delete, secrets::rotate_key,
         activations::list, activations::get, activations::logs, activations::accepted, logs::of_function, logs::of_all,
         namespaces::list, namespaces::create, namespaces::get, namespaces::patch, namespaces::delete,
         namespaces::create_key, namespaces::delete_key, server::backup,

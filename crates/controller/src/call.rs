@@ -77,6 +77,9 @@ impl Controller {
             // Boxed, so that the future of every other call does not have room for it.
             return Box::pin(self.attempt_built_in(call, built_in, body, before)).await;
         }
+        if let Some(lacks) = &call.callable.lacks {
+            return refused(call, lacks, before).await;
+        }
         let admitted_us = call.arrived.elapsed().as_micros() as u64;
         let ran = self.scheduler.run(Job { before, ..self.job(call, body, head) }).await;
         let Ran { mut timeline, start, init, instance, outcome } = ran;
@@ -192,6 +195,18 @@ impl Controller {
         };
         Attempted::Over { draft, verdict, end }
     }
+}
+
+/// A call that cannot be run for what it lacks: an attempt all the same.
+async fn refused(call: &Admitted, lacks: &str, before: Option<Before>) -> Attempted {
+    let mut draft = Draft::none();
+    draft.timeline.queued = Some(call.arrived.elapsed().as_micros() as u64);
+    if let Some(before) = before
+        && !before.0.await
+    {
+        return Attempted::Refused(Refusal::Withdrawn);
+    }
+    Attempted::Over { draft, verdict: Verdict::not_provisioned(lacks), end: CallEnd::default() }
 }
 
 /// Waits for the end of a streamed answer, which completes the timeline.

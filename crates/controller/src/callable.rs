@@ -9,7 +9,9 @@ use flint_model::{Annotations, Function, FunctionPath, Parameters, RetryOptions}
 use flint_telemetry::{FunctionMetrics, Metrics};
 use serde_json::{Map, Value};
 
-use crate::{arguments::Defaults, asynchronous::policy, built_in::BuiltIn, resolve::Inherited, weight};
+use crate::{
+    arguments::Defaults, asynchronous::policy, built_in::BuiltIn, resolve::Inherited, secrets::Given, weight,
+};
 
 /// A function, ready to be called.
 pub(crate) struct Callable {
@@ -17,10 +19,12 @@ pub(crate) struct Callable {
     /// What it was found by: its own path, or one through a binding.
     pub(crate) asked: FunctionPath,
     pub(crate) defaults: Defaults,
-    /// Set when its code is loaded, from `init` parameters of its package and binding.
+    /// Set when its code is loaded: `init` parameters of its package and binding, and its secrets.
     pub(crate) environment: Vec<(String, String)>,
     /// Instances with another such environment are not its own. 0 where it has none.
     pub(crate) variant: u64,
+    /// Why it cannot be called, where a secret of its is not at hand.
+    pub(crate) lacks: Option<String>,
     /// What the records of its calls carry.
     pub(crate) annotations: Annotations,
     /// The function is handed its caller's key.
@@ -57,6 +61,7 @@ impl Callable {
             defaults: Defaults::new(&parameters, &function.annotations),
             variant: variant(&environment),
             environment,
+            lacks: None,
             annotations,
             wants_key,
             conductor: function.annotations.is_truthy("conductor"),
@@ -66,6 +71,19 @@ impl Callable {
             asked,
             function: Arc::new(function),
         }
+    }
+
+    /// The same, given its secrets.
+    pub(crate) fn given(mut self, given: Given) -> Self {
+        if !given.is_none() {
+            let mut hasher = DefaultHasher::new();
+            self.variant.hash(&mut hasher);
+            given.hash(&mut hasher);
+            self.variant = hasher.finish().max(1);
+        }
+        self.environment.extend(given.environment);
+        self.lacks = given.lacks;
+        self
     }
 
     /// About how many bytes of memory it takes.

@@ -9,7 +9,7 @@ use flint_telemetry::MetricsConfig;
 use serde::{Deserialize, Serialize, de::Error};
 use serde_json::{Map, Value};
 
-use crate::{Clock, FeedsConfig, SystemClock, VersionsConfig};
+use crate::{Clock, FeedsConfig, NoSecretKeys, SecretKeys, SecretsConfig, SystemClock, VersionsConfig};
 
 /// The controller's configuration.
 #[derive(Clone, Debug)]
@@ -24,6 +24,10 @@ pub struct ControllerConfig {
     pub dead_letters: DeadLettersConfig,
     /// Keys `versions.*`.
     pub versions: VersionsConfig,
+    /// Some of the keys `secrets.*`.
+    pub secrets: SecretsConfig,
+    /// Where the key of secrets is kept.
+    pub secret_keys: Arc<dyn SecretKeys>,
     /// Whether the well-known guest key works: only while Flint listens on loopback.
     pub guest: bool,
     /// Where functions reach Flint, as `http://HOST:PORT`.
@@ -48,6 +52,8 @@ impl Default for ControllerConfig {
             asynchronous: AsyncConfig::default(),
             dead_letters: DeadLettersConfig::default(),
             versions: VersionsConfig::default(),
+            secrets: SecretsConfig::default(),
+            secret_keys: Arc::new(NoSecretKeys),
             guest: false,
             api_host: "http://127.0.0.1:3233".to_owned(),
             credential_ttl: Duration::from_secs(30),

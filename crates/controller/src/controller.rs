@@ -7,7 +7,7 @@ use flint_invoker::Invoker;
 use flint_model::ApiKey;
 use flint_scheduler::Scheduler;
 use flint_store::{
-    ActivationLog, Apis, Blobs, Catalog, Clock, Compositions, DeadLetters, Feeds, Queue, Versions,
+    ActivationLog, Apis, Blobs, Catalog, Clock, Compositions, DeadLetters, Feeds, Queue, Secrets, Versions,
 };
 use flint_telemetry::Metrics;
 use tokio::{
@@ -20,7 +20,8 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use crate::{
     Caller, ControllerConfig, ControllerError, account::Accounts, asynchronous::AcceptedCalls,
     credentials::Credentials, detached::Detached, feeds::Feeding, function_cache::FunctionCache,
-    gateway::Tables, nested::Callers, resolve::Resolved, system::WithSystem, triggers::ReadyTrigger,
+    gateway::Tables, nested::Callers, resolve::Resolved, secrets::Keyring, system::WithSystem,
+    triggers::ReadyTrigger,
 };
 
 /// Functions prepared at once behind deploys that were answered.
@@ -36,6 +37,8 @@ pub struct Stores {
     pub catalog: Arc<dyn Catalog>,
     /// Earlier versions of functions, and aliases.
     pub versions: Arc<dyn Versions>,
+    /// Encrypted secrets.
+    pub secrets: Arc<dyn Secrets>,
     /// Activation records.
     pub activations: Arc<dyn ActivationLog>,
     /// Accepted asynchronous calls.
@@ -67,6 +70,7 @@ pub struct Controller {
     pub(crate) callers: Arc<Callers>,
     pub(crate) functions: FunctionCache<Resolved>,
     pub(crate) tables: Tables,
+    pub(crate) keyring: Keyring,
     /// Triggers that fired lately, with their rules.
     pub(crate) triggers: FunctionCache<ReadyTrigger>,
     pub(crate) accepted: AcceptedCalls,
@@ -108,6 +112,7 @@ impl Controller {
             callers: Arc::default(),
             functions: FunctionCache::default(),
             tables: Tables::default(),
+            keyring: Keyring::new(Arc::clone(&config.secret_keys)),
             triggers: FunctionCache::default(),
             accepted: AcceptedCalls::new(&config.asynchronous),
             feeding: Feeding::default(),
@@ -128,10 +133,11 @@ impl Controller {
         })
     }
 
-    /// Brings guest and its key into being (or removes the key), takes over the asynchronous calls that an earlier life
+    /// Brings guest and its key into being (or removes the key), takes up the keys of secrets, takes over the asynchronous calls that an earlier life
     /// left, begins maintenance and firing.
     pub async fn start(self: &Arc<Self>) -> Result<(), ControllerError> {
         self.bring_guest().await?;
+        self.take_up_keys().await?;
         self.take_over().await?;
         self.tasks.spawn(Arc::clone(self).feed());
         self.tasks.spawn(Arc::clone(self).complete());

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use flint_executor::{Capability, FunctionSource, PrepareError, Progress, RuntimeKind};
+use flint_executor::{Capability, FunctionSource, PrepareError, Prepared, Progress, RuntimeKind};
 use flint_model::{
     Code, Digest, Entity, Function, FunctionPath, Kind, Reuse, Sequence, Strategy, Timestamp, Version,
 };
@@ -69,6 +69,7 @@ impl Controller {
         progress: Progress<'_>,
     ) -> Result<Deployed, ControllerError> {
         let Release { function, content, replaced, prepare, live_follows } = release;
+        self.check_secrets(&function).await?;
         let created = replaced.is_none();
         let mut deployed =
             Deployed { function, created, steps: Vec::new(), took: Duration::ZERO, prepared: None };
@@ -79,7 +80,12 @@ impl Controller {
             deployed.prepared = Some(prepared);
         }
         let function = Arc::clone(&deployed.function);
-        let revision = self.commit(caller, function, replaced, live_follows).await?;
+        let how = Replacing {
+            expected: replaced.map_or(Expected::Absent, Expected::Revision),
+            keep: self.config.versions.keep,
+            live_follows,
+        };
+        let revision = self.commit(caller, function, deployed.prepared.clone(), how).await?;
         drop(deploying);
 
         Arc::make_mut(&mut deployed.function).revision = revision;
@@ -95,22 +101,25 @@ impl Controller {
     async fn commit(
         self: &Arc<Self>,
         caller: &Caller,
-        function: Arc<Function>,
-        old: Option<u64>,
-        live_follows: bool,
+        mut function: Arc<Function>,
+        prepared: Option<Arc<Prepared>>,
+        how: Replacing,
     ) -> Result<u64, ControllerError> {
         let (controller, caller) = (Arc::clone(self), caller.clone());
         let writing = async move {
-            let expected = old.map_or(Expected::Absent, Expected::Revision);
-            let path = &function.path;
+            let path = function.path.clone();
             let _structure = controller.hold_namespace(caller.account()).await?;
             controller.check_package(path.package_path()).await?;
-            let how = Replacing { expected, keep: controller.config.versions.keep, live_follows };
+            let is_new = how.expected == Expected::Absent;
             let revision = match controller.stores.versions.replace(&function, how).await {
-                Err(StoreError::Conflict) if old.is_none() => return Err(ControllerError::Exists),
+                Err(StoreError::Conflict) if is_new => return Err(ControllerError::Exists),
                 other => other?,
             };
-            controller.forget_versions(path, revision - 1).await;
+            if let Some(prepared) = prepared {
+                Arc::make_mut(&mut function).revision = revision;
+                controller.invoker.adopt(&function, &prepared);
+            }
+            controller.forget_versions(&path, revision - 1).await;
             Ok(revision)
         };
         self.detached(writing).await
@@ -170,7 +179,7 @@ impl Controller {
         let function = Function {
             path,
             version,
-            // The store chooses it; a right guess spares preparing twice.
+            // The store chooses it.
             revision: old.map_or(1, |old| old.revision + 1),
             kind,
             code,

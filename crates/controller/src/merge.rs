@@ -4,7 +4,7 @@ use std::{num::NonZeroU32, time::Duration};
 
 use flint_model::{
     Annotations, ByteSize, CodeFormat, Function, FunctionLimits, Jit, Kind, Parameters, RetryOptions,
-    SnapshotOptions, WasmOptions,
+    SecretBinding, SnapshotOptions, WasmOptions,
 };
 
 use crate::{ControllerError, LimitsWish};
@@ -104,7 +104,9 @@ pub(crate) fn size_of_annotations(annotations: &Annotations) -> u64 {
 /// Whether what annotations say to Flint is understood.
 pub(crate) fn check_annotations(annotations: &Annotations) -> Result<(), ControllerError> {
     let retry = annotations.get(RetryOptions::ANNOTATION).map(RetryOptions::of_annotation).transpose();
-    retry.map(drop).map_err(|error| ControllerError::Invalid(error.to_string()))
+    retry.map_err(|error| ControllerError::Invalid(error.to_string()))?;
+    let secrets = SecretBinding::of(annotations);
+    secrets.map(drop).map_err(|error| ControllerError::Invalid(error.to_string()))
 }
 
 /// Whether `size` stays within `allowed`.

@@ -208,7 +208,10 @@ impl Controller {
             self.stores.blobs.put(Bytes::from_static(code.as_bytes())).await?;
         }
         let function = self.fit(function).await;
-        Ok(Callee::Function(Arc::new(Callable::new(function, asked.clone(), inherited, &self.metrics))))
+        // Most functions have none: what it takes to fetch them is not in the future of every call.
+        let given = Box::pin(self.given(&function)).await?;
+        let callable = Callable::new(function, asked.clone(), inherited, &self.metrics).given(given);
+        Ok(Callee::Function(Arc::new(callable)))
     }
 
     /// What is in the catalog at `path`, for `who` may read it; the entity is absent, or a function or sequence.

@@ -122,6 +122,12 @@ impl Invoker {
         self.preparing.forget(path, revision, keep);
     }
 
+    /// To be called when something changed that instances of a function were given: they are found by no further call, and others are started.
+    pub fn renew(&self, path: &FunctionPath) {
+        let idle = self.shared.pool().withdraw_all(|key| key.path == *path);
+        self.shared.totals.forgotten.add(idle);
+    }
+
     /// To be called before an old revision that was perhaps forgotten is called again: its instances stay like those of any other, until
     /// the next [`Self::forget`].
     pub fn want(&self, path: &FunctionPath, revision: u64) {

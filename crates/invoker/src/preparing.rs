@@ -46,6 +46,11 @@ impl Preparing {
         self.cells().get(&key)?.prepared.get().cloned()
     }
 
+    /// Notes what was prepared before the function had this revision. Whoever is preparing it already goes on with that.
+    fn adopt(&self, function: &Arc<Function>, prepared: &Arc<Prepared>) {
+        let _ = self.cell(function).prepared.set(Arc::clone(prepared));
+    }
+
     pub(crate) fn forget(&self, path: &FunctionPath, revision: u64, keep: &[u64]) {
         self.cells().retain(|(cell_path, cell_revision), _| {
             cell_path != path || *cell_revision > revision || keep.contains(cell_revision)
@@ -80,6 +85,11 @@ impl crate::Invoker {
         let executor = Arc::clone(self.executor_for(&source.function)?);
         let function = Arc::clone(&source.function);
         self.preparing.get(&function, || async move { executor.prepare(source, progress).await }).await
+    }
+
+    /// To be called when the store has given a revision to a function that was prepared with another one: nothing is prepared twice.
+    pub fn adopt(&self, function: &Arc<Function>, prepared: &Arc<Prepared>) {
+        self.preparing.adopt(function, prepared);
     }
 
     /// The function as it was prepared; prepares it now when need be.
@@ -167,5 +177,20 @@ mod tests {
         preparing.get(&lost, || prepare(&lost, &runs, false)).await.unwrap();
         let prepared = preparing.get(&won, || prepare(&won, &runs, false)).await.unwrap();
         assert_eq!(prepared.function.main.as_deref(), Some("other"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_prepared_before_the_store_gave_a_revision_is_not_prepared_again() {
+        let (preparing, runs) = (Preparing::default(), AtomicUsize::new(0));
+        let guessed = Arc::new(function("guest/f"));
+        let prepared = preparing.get(&guessed, || prepare(&guessed, &runs, false)).await.unwrap();
+        let written = Arc::new(Function { revision: 7, ..function("guest/f") });
+        preparing.adopt(&written, &prepared);
+        preparing.forget(&written.path, 6, &[]);
+        let again = preparing.get(&written, || prepare(&written, &runs, false)).await.unwrap();
+        assert!(Arc::ptr_eq(&again, &prepared) && runs.load(Ordering::Relaxed) == 1);
+        // Whoever has prepared it already keeps that.
+        preparing.adopt(&written, &prepare(&written, &runs, false).await.unwrap());
+        assert!(Arc::ptr_eq(&preparing.ready(&written).unwrap(), &prepared));
     }
 }

@@ -32,6 +32,7 @@ mod queue;
 mod readers;
 mod restore;
 mod schema;
+mod secrets;
 mod store;
 mod versions;
 mod writer;

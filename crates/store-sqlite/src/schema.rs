@@ -174,6 +174,18 @@ const MIGRATIONS: &[&str] = &[
         FOREIGN KEY (namespace, package, name) REFERENCES entities(namespace, package, name) ON DELETE CASCADE
     );
     ",
+    // 9: secrets, encrypted.
+    "
+    CREATE TABLE secrets (
+        namespace TEXT NOT NULL REFERENCES namespaces(name) ON DELETE CASCADE,
+        name TEXT NOT NULL,
+        revision INTEGER NOT NULL,      -- of the value, not of how it is kept
+        key TEXT NOT NULL,              -- the id of the key that it is encrypted with
+        sealed BLOB NOT NULL,           -- nonce, value, tag
+        updated INTEGER NOT NULL,
+        PRIMARY KEY (namespace, name)
+    ) WITHOUT ROWID;
+    ",
 ];
 
 /// The newest format this build writes and reads.

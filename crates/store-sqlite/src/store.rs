@@ -3,8 +3,8 @@
 use std::{path::Path, sync::Arc};
 
 use flint_store::{
-    ActivationLog, Apis, Blobs, Catalog, Compositions, DeadLetters, Feeds, KeyValue, Queue, StoreError,
-    Versions,
+    ActivationLog, Apis, Blobs, Catalog, Compositions, DeadLetters, Feeds, KeyValue, Queue, Secrets,
+    StoreError, Versions,
 };
 
 use crate::{
@@ -24,6 +24,7 @@ use crate::{
     log::SegmentLog,
     queue::{SqliteQueue, tally::Tally},
     readers::Readers,
+    secrets::SqliteSecrets,
     versions::SqliteVersions,
     writer::Writer,
 };
@@ -44,6 +45,7 @@ pub struct SqliteStore {
     readers: Arc<Readers>,
     catalog: Arc<SqliteCatalog>,
     versions: Arc<SqliteVersions>,
+    secrets: Arc<SqliteSecrets>,
     queue: Arc<SqliteQueue>,
     dead_letters: Arc<SqliteDeadLetters>,
     compositions: Arc<SqliteCompositions>,
@@ -88,6 +90,7 @@ impl SqliteStore {
                 tally: Arc::clone(&tally),
             }),
             versions: Arc::new(SqliteVersions { writer: Arc::clone(&writer), readers: Arc::clone(&readers) }),
+            secrets: Arc::new(SqliteSecrets { writer: Arc::clone(&writer), readers: Arc::clone(&readers) }),
             values: Arc::new(SqliteKeyValue { writer: Arc::clone(&writer), readers: Arc::clone(&readers) }),
             apis: Arc::new(SqliteApis { writer: Arc::clone(&writer), readers: Arc::clone(&readers) }),
             feeds: Arc::new(SqliteFeeds {
@@ -128,6 +131,11 @@ impl SqliteStore {
     /// Earlier versions of functions.
     pub fn versions(&self) -> Arc<dyn Versions> {
         Arc::clone(&self.versions) as Arc<dyn Versions>
+    }
+
+    /// Encrypted secrets.
+    pub fn secrets(&self) -> Arc<dyn Secrets> {
+        Arc::clone(&self.secrets) as Arc<dyn Secrets>
     }
 
     /// Activation records.

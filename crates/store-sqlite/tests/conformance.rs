@@ -46,6 +46,7 @@ impl Driver for Sqlite {
             values: store.values(),
             apis: store.apis(),
             feeds: store.feeds(),
+            secrets: store.secrets(),
             close: Box::pin(async move { store.close().await.unwrap() }),
         }
     }

@@ -1,4 +1,4 @@
-//! What Flint keeps, as ten contracts that every driver fulfils: [`Catalog`], [`Versions`], [`ActivationLog`], [`Queue`], [`DeadLetters`], [`Compositions`], [`Feeds`], [`Blobs`],
+//! What Flint keeps, as eleven contracts that every driver fulfils: [`Catalog`], [`Versions`], [`Secrets`], [`ActivationLog`], [`Queue`], [`DeadLetters`], [`Compositions`], [`Feeds`], [`Blobs`],
 //! [`KeyValue`] and [`Apis`].
 //!
 //! The conformance suite in `conformance` (the feature of that name) is the definition of these contracts: a driver
@@ -20,6 +20,7 @@ mod feeds;
 mod key_value;
 mod page;
 mod queue;
+mod secrets;
 mod versions;
 
 pub use activation_log::{ActivationLog, ActivationLogStats, ActivationQuery};
@@ -36,4 +37,5 @@ pub use feeds::Feeds;
 pub use key_value::{BucketPath, Change, KeyValue, KeyValueError, KeyValueQuota, KeyValueUsage};
 pub use page::Page;
 pub use queue::{CallPhase, CallState, LeasedCall, Places, Queue, QueuedCall, Waiting};
+pub use secrets::Secrets;
 pub use versions::{Kept, Replacing, Versions};

@@ -10,6 +10,7 @@ mod function;
 mod limits;
 mod namespace;
 mod retry;
+mod secret;
 mod sequence;
 mod server;
 mod snapshot;
@@ -28,6 +29,7 @@ pub use function::{AskedResource, CodeResource, FunctionList, FunctionResource, 
 pub use limits::{LimitsPatch, LimitsResource};
 pub use namespace::{KeyCreated, KeyResource, NamespaceCreate, NamespacePatch, NamespaceResource};
 pub use retry::RetryResource;
+pub use secret::{RotatedKey, SecretList, SecretResource};
 pub use sequence::{SequenceList, SequenceRequest, SequenceResource};
 pub use server::{AbilityResource, AbilityState, DoctorReport, Health, RuntimeResource};
 pub use snapshot::{

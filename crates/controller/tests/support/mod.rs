@@ -137,6 +137,7 @@ impl Server {
             clock,
             feeds: store.feeds(),
             versions: store.versions(),
+            secrets: store.secrets(),
         };
         let controller = Controller::new(config, stores, scheduler, invoker);
         controller.start().await.unwrap();
@@ -147,6 +148,16 @@ impl Server {
     /// Who calls with the well-known key.
     pub async fn guest(&self) -> Caller {
         self.controller.authenticate(GUEST_KEY).await.unwrap()
+    }
+
+    /// The encrypted secrets, past the use cases.
+    pub fn secrets(&self) -> Arc<dyn flint_store::Secrets> {
+        self.store.secrets()
+    }
+
+    /// Copies the store while it is in use.
+    pub async fn back_up(&self, to: &Path) {
+        self.store.backup(to, |_| {}).await.unwrap();
     }
 
     /// Stops as a server does.

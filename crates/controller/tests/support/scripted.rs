@@ -219,10 +219,10 @@ impl Executor for Scripted {
 const LATE: &str = "late ";
 
 /// What a blocking call of one's own comes to, as clients in functions make it.
-async fn call_back(controller: &Arc<Controller>, name: &str, key: Option<&str>) -> Value {
-    let key = key.expect("the function needs the annotation provide-api-key");
+async fn call_back(controller: Arc<Controller>, name: String, key: Option<String>) -> Value {
+    let key = key.as_deref().expect("the function needs the annotation provide-api-key");
     let caller = controller.authenticate(key).await.unwrap();
-    let asked = Invocation { api_key: Some(key.into()), ..invocation(name, &json!({}), BLOCKING) };
+    let asked = Invocation { api_key: Some(key.into()), ..invocation(&name, &json!({}), BLOCKING) };
     match controller.invoke(&caller, asked).await {
         Ok(Answer::Finished(record)) => {
             serde_json::from_str(record.response.result.as_ref().unwrap().get()).unwrap()
@@ -232,22 +232,14 @@ async fn call_back(controller: &Arc<Controller>, name: &str, key: Option<&str>) 
     }
 }
 
-async fn together(calls: impl Iterator<Item = impl Future<Output = Value>>) -> Vec<Value> {
-    let mut calls: Vec<_> = calls.map(|call| (Box::pin(call), None)).collect();
-    std::future::poll_fn(move |context| {
-        for (call, answer) in &mut calls {
-            if answer.is_none()
-                && let Poll::Ready(value) = call.as_mut().poll(context)
-            {
-                *answer = Some(value);
-            }
-        }
-        match calls.iter().all(|(_, answer)| answer.is_some()) {
-            true => Poll::Ready(calls.iter_mut().filter_map(|(_, answer)| answer.take()).collect()),
-            false => Poll::Pending,
-        }
-    })
-    .await
+/// Each in a task of its own, as calls over HTTP are.
+async fn together(calls: impl Iterator<Item = impl Future<Output = Value> + Send + 'static>) -> Vec<Value> {
+    let calls: Vec<_> = calls.map(tokio::spawn).collect();
+    let mut answers = Vec::with_capacity(calls.len());
+    for call in calls {
+        answers.push(call.await.unwrap());
+    }
+    answers
 }
 
 struct ScriptedInstance {
@@ -346,8 +338,14 @@ impl ScriptedInstance {
                 let controller = self.controller.get().and_then(Weak::upgrade).unwrap();
                 let mut answers = Vec::new();
                 for names in argument.split(' ') {
-                    let calls = names.split('+').map(|name| call_back(&controller, name, api_key.as_deref()));
-                    answers.extend(together(calls).await);
+                    let one = |name: &str| {
+                        call_back(
+                            Arc::clone(&controller),
+                            name.to_owned(),
+                            api_key.as_deref().map(str::to_owned),
+                        )
+                    };
+                    answers.extend(together(names.split('+').map(one)).await);
                 }
                 value(json!({ "answers": answers }))
             }

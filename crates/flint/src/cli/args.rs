@@ -6,7 +6,8 @@ use clap::{Args, Parser, Subcommand};
 
 use super::{
     AliasArgs, ApiArgs, BenchArgs, DeadLetterArgs, DeployArgs, DevArgs, InvokeArgs, NamespaceArgs,
-    PackageArgs, RollbackArgs, RuleArgs, SequenceArgs, TriggerArgs, UndeployArgs, UrlArgs, VersionsArgs,
+    PackageArgs, RollbackArgs, RuleArgs, SecretArgs, SequenceArgs, TriggerArgs, UndeployArgs, UrlArgs,
+    VersionsArgs,
 };
 use crate::project::Template;
 
@@ -98,6 +99,8 @@ pub(crate) enum Command {
     Backup(BackupArgs),
     /// Put a copy back; the server must be stopped
     Restore(RestoreArgs),
+    /// Manage secrets: what functions are given and nobody is shown
+    Secret(SecretArgs),
     /// Manage sequences: functions called one after the other
     Sequence(SequenceArgs),
     /// Manage packages: functions that share arguments, and are shared with others

@@ -3,7 +3,7 @@
 use std::{num::NonZeroU32, path::PathBuf, time::Duration};
 
 use clap::Args;
-use flint_model::{Contract, HostPattern, Isolation, Jit, Network, Reuse, Start};
+use flint_model::{Contract, HostPattern, Isolation, Jit, Network, Reuse, SecretBinding, Start};
 use serde_json::Value;
 
 use super::{ManifestArgs, RetryArgs, values};
@@ -89,6 +89,9 @@ pub(crate) struct FunctionArgs {
     /// An argument for the environment, set when the code is loaded. Repeatable
     #[arg(long = "init-param", value_name = "K=V", value_parser = values::parameter)]
     pub(crate) init_params: Vec<(String, Value)>,
+    /// A secret of the namespace that it is given in its environment, by default in the variable of its name. Repeatable
+    #[arg(long = "secret", value_name = "NAME[=VARIABLE]")]
+    pub(crate) secrets: Vec<SecretBinding>,
     /// An annotation. Repeatable
     #[arg(long = "annotation", value_name = "K=V", value_parser = values::parameter)]
     pub(crate) annotations: Vec<(String, Value)>,

@@ -9,6 +9,7 @@ mod function_args;
 mod manifest_args;
 mod namespace_args;
 mod retry_args;
+mod secret_args;
 mod sequence_args;
 mod values;
 mod version_args;
@@ -26,6 +27,7 @@ pub(crate) use function_args::*;
 pub(crate) use manifest_args::*;
 pub(crate) use namespace_args::*;
 pub(crate) use retry_args::*;
+pub(crate) use secret_args::*;
 pub(crate) use sequence_args::*;
 pub(crate) use values::{cpu_millis, duration, mebibytes};
 pub(crate) use version_args::*;
@@ -79,6 +81,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<Exit> {
                 Command::Url(args) => commands::url::run(&global, &args).await,
                 Command::Api(args) => commands::api::run(&global, &args).await,
                 Command::Dlq(args) => commands::dead_letters::run(&global, &args).await,
+                Command::Secret(args) => commands::secret::run(&global, &args).await,
                 Command::Sequence(args) => commands::sequence::run(&global, &args).await,
                 Command::Package(args) => commands::package::run(&global, args).await,
                 Command::Trigger(args) => commands::trigger::run(&global, args).await,

@@ -24,6 +24,7 @@ pub(crate) mod namespace;
 pub(crate) mod package;
 pub(crate) mod remove;
 pub(crate) mod rule;
+pub(crate) mod secret;
 pub(crate) mod sequence;
 pub(crate) mod trigger;
 pub(crate) mod up;

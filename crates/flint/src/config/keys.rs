@@ -167,6 +167,18 @@ pub(crate) const KEYS: &[Key] = &[
         "Earlier versions of a function that are kept beside those that an alias names; 0 = none",
     ),
     key("versions.max_aliases", "32", "Aliases that a function may have"),
+    key(
+        "secrets.key_file",
+        r#""/etc/flint/secrets.key""#,
+        "The file with the key of secrets, 64 hex digits a line: the first encrypts, all decrypt; absent = secrets.key in the data directory, made when it is first needed",
+    ),
+    key(
+        "secrets.key_env",
+        r#""FLINT_SECRETS_KEY""#,
+        "The name of an environment variable of the server that has the keys instead, with commas between them",
+    ),
+    key("secrets.per_namespace", "100", "Secrets of a namespace"),
+    key("secrets.max_size", r#""64KB""#, "The longest secret"),
     key("feeds.per_namespace", "100", "How many triggers of a namespace may have a feed of /whisk.system"),
     key("feeds.min_interval", r#""1s""#, "How close two firings of an alarm may follow each other"),
     key(

@@ -2,7 +2,7 @@
 
 use std::{net::IpAddr, num::NonZeroUsize, path::PathBuf, time::Duration};
 
-use flint_controller::{AsyncConfig, DeadLettersConfig, FeedsConfig, VersionsConfig};
+use flint_controller::{AsyncConfig, DeadLettersConfig, FeedsConfig, SecretsConfig, VersionsConfig};
 use flint_executor_fork::ForkConfig;
 use flint_executor_wasm::{WasmConfig, host::Services};
 use flint_invoker::{PoolConfig, units};
@@ -24,6 +24,7 @@ pub(crate) struct Config {
     pub(crate) asynchronous: AsyncConfig,
     pub(crate) dead_letters: DeadLettersConfig,
     pub(crate) versions: VersionsConfig,
+    pub(crate) secrets: SecretsSection,
     pub(crate) feeds: FeedsConfig,
     pub(crate) store: StoreSection,
     pub(crate) network: NetworkConfig,
@@ -87,6 +88,29 @@ fn default_data_dir() -> PathBuf {
         .or_else(|| set("HOME").map(|home| home.join(".local/share")))
         .unwrap_or_default()
         .join("flint")
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct SecretsSection {
+    pub(crate) key_file: Option<PathBuf>,
+    pub(crate) key_env: Option<String>,
+    pub(crate) per_namespace: usize,
+    #[serde(with = "units::size")]
+    pub(crate) max_size: ByteSize,
+}
+
+impl Default for SecretsSection {
+    fn default() -> Self {
+        let SecretsConfig { per_namespace, max_size } = SecretsConfig::default();
+        Self { key_file: None, key_env: None, per_namespace, max_size }
+    }
+}
+
+impl SecretsSection {
+    pub(crate) fn config(&self) -> SecretsConfig {
+        SecretsConfig { per_namespace: self.per_namespace, max_size: self.max_size }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use flint_model::{Contract, FailureKind, HostPattern, Isolation, Jit, Network, Reuse, Start};
+use flint_model::{Contract, FailureKind, HostPattern, Isolation, Jit, Network, Reuse, SecretBinding, Start};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -35,6 +35,7 @@ pub(crate) struct Manifest {
     retry: Retry,
     params: BTreeMap<String, Value>,
     init_params: BTreeMap<String, Value>,
+    secrets: Vec<SecretBinding>,
     annotations: BTreeMap<String, Value>,
 }
 
@@ -201,6 +202,8 @@ impl Manifest {
             network: args.network.or(self.network),
             params: merged(self.params, args.params),
             init_params: merged(self.init_params, args.init_params),
+            // Those on the command line stand in place of the manifest's, so that one can be taken back.
+            secrets: if args.secrets.is_empty() { self.secrets } else { args.secrets },
             annotations: merged(self.annotations, args.annotations),
         })
     }

@@ -6,7 +6,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use flint_api_native::resource::{
     CodeUpload, DeployRequest, LimitsPatch, ParameterResource, SnapshotRequest, WasmResource,
 };
-use flint_model::CodeFormat;
+use flint_model::{CodeFormat, SecretBinding};
 use serde_json::Value;
 
 use super::{
@@ -88,6 +88,12 @@ fn built(language: Language, path: &Path, args: FunctionArgs, told: &dyn Fn(&str
     Ok((built.wasm, guess, FunctionArgs { kind: None, main: None, ..args }, vec![built.note]))
 }
 
+/// The annotation that names a function's secrets, where it has any.
+fn secrets(bindings: &[SecretBinding]) -> Option<(String, Value)> {
+    let list: Vec<_> = bindings.iter().map(ToString::to_string).collect();
+    (!list.is_empty()).then(|| (SecretBinding::ANNOTATION.to_owned(), list.into()))
+}
+
 fn request(kind: String, guess: Guess, code: Vec<u8>, args: FunctionArgs) -> Result<DeployRequest, Failure> {
     let code = match (guess.format, String::from_utf8(code)) {
         (CodeFormat::Source, Ok(text)) => CodeUpload { format: guess.format, text: Some(text), base64: None },
@@ -138,7 +144,7 @@ fn request(kind: String, guess: Guess, code: Vec<u8>, args: FunctionArgs) -> Res
             .map(parameter(false))
             .chain(args.init_params.into_iter().map(parameter(true)))
             .collect(),
-        annotations: args.annotations.into_iter().collect(),
+        annotations: args.annotations.into_iter().chain(secrets(&args.secrets)).collect(),
     })
 }
 

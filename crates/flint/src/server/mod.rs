@@ -8,6 +8,7 @@ mod data_dir;
 mod notify;
 mod operator;
 mod parts;
+mod secret_keys;
 mod stop;
 mod tap;
 

@@ -33,6 +33,7 @@ use super::{
     connections::{self, Fronts},
     data_dir::open_store,
     operator::OperatorFile,
+    secret_keys::KeptKeys,
     tap::TappedLog,
 };
 use crate::{
@@ -259,6 +260,8 @@ fn controller_config(config: &Config, guest: bool, url: &str) -> ControllerConfi
         metrics: MetricsConfig { max_functions: config.metrics.functions },
         feeds: config.feeds.clone(),
         versions: config.versions.clone(),
+        secrets: config.secrets.config(),
+        secret_keys: Arc::new(KeptKeys::of(config)),
         ..ControllerConfig::default()
     }
 }
@@ -285,6 +288,7 @@ fn stores_of(store: &SqliteStore) -> Stores {
         clock: Arc::new(SystemClock),
         feeds: store.feeds(),
         versions: store.versions(),
+        secrets: store.secrets(),
     }
 }
 

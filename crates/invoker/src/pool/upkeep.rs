@@ -55,9 +55,13 @@ impl Pool {
         let before = self.forgotten.get(path).map_or(0, |forgotten| forgotten.newest);
         let newest = before.max(revision);
         self.forgotten.insert(path.clone(), Forgotten { newest, except: keep.to_vec(), when: now });
-        let gone = |key: &InstanceKey| {
+        self.withdraw_all(|key| {
             key.path == *path && key.revision <= revision && !keep.contains(&key.revision)
-        };
+        })
+    }
+
+    /// Those instances are found by no further call. Says how many idle ones are stopped.
+    pub(crate) fn withdraw_all(&mut self, gone: impl Fn(&InstanceKey) -> bool) -> usize {
         let mut idle = Vec::new();
         for (id, record) in &mut self.records {
             if !gone(&record.key) {

@@ -266,7 +266,8 @@ fn limit(spec: &mut SandboxSpec, limits: &FunctionLimits, network: Network) {
 
 /// One key a function revision: what an ended sandbox leaves behind is only handed to the same code.
 fn recycle_key(function: &Function) -> String {
-    format!("{}@{}", function.path, function.revision)
+    // The revision may be that of one that was deleted; the time is not.
+    format!("{}@{}@{}", function.path, function.revision, function.updated.as_millis())
 }
 
 /// Sets variables, each once: a program finds the first of a name. What the kernel does not take as a variable is left out.

@@ -23,6 +23,7 @@ pub mod namespaces;
 pub mod queue;
 pub mod retries;
 pub mod sample;
+pub mod secrets;
 pub mod versions;
 
 use std::{
@@ -36,7 +37,7 @@ use std::{
 use async_trait::async_trait;
 
 use crate::{
-    ActivationLog, Apis, Blobs, Catalog, Compositions, DeadLetters, Feeds, KeyValue, Queue, Versions,
+    ActivationLog, Apis, Blobs, Catalog, Compositions, DeadLetters, Feeds, KeyValue, Queue, Secrets, Versions,
 };
 
 /// Opens one and the same store, again and again.
@@ -68,6 +69,8 @@ pub struct Opened {
     pub apis: Arc<dyn Apis>,
     /// What fires triggers.
     pub feeds: Arc<dyn Feeds>,
+    /// Encrypted secrets.
+    pub secrets: Arc<dyn Secrets>,
     /// Closes it in good order.
     pub close: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
@@ -164,6 +167,12 @@ macro_rules! conformance_suite {
                 what_is_replaced_is_kept, a_refused_write_leaves_no_trace, the_oldest_go_first, a_number_is_one_version,
                 aliases_come_back, an_alias_names_what_is_there, live_follows_in_the_same_commit,
                 they_go_with_their_function);
+        }
+        mod secrets {
+            use super::*;
+            $crate::conformance_suite!(@driver $driver, secrets:
+                what_was_written_comes_back, they_are_bounded_and_go_with_their_namespace,
+                a_value_is_sealed_anew_only_where_it_still_is);
         }
         mod durability {
             use super::*;

@@ -1,0 +1,114 @@
+//! `flint secret`.
+
+use std::{
+    fs,
+    io::{IsTerminal, Read},
+    path::Path,
+};
+
+use bytes::Bytes;
+use flint_api_native::resource::{RotatedKey, SecretList, SecretResource};
+use http::Method;
+use serde_json::json;
+
+use crate::{
+    admin::Admin,
+    cli::{Global, SecretArgs, SecretCommand},
+    client::{Client, collect, segment},
+    failure::{Exit, Failure},
+    output::{ago, print_json, print_line, table},
+};
+
+const SECRETS: &str = "/v1/secrets";
+
+pub(crate) async fn run(global: &Global, args: &SecretArgs) -> anyhow::Result<Exit> {
+    match &args.command {
+        SecretCommand::Set { name, file, raw } => {
+            let value = value(file.as_deref(), *raw)?;
+            let body = Some(("text/plain; charset=utf-8", Bytes::from(value)));
+            let path = format!("{SECRETS}/{}", segment(name.as_str()));
+            let answer = Client::new(global)?.request(Method::PUT, &path, "application/json", body).await?;
+            match global.json {
+                true => print_json(&serde_json::from_slice::<SecretResource>(&collect(answer).await?)?)?,
+                false => print_line(&format!("set {name}"))?,
+            }
+        }
+        SecretCommand::List => {
+            let list: SecretList = Client::new(global)?.get(SECRETS).await?;
+            match global.json {
+                true => print_json(&list)?,
+                false => print_line(&listed(&list))?,
+            }
+        }
+        SecretCommand::Rm { name } => {
+            Client::new(global)?.delete(&format!("{SECRETS}/{}", segment(name.as_str()))).await?;
+            match global.json {
+                true => print_json(&json!({ "deleted": [name.as_str()] }))?,
+                false => print_line(&format!("deleted {name}"))?,
+            }
+        }
+        SecretCommand::RotateKey { data } => {
+            let admin = Admin::connect(global, data).await?;
+            let rotated = admin.ask(Method::POST, &format!("{SECRETS}/rotate-key"), None::<&()>).await;
+            admin.close().await;
+            let rotated: RotatedKey = rotated?;
+            match global.json {
+                true => print_json(&rotated)?,
+                false => print_line(&words(&rotated))?,
+            }
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+/// The value: all of the file or of stdin. A line end at its end is an editor's or `echo`'s, and goes unless it is to stay.
+fn value(file: Option<&Path>, raw: bool) -> Result<Vec<u8>, Failure> {
+    let mut value = match file {
+        Some(path) => fs::read(path)
+            .map_err(|error| Failure::usage(format!("cannot read {}: {error}", path.display())))?,
+        None if std::io::stdin().is_terminal() => {
+            return Err(Failure::usage("the value of a secret is read from stdin or a file, and not shown")
+                .hint("flint secret set NAME --file FILE, or PROGRAM | flint secret set NAME"));
+        }
+        None => {
+            let mut value = Vec::new();
+            let read = std::io::stdin().read_to_end(&mut value);
+            read.map_err(|error| Failure::usage(format!("cannot read stdin: {error}")))?;
+            value
+        }
+    };
+    if !raw && value.last() == Some(&b'\n') {
+        value.pop();
+        if value.last() == Some(&b'\r') {
+            value.pop();
+        }
+    }
+    match value.is_empty() {
+        true => {
+            Err(Failure::usage("the value of the secret is empty").hint("`flint secret rm NAME` deletes one"))
+        }
+        false => Ok(value),
+    }
+}
+
+fn listed(list: &SecretList) -> String {
+    if list.secrets.is_empty() {
+        return "no secrets yet; set one with `flint secret set NAME --file FILE`".to_owned();
+    }
+    let rows = list.secrets.iter().map(|secret| {
+        let state = if secret.readable { "" } else { "its key is not here" };
+        vec![secret.name.clone(), ago(secret.updated), secret.key.clone(), state.to_owned()]
+    });
+    table(&["secret", "set", "key", ""], &[], rows)
+}
+
+fn words(rotated: &RotatedKey) -> String {
+    let mut text = format!("{} secrets are encrypted with key {}", rotated.resealed, rotated.key);
+    if rotated.lost > 0 {
+        text.push_str(&format!(
+            "\n{} are not: no key at hand opens them. The earlier keys are kept",
+            rotated.lost
+        ));
+    }
+    text
+}

@@ -1,0 +1,34 @@
+//! Secrets, encrypted. What opens them is not in the store.
+
+use async_trait::async_trait;
+use flint_model::{NamespaceName, SealedSecret, SecretName};
+
+use crate::{Page, StoreError};
+
+/// Encrypted secrets by namespace and name. Every write is acknowledged when it is committed and fsynced; every read sees all acknowledged
+/// writes. A namespace that is deleted takes its secrets with it.
+#[async_trait]
+pub trait Secrets: Send + Sync {
+    /// Creates or replaces a secret; [`StoreError::NoNamespace`] when its namespace is not there, [`StoreError::TooMany`] when it would be a
+    /// further one and its namespace has `most`. The stored revision is chosen by the store and returned; `secret.revision` is ignored.
+    async fn put_secret(&self, secret: &SealedSecret, most: usize) -> Result<u64, StoreError>;
+
+    /// The secret of that name.
+    async fn secret(
+        &self,
+        namespace: &NamespaceName,
+        name: &SecretName,
+    ) -> Result<Option<SealedSecret>, StoreError>;
+
+    /// The secrets of a namespace in order of name.
+    async fn secrets(&self, namespace: &NamespaceName) -> Result<Vec<SealedSecret>, StoreError>;
+
+    /// Deletes a secret; `false` when there was none.
+    async fn delete_secret(&self, namespace: &NamespaceName, name: &SecretName) -> Result<bool, StoreError>;
+
+    /// The secrets of all namespaces, in order of namespace and name.
+    async fn all_secrets(&self, page: Page) -> Result<Vec<SealedSecret>, StoreError>;
+
+    /// Writes the same value encrypted anew, if the secret is still at `secret.revision` and stays at it; `false` when it is not.
+    async fn reseal(&self, secret: &SealedSecret) -> Result<bool, StoreError>;
+}
