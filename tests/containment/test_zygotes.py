@@ -81,7 +81,8 @@ exports.main = async ({ secret, wait = 0 }) => {
 # Code of the shim, replaced: what runs in the zygote after the freeze, when it is asked for a clone.
 AFTER_THE_FREEZE = PYTHON_PRELUDE + """
 import mmap, posix, threading, time
-from flint_shim.snapshot import fork, clones, native, memory
+from flint_shim.snapshot import fork, clones, descriptors, native, memory
+descriptors.Descriptors.are_more = lambda self: True  # the way without the native helper: it is in Python, and can be replaced
 keep, plain = [], posix.fork
 def at_fork(act):
     def forked(self):
