@@ -187,8 +187,7 @@ impl Tree {
         }
         let (zygote, _) = self.growth().grow(false, &|_| {}).await.map_err(|reason| match reason {
             NotFrozen::Refused(why) => {
-                tracing::warn!(function = %self.function.path, why, "a function could not be frozen again; it is started as fresh processes");
-                self.refuses.store(true, Ordering::Relaxed);
+                self.refuse(&why);
                 platform(format!("the function could not be frozen again: {why}"))
             }
             NotFrozen::Broken(fault) => fault,
@@ -210,11 +209,19 @@ impl Tree {
         *succession = Some(tokio::spawn(async move {
             match tree.growth().grow(true, &|_| {}).await {
                 Ok((zygote, _)) => tree.take_over(zygote),
+                // Where there is none to go on with, the next attempt would end like this one.
+                Err(NotFrozen::Refused(why)) if tree.lacks_zygote() => tree.refuse(&why),
                 Err(reason) => {
                     tracing::warn!(function = %tree.function.path, ?reason, "the snapshot could not be warmed up again");
                 }
             }
         }));
+    }
+
+    /// It could be frozen once, and cannot now.
+    fn refuse(&self, why: &str) {
+        tracing::warn!(function = %self.function.path, why, "a function could not be frozen again; it is started as fresh processes");
+        self.refuses.store(true, Ordering::Relaxed);
     }
 
     /// Clones come from this one from now on.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use bytes::Bytes;
-use flint_executor::{PrepareError, Progress};
+use flint_executor::PrepareError;
 use flint_model::Function;
 use wasmtime::Engine;
 
@@ -24,7 +24,7 @@ const COMPONENT_LAYER: [u8; 2] = [1, 0];
 
 /// Has code compiled, and says what is wrong with it in words for its developer.
 pub(crate) struct Compiler {
-    workshop: Workshop,
+    pub(crate) workshop: Workshop,
     config: WasmConfig,
 }
 
@@ -62,17 +62,6 @@ impl Compiler {
             Some(version) => refuse(format!("this is Wasm of a version that is not known: {version:?}")),
             None => refuse("this Wasm file is truncated: it ends within its head".to_owned()),
         }
-    }
-
-    /// Does `work`, which makes what `address` names, when it is the function's turn.
-    pub(crate) async fn in_turn<T>(
-        &self,
-        function: &Function,
-        address: &str,
-        progress: Progress<'_>,
-        work: impl Future<Output = Result<T, PrepareError>>,
-    ) -> Result<T, PrepareError> {
-        self.workshop.in_turn(function, address, progress, work).await
     }
 
     /// Machine code as the cache keeps it.

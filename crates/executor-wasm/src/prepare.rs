@@ -67,7 +67,7 @@ pub(crate) async fn prepare(
             let make = make(house, ground, function, raw, progress);
             // With more memory its initialiser may succeed where it failed.
             let address = format!("wasm {key} {}", function.limits.memory);
-            (house.compiler.in_turn(function, &address, progress, make).await?, began.elapsed())
+            (house.compiler.workshop.in_turn(function, &address, progress, make).await?, began.elapsed())
         }
     };
     let machine_code = ground.cache.size(&key).unwrap_or_default();
