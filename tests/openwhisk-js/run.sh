@@ -10,6 +10,8 @@ export FLINT_BIN
 if [ ! -e node_modules/.package-lock.json ] || [ package-lock.json -nt node_modules/.package-lock.json ]; then
   npm ci --silent --no-audit --no-fund
 fi
+# The jar that is deployed; built where there is a compiler, and up to date after the first time.
+if command -v javac > /dev/null; then ../../functions/samples/build.sh hello-java; fi
 [ $# -gt 0 ] || set -- test/*.test.mjs
 exec node --test --test-concurrency=1 \
   --test-reporter=spec --test-reporter-destination=stdout \

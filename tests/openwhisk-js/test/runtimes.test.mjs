@@ -72,7 +72,7 @@ test('a python archive', async (t) => {
 test('a jar', async (t) => {
   if (!needs(t, 'java')) return;
   if (!existsSync(JAR)) {
-    t.skip('hello.jar is not built: functions/samples/build.sh');
+    t.skip('hello.jar is not built, and no javac is on PATH to build it: apt-get install default-jdk-headless');
     return;
   }
   const exec = { kind: 'java:default', code: readFileSync(JAR).toString('base64'), main: 'Hello' };
