@@ -17,7 +17,7 @@ use flint_runtimes::{
     process::{command::SHIM, logs::Logs},
     stems::Stems,
 };
-use flint_sandbox::SealSpec;
+use flint_sandbox::{CodeImage, SealSpec};
 use http::{HeaderMap, HeaderValue, Method, header::CONTENT_TYPE};
 
 use crate::{ForkConfig, zygote::Zygote};
@@ -164,8 +164,8 @@ impl Growth<'_> {
 
     /// What the runtime itself keeps at the freeze point.
     fn expect(&self) -> SealSpec {
-        let native_prefixes =
-            self.runtime.mounts.iter().map(|mount| mount.target.clone()).chain([SHIM.to_owned()]);
+        let own = [SHIM.to_owned(), CodeImage::MAPPING.to_owned()];
+        let native_prefixes = self.runtime.mounts.iter().map(|mount| mount.target.clone()).chain(own);
         SealSpec {
             extra_threads: self.runtime.family.own_threads(),
             native_prefixes: native_prefixes.collect(),

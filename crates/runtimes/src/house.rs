@@ -24,6 +24,7 @@ use crate::{
         artefact::{Artefact, SharedArtefact, Shelf},
     },
     process::{
+        code_images::CodeImages,
         command::{Launchers, ShimCommand},
         logs::Logs,
     },
@@ -41,6 +42,7 @@ pub struct House {
     java: JavaShims,
     python: PythonShims,
     go: GoCaches,
+    images: CodeImages,
     builds: Builds,
     /// Artefacts that someone holds.
     held: Mutex<Vec<Weak<Artefact>>>,
@@ -73,6 +75,7 @@ impl House {
             java: JavaShims::default(),
             python: PythonShims::default(),
             go: GoCaches::default(),
+            images: CodeImages::default(),
             builds,
             held: Mutex::default(),
         })
@@ -170,7 +173,14 @@ impl House {
                 return Err(Fault::Platform { cause });
             }
         };
-        Ok(ShimCommand { runtime, shims: &self.shims, java, memory, zygote })
+        let image = match runtime.family {
+            // The helper is who puts it in place.
+            Family::Node if zygote && self.shims.node_helper().is_some() => {
+                self.images.get(&runtime.program).await
+            }
+            _ => None,
+        };
+        Ok(ShimCommand { runtime, shims: &self.shims, java, memory, zygote, image })
     }
 
     /// What is set before the code is loaded.
@@ -250,8 +260,8 @@ impl Grow for Nursery {
             }
             Err(cause) => return Err(Fault::Platform { cause }),
         };
-        let spec = self.house.command(&runtime, target.memory, false).await?;
-        let spec = spec.for_stem(id, &stems::limits(target.memory));
-        handler::launch(self.house.launcher(), &spec, deadline, logs).await
+        let command = self.house.command(&runtime, target.memory, false).await?;
+        let spec = command.for_stem(id, &stems::limits(target.memory));
+        handler::launch(self.house.launcher(), &spec, None, deadline, logs).await
     }
 }

@@ -7,6 +7,7 @@
 
 mod cell;
 mod cgroup;
+mod code_image;
 mod connection;
 mod error;
 mod fence;
@@ -30,6 +31,7 @@ mod sys;
 mod wire;
 
 pub use cell::{Cell, CellSpec, TMP_FD};
+pub use code_image::CodeImage;
 pub use error::{Error, Result};
 pub use handle::Launcher;
 pub use outcome::{Exit, ExitStatus, Usage};

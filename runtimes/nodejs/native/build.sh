@@ -4,4 +4,4 @@
 # -z now: a clone must not spend its first moments looking up symbols.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
-exec "${CC:-cc}" -std=gnu11 -O2 -Wall -Wextra -Werror -fPIC -shared -fvisibility=hidden -Wl,-z,now -o "$1" "$here/zygote.c" "$here/arena.c" "$here/../../native/cloning.c"
+exec "${CC:-cc}" -std=gnu11 -O2 -Wall -Wextra -Werror -fPIC -shared -fvisibility=hidden -Wl,-z,now -o "$1" "$here/zygote.c" "$here/arena.c" "$here/code.c" "$here/../../native/cloning.c"

@@ -1,5 +1,7 @@
 """OCI bundles for functions: the host's /usr, read-only, what else an interpreter looks for, and the limits of a function of 512 MB.
 
+BASELINE_PYTHON names the Python that functions run in, where it is to be another than that below /usr: its installation is bound too.
+
 bundle.py DATA_DIR FILE         DATA_DIR/bundle: reads params from standard input and writes the function's answer; FILE lies in DATA_DIR
 bundle.py --probe DATA_DIR      DATA_DIR/probe, a bundle with the same root that does nothing, after that
 """
@@ -7,7 +9,9 @@ bundle.py --probe DATA_DIR      DATA_DIR/probe, a bundle with the same root that
 import json
 import os
 import shutil
+import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 MEMORY = 512 << 20
@@ -35,9 +39,22 @@ def command(file):
 
 
 def interpreter(name):
-    """One below /usr, for nothing else of the host is in the container."""
+    """The chosen one, or one below /usr: nothing else of the host is in the container."""
+    chosen = os.environ.get("BASELINE_PYTHON") if name == "python3" else None
+    if chosen:
+        return os.path.realpath(chosen)
     path = shutil.which(name, path="/usr/bin:/usr/local/bin") or sys.exit(f"there is no {name} below /usr")
     return os.path.realpath(path)
+
+
+@cache
+def installation():
+    """The folder of the chosen Python that has to be bound, if any."""
+    chosen = os.environ.get("BASELINE_PYTHON")
+    if not chosen:
+        return None
+    folder = subprocess.check_output([chosen, "-I", "-c", "import sys; print(sys.base_prefix)"], text=True).strip()
+    return None if Path(folder).is_relative_to("/usr") else folder
 
 
 def bind(source, target, access="ro"):
@@ -63,6 +80,7 @@ def config(data, args, mounts=(), memory=MEMORY, processes=64):
             {"destination": "/dev", "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "mode=755", "size=64k"]},
             {"destination": "/tmp", "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "nodev", "mode=1777", "size=256m"]},
             bind("/usr", "/usr"),
+            *([bind(installation(), installation())] if installation() else []),
             bind(data / "code", "/function"),
             *mounts,
         ],

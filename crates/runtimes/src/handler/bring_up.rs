@@ -49,7 +49,7 @@ impl BringUp<'_> {
         let mut spec = command.for_function(context.id.to_string(), function, artefact);
         // What happens before the snapshot happens once, for whatever calls will come: it is to change nothing outside.
         spec.network_closed = self.zygote && !function.snapshot.warmup_network;
-        let cell = launch(house.launcher(), &spec, context.deadline, logs).await?;
+        let cell = launch(house.launcher(), &spec, command.image, context.deadline, logs).await?;
         let started = began.elapsed();
         Ok((self.load(cell, context, logs).await?, started))
     }

@@ -7,7 +7,7 @@ use flint_executor::{
     link::{ErrorKind, Frame, FrameKind, Freeze, LinkFailure},
 };
 use flint_model::{ByteSize, SnapshotReport};
-use flint_sandbox::{Sandbox, SealSpec, Sealed};
+use flint_sandbox::{CodeImage, Sandbox, SealSpec, Sealed};
 use tokio::sync::Mutex;
 
 use super::{
@@ -46,6 +46,7 @@ pub enum NotFrozen {
 pub struct Candidate {
     sandbox: Arc<Sandbox>,
     channel: Arc<Mutex<Channel>>,
+    image: Option<Arc<CodeImage>>,
 }
 
 impl Candidate {
@@ -60,7 +61,11 @@ impl Candidate {
             }
         };
         match why {
-            None => Ok(Self { sandbox: cell.sandbox, channel: Arc::new(Mutex::new(cell.channel)) }),
+            None => Ok(Self {
+                sandbox: cell.sandbox,
+                channel: Arc::new(Mutex::new(cell.channel)),
+                image: cell.image,
+            }),
             Some(why) => {
                 ending::completely(&cell.sandbox).await;
                 Err(NotFrozen::Refused(why))
@@ -100,7 +105,7 @@ impl Candidate {
         expect: &SealSpec,
         deadline: Instant,
     ) -> Result<(Frozen, SnapshotReport, Sealed), NotFrozen> {
-        let Self { sandbox, channel } = self;
+        let Self { sandbox, channel, image } = self;
         let Some(channel) = Arc::into_inner(channel) else {
             ending::completely(&sandbox).await;
             return Err(NotFrozen::Broken(Fault::Platform { cause: "a warm-up call is under way".into() }));
@@ -108,7 +113,7 @@ impl Candidate {
         let mut channel = channel.into_inner();
         match ask(&mut channel, &sandbox, freeze, deadline).await {
             Ok(report) => match sandbox.seal(expect).await {
-                Ok(sealed) => Ok((Frozen::new(sandbox, channel), report, sealed)),
+                Ok(sealed) => Ok((Frozen::new(sandbox, channel, image), report, sealed)),
                 Err(error) => {
                     ending::completely(&sandbox).await;
                     Err(match error {

@@ -15,7 +15,7 @@ use std::{
 use bytes::BytesMut;
 use flint_executor::link::{Decoder, Frame, FrameKind, LinkFailure};
 use flint_model::ByteSize;
-use flint_sandbox::Sandbox;
+use flint_sandbox::{CodeImage, Sandbox};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use tokio::{io::Interest, net::UnixStream, sync::oneshot, task::JoinHandle};
 
@@ -55,6 +55,8 @@ pub struct Frozen {
     /// Frames are written whole.
     writing: tokio::sync::Mutex<()>,
     listener: JoinHandle<()>,
+    /// Kept for other snapshots of the same runtime.
+    _image: Option<Arc<CodeImage>>,
 }
 
 /// Who waits for which clone; told when the fork failed.
@@ -68,7 +70,7 @@ impl Waiting {
 }
 
 impl Frozen {
-    pub(super) fn new(sandbox: Arc<Sandbox>, channel: Channel) -> Self {
+    pub(super) fn new(sandbox: Arc<Sandbox>, channel: Channel, image: Option<Arc<CodeImage>>) -> Self {
         let (link, output) = channel.into_parts();
         let (link, waiting) = (Arc::new(link), Arc::<Waiting>::default());
         let listener =
@@ -80,6 +82,7 @@ impl Frozen {
             last: AtomicU32::new(0),
             writing: tokio::sync::Mutex::default(),
             listener,
+            _image: image,
         }
     }
 
@@ -135,7 +138,7 @@ impl Frozen {
             flint_sandbox::Error::Ended { .. } => NotForked::Ended,
             other => NotForked::Platform(other.to_string()),
         })?;
-        Ok(Cell { sandbox: Arc::new(sandbox), channel, hello })
+        Ok(Cell { sandbox: Arc::new(sandbox), channel, hello, image: None })
     }
 
     async fn send(&self, number: u32, prime: bool, fds: &[BorrowedFd<'_>; 4]) -> io::Result<()> {

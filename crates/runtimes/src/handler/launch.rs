@@ -6,7 +6,7 @@ use flint_executor::{
     Fault,
     link::{ErrorKind, Frame, FrameKind, Hello, Init, LinkFailure},
 };
-use flint_sandbox::{Launcher, Sandbox, SandboxIo, SandboxSpec};
+use flint_sandbox::{CodeImage, Launcher, Sandbox, SandboxIo, SandboxSpec};
 
 use super::{
     channel::{Channel, Event},
@@ -24,6 +24,8 @@ pub struct Cell {
     pub(super) channel: Channel,
     /// What the shim said first.
     pub(super) hello: Hello,
+    /// The runtime's code, where it is shared.
+    pub(super) image: Option<Arc<CodeImage>>,
 }
 
 /// A HELLO of this protocol.
@@ -98,10 +100,11 @@ pub(super) fn fault_of_error(frame: &Frame, phase: Phase) -> Fault {
     }
 }
 
-/// Starts a sandbox and waits for the shim's HELLO.
+/// Starts a sandbox and waits for the shim's HELLO. Where it is given an image of its code, that is its standard input at first.
 pub(crate) async fn launch(
     launcher: &Launcher,
     spec: &SandboxSpec,
+    image: Option<Arc<CodeImage>>,
     deadline: Instant,
     logs: &mut Logs,
 ) -> Result<Cell, Fault> {
@@ -112,7 +115,8 @@ pub(crate) async fn launch(
         ))
     };
     let (channel, [stdout, stderr, link]) = Channel::open(deadline).map_err(no_pipes)?;
-    let io = SandboxIo { stdin: None, stdout, stderr, link: Some(link) };
+    let stdin = image.as_ref().map(|image| image.descriptor()).transpose().map_err(no_pipes)?;
+    let io = SandboxIo { stdin, stdout, stderr, link: Some(link) };
     let starting = tokio::time::timeout_at(deadline.into(), launcher.start(spec, io));
     let sandbox = match starting.await {
         Err(_) => return Err(Fault::Deadline),
@@ -126,7 +130,7 @@ pub(crate) async fn launch(
         _ => None,
     };
     match hello {
-        Some(hello) => Ok(Cell { sandbox, channel, hello }),
+        Some(hello) => Ok(Cell { sandbox, channel, hello, image }),
         None => Err(end(sandbox, channel, event, logs, Phase::Starting).await),
     }
 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use flint_model::{ByteSize, Contract, Function, FunctionLimits, Network};
-use flint_sandbox::{Mount, ResourceLimits, SandboxSpec};
+use flint_sandbox::{CodeImage, Mount, ResourceLimits, SandboxSpec};
 
 use crate::{
     discover::{Engine, Family, Runtime, node},
@@ -22,9 +22,8 @@ pub const ARCHIVE: &str = "/archive";
 /// Where a server of contract `http` or `openwhisk` listens.
 pub const PORT: u16 = 8080;
 
-/// What a zygote may use beside its function's memory: the kernel charges it the page tables of its clones, some 0.25 MiB each, for as long as
-/// they live, and what they copy until they have a cgroup of their own. Enough for a thousand.
-const CLONES: u64 = 384 << 20;
+/// What a zygote may use beside its function's memory: moving its own to huge pages takes both at once, and rounds up.
+const HUGE_PAGES: u64 = 64 << 20;
 
 /// A runtime with its shim, ready for any function: argv, mounts and environment.
 pub struct ShimCommand<'a> {
@@ -35,7 +34,12 @@ pub struct ShimCommand<'a> {
     pub(crate) memory: ByteSize,
     /// The runtime is to become a snapshot.
     pub(crate) zygote: bool,
+    /// Node.js, as a snapshot: its code in huge pages.
+    pub(crate) image: Option<Arc<CodeImage>>,
 }
+
+/// By which Node.js makes huge pages of its own.
+const OWN_HUGE_PAGES: &str = "--use-largepages";
 
 /// What the Java shim is started with.
 #[derive(Clone, Debug)]
@@ -53,7 +57,10 @@ impl ShimCommand<'_> {
             // A full heap ends in an error that says so, before the kernel kills.
             Family::Node => {
                 let mut argv = vec![program, heap_flag(self.memory)];
-                argv.extend(node::FLAGS.zygote.iter().filter(|_| self.zygote).cloned());
+                let flags = node::FLAGS.zygote.iter().filter(|_| self.zygote);
+                argv.extend(
+                    flags.filter(|flag| self.image.is_none() || !flag.starts_with(OWN_HUGE_PAGES)).cloned(),
+                );
                 argv.push(format!("{SHIM}/nodejs/shim.js"));
                 argv
             }
@@ -127,8 +134,12 @@ impl ShimCommand<'_> {
                 // It arranges the heap for forks from the beginning.
                 spec.env.push(("LD_PRELOAD".into(), format!("{SHIM}/{helper}")));
             }
+            if let Some(image) = &self.image {
+                let range = image.range();
+                spec.env.push(("FLINT_CODE".into(), format!("{:x}-{:x}", range.start, range.end)));
+            }
             spec.zygote = true;
-            spec.limits.memory_bytes += CLONES;
+            spec.limits.memory_bytes += HUGE_PAGES;
             // /tmp is another one in each clone.
             spec.cwd = "/".into();
         }

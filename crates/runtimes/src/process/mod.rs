@@ -1,5 +1,6 @@
 //! A sandboxed process as all contracts need it: its command, its output, its time limit and its end.
 
+pub(crate) mod code_images;
 pub mod command;
 pub mod ending;
 pub mod logs;

@@ -120,18 +120,23 @@ impl Leaf {
         Ok(())
     }
 
-    fn set_limits(&self, limits: &ResourceLimits, extra: u32) -> io::Result<()> {
+    fn set_memory(&self, bytes: u64) -> io::Result<()> {
         match &self.memory {
             Some((Version::V1, path)) => {
                 // Memory must never exceed memory+swap, so on the way up the latter goes first.
-                let _ = put(path, "memory.memsw.limit_in_bytes", limits.memory_bytes);
-                put(path, "memory.limit_in_bytes", limits.memory_bytes)?;
-                let _ = put(path, "memory.memsw.limit_in_bytes", limits.memory_bytes);
+                let _ = put(path, "memory.memsw.limit_in_bytes", bytes);
+                put(path, "memory.limit_in_bytes", bytes)?;
+                let _ = put(path, "memory.memsw.limit_in_bytes", bytes);
                 let _ = put(path, "memory.swappiness", 0);
+                Ok(())
             }
-            Some((Version::V2, path)) => put(path, "memory.max", limits.memory_bytes)?,
-            None => {}
+            Some((Version::V2, path)) => put(path, "memory.max", bytes),
+            None => Ok(()),
         }
+    }
+
+    fn set_limits(&self, limits: &ResourceLimits, extra: u32) -> io::Result<()> {
+        self.set_memory(limits.memory_bytes)?;
         if let Some(path) = &self.pids {
             put(path, "pids.max", u64::from(limits.processes) + u64::from(extra))?;
         }
@@ -145,6 +150,13 @@ impl Leaf {
             None => {}
         }
         Ok(())
+    }
+
+    /// Raises the memory limit of the sandbox that it was begun for by so much.
+    pub(crate) fn make_room(&mut self, bytes: u64) -> io::Result<()> {
+        // The next sandbox has limits of its own.
+        let Some((limits, _)) = self.limits.take() else { return Ok(()) };
+        self.set_memory(limits.memory_bytes.saturating_add(bytes))
     }
 
     /// For CLONE_INTO_CGROUP.

@@ -51,13 +51,22 @@ impl Cell {
     }
 }
 
+/// What a sealed zygote may use beside its own limit: the kernel charges it the page tables of the processes that are forked from it, some 0.4 MiB each, for as
+/// long as they live, and what they copy until they have a group of their own. From the seal on nobody's code runs in it, so this is enough for
+/// tens of thousands instead of a limit that would end all of them at once.
+const CLONES: u64 = 16 << 30;
+
 impl Launcher {
     pub(super) fn seal(&mut self, sid: u64, expect: &SealSpec) -> Result<Sealed, Fault> {
         let live = self.live.get_mut(&sid).ok_or(Fault::Ended)?;
         let leaf = live.slot.leaf.as_ref().ok_or_else(no_groups)?;
         let members = leaf.members().map_err(|error| Fault::step("list the processes", &error))?;
         let zygote = live.zygote.as_mut().ok_or_else(no_zygote)?;
-        zygote.seal(live.pid, &members, expect)
+        let sealed = zygote.seal(live.pid, &members, expect)?;
+        if let Some(leaf) = &mut live.slot.leaf {
+            leaf.make_room(CLONES).map_err(|error| Fault::step("make room for forked processes", &error))?;
+        }
+        Ok(sealed)
     }
 
     /// Makes a cell; gives its tmpfs.

@@ -5,11 +5,14 @@ use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    sync::OnceLock,
     time::Duration,
 };
 
 use anyhow::{Context as _, bail, ensure};
 use flint_lab::{HttpRequest, ProcessTree, TreeMemory, memory_of};
+use flint_model::Kind;
+use flint_runtimes::discover::{Engine, Runtimes};
 use serde_json::Value;
 
 use super::{
@@ -108,6 +111,16 @@ impl Baseline {
     }
 }
 
+/// The Python that Flint takes for its functions: with another one, arms would compare interpreters.
+fn python() -> Option<&'static Path> {
+    static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let find = || match Runtimes::discover().resolve(&"python:default".parse::<Kind>().ok()?) {
+        Ok(Engine::Language(runtime)) => Some(runtime.program.clone()),
+        Ok(Engine::Native) | Err(_) => None,
+    };
+    FOUND.get_or_init(find).as_deref()
+}
+
 /// Runs a start script; what it says.
 fn started(
     script: &Path,
@@ -119,6 +132,7 @@ fn started(
     let output = in_group(group, script)
         .args([data, code])
         .env("KEEP_ALIVE_MS", keep_alive.as_millis().to_string())
+        .envs(python().map(|python| ("BASELINE_PYTHON", python)))
         .stdin(Stdio::null())
         .output()
         .with_context(|| format!("running {}", script.display()))?;

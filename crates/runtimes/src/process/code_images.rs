@@ -1,0 +1,64 @@
+//! Code of runtimes in huge pages, shared by the snapshots that run it.
+
+use std::{
+    collections::HashMap,
+    io,
+    os::unix::fs::MetadataExt,
+    path::Path,
+    sync::{Arc, Weak},
+};
+
+use flint_sandbox::CodeImage;
+use tokio::sync::Mutex;
+
+/// A program as it is now: an upgrade puts another file in its place.
+type Print = (u64, u64, u64, i64, i64);
+
+#[derive(Debug)]
+enum Kept {
+    /// As long as a snapshot has it.
+    Image(Weak<CodeImage>),
+    /// This host, or this program, cannot.
+    Impossible,
+}
+
+/// Those that are in use.
+#[derive(Debug, Default)]
+pub(crate) struct CodeImages(Mutex<HashMap<Print, Kept>>);
+
+impl CodeImages {
+    /// The code of a program; `None` where it cannot be shared: the runtime then moves its code by itself, where it can.
+    pub(crate) async fn get(&self, program: &Path) -> Option<Arc<CodeImage>> {
+        let print = print(program).ok()?;
+        let mut kept = self.0.lock().await;
+        match kept.get(&print) {
+            Some(Kept::Impossible) => return None,
+            Some(Kept::Image(image)) => {
+                if let Some(image) = image.upgrade() {
+                    return Some(image);
+                }
+            }
+            None => {}
+        }
+        kept.retain(|_, kept| matches!(kept, Kept::Image(image) if image.strong_count() > 0));
+        let path = program.to_owned();
+        let made = tokio::task::spawn_blocking(move || CodeImage::of(&path)).await.ok()?;
+        match made {
+            Ok(image) => {
+                let image = Arc::new(image);
+                kept.insert(print, Kept::Image(Arc::downgrade(&image)));
+                Some(image)
+            }
+            Err(error) => {
+                tracing::debug!(program = %program.display(), %error, "its code cannot be shared in huge pages");
+                kept.insert(print, Kept::Impossible);
+                None
+            }
+        }
+    }
+}
+
+fn print(program: &Path) -> io::Result<Print> {
+    let file = program.metadata()?;
+    Ok((file.dev(), file.ino(), file.size(), file.mtime(), file.mtime_nsec()))
+}
