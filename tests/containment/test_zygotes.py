@@ -1,5 +1,7 @@
 """Functions that tamper with the snapshot that their calls are forked from: when they are loaded, in the warm-up, and after the freeze."""
 
+import os
+import shutil
 import time
 import unittest
 
@@ -32,6 +34,17 @@ LEFT_BEHIND = [
     ("js", "warm-up", "require('fs').openSync('/tmp/log', 'w')", "file descriptors"),
     ("js", "load", "require('dgram').createSocket('udp4').bind(0)", "Socket"),
 ]
+
+SHARED_CODE = """
+const fs = require('fs');
+const name = (fd) => { try { return fs.readlinkSync('/proc/self/fd/' + fd); } catch { return ''; } };
+const variable = process.env.FLINT_CODE ?? null;
+function main() {
+  const mappings = fs.readFileSync('/proc/self/maps', 'utf8').split('\\n').filter((line) => line.includes('flint-code'));
+  const names = Array.from({ length: 256 }, (_, fd) => name(fd));
+  return { variable, mappings, stdin_is_a_device: fs.fstatSync(0).isCharacterDevice(), memory_files: names.filter((name) => name.includes('memfd')) };
+}
+"""
 
 # Written on the shim's link: nonsense, and frames that claim what is not so (FREEZE is done, the code is loaded, hello, a call has failed).
 GARBAGE = ["b'\\xff' * 65536", "b'\\0' * 65536", "frame(7, 0, b'{}')", "frame(3, 0, b'')", "frame(1, 0, b'{}')", "frame(13, 1, b'{}')"]
@@ -197,6 +210,18 @@ class Zygotes(UnderAttack):
 
         self.each(check, cases(hoarder), at_once=1)
         self.each(check, cases(bombs), at_once=3)
+
+    def test_nothing_leads_to_the_memory_of_the_code_that_snapshots_share(self):
+        prepared = self.deploy("looks", "js", SHARED_CODE, warmup=[{}])
+        self.assertEqual(prepared["strategy"]["start"], "fork", prepared)
+        self.assertNotIn("flint-code", str(prepared), "it is no native code of the function's")
+        status, record = self.server.invoke("looks")
+        seen = record["response"]["result"]
+        self.assertEqual((status, seen["variable"], seen["stdin_is_a_device"], seen["memory_files"]), (200, None, True, []), record)
+        kernel = tuple(map(int, os.uname().release.split("-")[0].split(".")[:2]))
+        with open(shutil.which("node"), "rb") as program:
+            has_fixed_addresses = program.read(18)[16] == 2
+        self.assertEqual([line.split()[1] for line in seen["mappings"]], ["r-xp"] if has_fixed_addresses and kernel >= (6, 1) else [], record)
 
     def test_patched_builtins_see_their_own_call_only(self):
         for language, code in PATCHED.items():

@@ -1,9 +1,10 @@
 'use strict';
-// The socket to Flint. Reads arrive in one reused buffer; writes are made at once with write(2)
+// The socket to Flint. Reads arrive in one reused buffer; writes are made at once with write(2) (together, where calls run side by side)
 // and only what the socket does not take is queued: a reply costs one system call and no stream machinery.
 
 const fs = require('fs');
 const net = require('net');
+const { Gathered } = require('./gathered');
 const { Decoder, HEADER_LENGTH, ProtocolError, encodeFrame, writeHeader } = require('./frame');
 
 const READ_BUFFER = 128 * 1024;
@@ -38,6 +39,8 @@ class Link {
     this.socket = null;
     /** Writes to a descriptor: how many bytes went, FULL or GONE. In clones the native helper's, which touches fewer pages. */
     this.put = put;
+    /** Where calls run side by side: holds back what they answer for a moment. */
+    this.gathered = null;
     /** In clones: sends RESTORE's ACK with what is written next, or before the next wait. */
     this.holdAck = null;
   }
@@ -53,6 +56,11 @@ class Link {
     this.socket.on('end', this.onClosed);
     this.socket.on('error', this.onClosed);
     this.socket.on('close', this.onClosed);
+  }
+
+  /** From now on what is written in one go is sent in one go. */
+  gather() {
+    this.gathered = new Gathered((buffer, length) => this.writeNow(buffer, length));
   }
 
   /** Ends reading on the event loop; resolves when the socket has closed its descriptor. */
@@ -87,13 +95,22 @@ class Link {
 
   /** Whether all that was sent has left this process. */
   isWritten() {
+    return (this.gathered === null || this.gathered.length === 0) && this.isTaken();
+  }
+
+  /** Whether all that was given to the socket has left. */
+  isTaken() {
     return this.socket === null || this.socket.writableLength === 0;
   }
 
   /** Sends the first `length` bytes of `buffer`, which the caller may reuse afterwards. */
   write(buffer, length) {
+    return this.gathered === null ? this.writeNow(buffer, length) : this.gathered.write(buffer, length);
+  }
+
+  writeNow(buffer, length) {
     let written = 0;
-    if (this.isWritten()) {
+    if (this.isTaken()) {
       do {
         const count = this.put(this.fd, buffer, written, length - written);
         if (count === GONE) return this.onClosed();

@@ -13,6 +13,7 @@ const LONGEST_LINE = 512 * 1024;
 class SideBySide {
   constructor(link) {
     this.link = link;
+    link.gather();
     this.storage = new AsyncLocalStorage();
     this.intercept(process.stdout, 1);
     this.intercept(process.stderr, 2);
