@@ -159,9 +159,12 @@ impl Turn {
         }
         remove(&self.directory.join("lock"))?;
         match fs::remove_dir(&self.directory) {
-            // Somebody has come in since the lock was removed.
-            Err(error) if error.kind() != io::ErrorKind::DirectoryNotEmpty => Err(error),
-            _ => Ok(()),
+            Ok(()) => Ok(()),
+            // Since the lock was removed somebody has come in, and perhaps left again.
+            Err(error) => match error.kind() {
+                io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::NotFound => Ok(()),
+                _ => Err(error),
+            },
         }
     }
 
