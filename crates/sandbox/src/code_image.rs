@@ -10,6 +10,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::ptr;
+use std::time::Duration;
 
 use object::elf::{ET_EXEC, FileHeader64, PF_X, PT_LOAD};
 use object::read::elf::{FileHeader, ProgramHeader};
@@ -17,6 +18,9 @@ use object::{LittleEndian, ReadCache};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 
 const HUGE_PAGE: u64 = 2 << 20;
+/// How often the kernel is asked for huge pages, and what lies between.
+const TRIES: u32 = 20;
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// Sealed memory with the code of a program that is loaded at a fixed address.
 #[derive(Debug)]
@@ -131,10 +135,19 @@ impl Mapped {
     }
 
     fn collapse(&self) -> io::Result<()> {
-        // SAFETY: changes how the mapping is kept, not what is in it.
-        match unsafe { libc::madvise(self.at.cast(), self.length, libc::MADV_COLLAPSE) } {
-            0 => Ok(()),
-            _ => Err(io::Error::last_os_error()),
+        let mut tries = TRIES;
+        loop {
+            // SAFETY: changes how the mapping is kept, not what is in it.
+            if unsafe { libc::madvise(self.at.cast(), self.length, libc::MADV_COLLAPSE) } == 0 {
+                return Ok(());
+            }
+            let error = io::Error::last_os_error();
+            tries -= 1;
+            // A page was in somebody's hands for a moment.
+            if tries == 0 || error.kind() != io::ErrorKind::WouldBlock {
+                return Err(error);
+            }
+            std::thread::sleep(PAUSE);
         }
     }
 }

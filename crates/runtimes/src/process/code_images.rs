@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashMap,
-    io,
+    io::{self, ErrorKind},
     os::unix::fs::MetadataExt,
     path::Path,
     sync::{Arc, Weak},
@@ -51,7 +51,14 @@ impl CodeImages {
             }
             Err(error) => {
                 tracing::debug!(program = %program.display(), %error, "its code cannot be shared in huge pages");
-                kept.insert(print, Kept::Impossible);
+                // What is short now may be there for the next snapshot.
+                let is_final = matches!(
+                    error.kind(),
+                    ErrorKind::InvalidInput | ErrorKind::InvalidData | ErrorKind::Unsupported
+                );
+                if is_final {
+                    kept.insert(print, Kept::Impossible);
+                }
                 None
             }
         }
