@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 
 use crate::{
     Accepts, Controller,
-    callable::Callable,
+    callable::{Callable, OnAccount},
     in_flight::Place,
     outcome::{Phase, Verdict},
     record::Draft,
@@ -122,27 +122,18 @@ impl Controller {
     fn job(&self, call: &Admitted, body: Body, head: Option<Box<CallHead>>) -> Job {
         let function = &call.callable.function;
         let limits = &function.limits;
-        let variable = |name: &str, value: String| (name.to_owned(), value);
+        let OnAccount { key, environment } = call.callable.on_account(&call.namespace, &self.config.api_host);
         Job {
             function: Arc::clone(function),
-            namespace: call.namespace.clone(),
-            environment: vec![
-                variable("__OW_API_HOST", self.config.api_host.clone()),
-                variable("__OW_NAMESPACE", call.namespace.to_string()),
-                variable("__OW_ACTION_NAME", format!("/{}", function.path)),
-                variable("__OW_ACTION_VERSION", function.version.to_string()),
-            ]
-            .into_iter()
-            .chain(call.callable.environment.iter().cloned())
-            .collect(),
-            variant: call.callable.variant,
+            key,
+            environment,
             arrived: call.arrived,
             before: None,
             nested: call.nested,
             call: Call {
                 activation: call.id,
                 transaction: Arc::clone(&call.transaction),
-                deadline: Instant::now() + limits.timeout,
+                deadline: call.arrived + limits.timeout,
                 deadline_at: Timestamp::from_millis(
                     Timestamp::now().as_millis() + limits.timeout.as_millis() as u64,
                 ),

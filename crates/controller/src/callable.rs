@@ -2,16 +2,26 @@
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
-use flint_model::{Annotations, Function, FunctionPath, Parameters, RetryOptions};
+use flint_invoker::InstanceKey;
+use flint_model::{Annotations, Function, FunctionPath, NamespaceName, Parameters, RetryOptions};
 use flint_telemetry::{FunctionMetrics, Metrics};
 use serde_json::{Map, Value};
 
 use crate::{
     arguments::Defaults, asynchronous::policy, built_in::BuiltIn, resolve::Inherited, secrets::Given, weight,
 };
+
+/// What calls of a function on one account have in common.
+#[derive(Clone)]
+pub(crate) struct OnAccount {
+    /// Which instances serve them.
+    pub(crate) key: Arc<InstanceKey>,
+    /// What is set when the code is loaded.
+    pub(crate) environment: Arc<[(String, String)]>,
+}
 
 /// A function, ready to be called.
 pub(crate) struct Callable {
@@ -21,6 +31,8 @@ pub(crate) struct Callable {
     pub(crate) defaults: Defaults,
     /// Set when its code is loaded: `init` parameters of its package and binding, and its secrets.
     pub(crate) environment: Vec<(String, String)>,
+    /// Of the first namespace that called it: most functions are called by one.
+    on_account: OnceLock<OnAccount>,
     /// Instances with another such environment are not its own. 0 where it has none.
     pub(crate) variant: u64,
     /// Why it cannot be called, where a secret of its is not at hand.
@@ -61,6 +73,7 @@ impl Callable {
             defaults: Defaults::new(&parameters, &function.annotations),
             variant: variant(&environment),
             environment,
+            on_account: OnceLock::new(),
             lacks: None,
             annotations,
             wants_key,
@@ -86,6 +99,27 @@ impl Callable {
         self
     }
 
+    /// What its calls on this account have in common.
+    pub(crate) fn on_account(&self, namespace: &NamespaceName, api_host: &str) -> OnAccount {
+        let make = || {
+            let own = [
+                ("__OW_API_HOST", api_host.to_owned()),
+                ("__OW_NAMESPACE", namespace.to_string()),
+                ("__OW_ACTION_NAME", format!("/{}", self.function.path)),
+                ("__OW_ACTION_VERSION", self.function.version.to_string()),
+            ];
+            let own = own.into_iter().map(|(name, value)| (name.to_owned(), value));
+            OnAccount {
+                key: Arc::new(InstanceKey::new(namespace, &self.function, self.variant)),
+                environment: own.chain(self.environment.iter().cloned()).collect(),
+            }
+        };
+        match self.on_account.get_or_init(make) {
+            first if first.key.namespace == *namespace => first.clone(),
+            _ => make(),
+        }
+    }
+
     /// About how many bytes of memory it takes.
     pub(crate) fn weight(&self) -> usize {
         let environment = self.environment.iter().map(|(key, value)| key.len() + value.len());
@@ -98,8 +132,8 @@ impl Callable {
             + weight::of_parameters(&self.function.parameters)
             + weight::of_annotations(&self.function.annotations)
             + self.defaults.weight()
-            + environment.sum::<usize>()
-            + self.environment.len() * size_of::<(String, String)>()
+            // Twice: as it is, and as it is told.
+            + 2 * (environment.sum::<usize>() + self.environment.len() * size_of::<(String, String)>())
     }
 }
 
@@ -225,6 +259,27 @@ mod tests {
         );
         assert!(weight(Parameters::default(), large(false)) > none + 1000);
         assert!(weight(Parameters::default(), large(true)) > none + 1000);
+    }
+
+    #[test]
+    fn each_namespace_is_told_its_own_name() {
+        let token: Parameters =
+            serde_json::from_value(json!([{"key": "TOKEN", "value": "t", "init": true}])).unwrap();
+        let callable = callable(Parameters::default(), token, false);
+        for name in ["guest", "other", "guest"] {
+            let on_account = callable.on_account(&name.parse().unwrap(), "http://h");
+            assert_eq!(on_account.key.namespace.as_str(), name);
+            let told: Vec<_> =
+                on_account.environment.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+            let expected = [
+                ("__OW_API_HOST", "http://h"),
+                ("__OW_NAMESPACE", name),
+                ("__OW_ACTION_NAME", "/guest/p/f"),
+                ("__OW_ACTION_VERSION", "0.0.1"),
+                ("TOKEN", "t"),
+            ];
+            assert_eq!(told, expected);
+        }
     }
 
     #[test]

@@ -59,9 +59,9 @@ impl Deref for Caller {
     }
 }
 
-/// Callers by a salted hash of their key; the key itself is never kept.
+/// Callers by a keyed hash of their key; the key itself is never kept.
 pub(crate) struct Credentials {
-    salt: [u8; 16],
+    salt: [u8; 32],
     callers: Cache<[u8; 32], Caller>,
     owners: Cache<NamespaceName, Caller>,
     /// Counts invalidations.
@@ -71,7 +71,9 @@ pub(crate) struct Credentials {
 impl Credentials {
     /// Remembers callers for this long.
     pub(crate) fn new(ttl: Duration) -> Self {
-        let salt = Uuid::new_v4().into_bytes();
+        let mut salt = [0; 32];
+        salt[..16].copy_from_slice(Uuid::new_v4().as_bytes());
+        salt[16..].copy_from_slice(Uuid::new_v4().as_bytes());
         let callers = Cache::builder().max_capacity(REMEMBERED).time_to_live(ttl).build();
         let owners = Cache::builder().max_capacity(REMEMBERED).time_to_live(ttl).build();
         Self { salt, callers, owners, epoch: AtomicU64::new(0) }
@@ -85,7 +87,7 @@ impl Credentials {
         config: &LimitsConfig,
         accounts: &Accounts,
     ) -> Result<Caller, ControllerError> {
-        let name: [u8; 32] = Sha256::new().chain_update(self.salt).chain_update(key).finalize().into();
+        let name: [u8; 32] = blake3::keyed_hash(&self.salt, key.as_bytes()).into();
         if let Some(caller) = self.callers.get(&name) {
             return Ok(caller);
         }

@@ -192,9 +192,9 @@ impl Verdict {
     }
 
     /// The line of the log that says what the developer needs to know beside the result.
-    pub(crate) fn note_line(&self, time_us: u64) -> Option<LogLine> {
+    pub(crate) fn note_line(&self, now_us: fn() -> u64) -> Option<LogLine> {
         let text = self.note.clone()?;
-        Some(LogLine { time_us, stream: LogStream::Stderr, text })
+        Some(LogLine { time_us: now_us(), stream: LogStream::Stderr, text })
     }
 }
 

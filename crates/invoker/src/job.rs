@@ -11,20 +11,21 @@ use flint_executor::{BodyReceiver, Call, CallEnd, Fault, Reply, ReplyHead, Start
 use flint_model::{ByteSize, Function, FunctionPath, InstanceId, NamespaceName, Timeline, Timestamp};
 use tokio::sync::oneshot;
 
+use crate::InstanceKey;
+
 /// A call that was admitted.
 #[derive(Debug)]
 pub struct Job {
     /// What to call.
     pub function: Arc<Function>,
-    /// On whose account. Instances are never shared between invoking namespaces, also not of one published function.
-    pub namespace: NamespaceName,
+    /// Which instances may serve it, and on whose account: they are never shared between invoking namespaces, also not of one published
+    /// function. Calls of one function whose environments differ in more than the call are told apart too: those that reach it through another
+    /// package binding, with other `init` parameters.
+    pub key: Arc<InstanceKey>,
     /// The call. Its deadline is set anew when it begins to run: waiting does not count against the time limit.
     pub call: Call,
     /// Set when this call's instance loads its code, beside the function's `init` parameters.
-    pub environment: Vec<(String, String)>,
-    /// Tells apart calls of one function whose environments differ in more than the call: those that reach it through another package
-    /// binding, with other `init` parameters. 0 where there are none.
-    pub variant: u64,
+    pub environment: Arc<[(String, String)]>,
     /// When the request arrived: zero on the timeline.
     pub arrived: Instant,
     /// How many calls wait for it, each for the next, with their instances: see [`NESTED_LEVELS`](crate::NESTED_LEVELS).

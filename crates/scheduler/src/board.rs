@@ -65,7 +65,7 @@ impl Board {
     /// The queue of a function, made when there is none.
     pub(crate) fn queue(
         &mut self,
-        key: &InstanceKey,
+        key: &Arc<InstanceKey>,
         function: &Arc<Function>,
         now: Instant,
     ) -> &mut FunctionQueue {
@@ -78,8 +78,8 @@ impl Board {
                 });
                 self.clean_at = 2 * self.queues.len();
             }
-            let key = Arc::new(key.clone());
-            self.queues.insert(Arc::clone(&key), FunctionQueue::new(key, Arc::clone(function), now));
+            let queue = FunctionQueue::new(Arc::clone(key), Arc::clone(function), now);
+            self.queues.insert(Arc::clone(key), queue);
         }
         self.queues.get_mut(key).expect("it was there, or was just made")
     }

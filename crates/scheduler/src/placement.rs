@@ -21,12 +21,7 @@ pub(crate) enum Placement {
 
 impl Scheduler {
     /// Gives a call an idle instance or a place in its queue.
-    pub(crate) fn place(
-        self: &Arc<Self>,
-        key: &InstanceKey,
-        job: &mut Job,
-        environment: &mut Option<Arc<[(String, String)]>>,
-    ) -> Placement {
+    pub(crate) fn place(self: &Arc<Self>, job: &Job) -> Placement {
         let now = Instant::now();
         let function = &job.function;
         let mut board = self.board();
@@ -41,7 +36,7 @@ impl Scheduler {
             return Placement::Refused(Refusal::TooLarge { function, needed, budget });
         }
         let ticket = board.ticket(job.nested);
-        let queue = board.queue(key, function, now);
+        let queue = board.queue(&job.key, function, now);
         let key = Arc::clone(&queue.key);
         if queue.waiting.is_empty()
             && let Some(lease) = self.invoker.take(&key, ticket.nested())
@@ -71,11 +66,10 @@ impl Scheduler {
             return Placement::Refused(Refusal::QueuesFull { namespace, waiting });
         }
         let (grant, granted) = oneshot::channel();
-        let environment = environment.get_or_insert_with(|| std::mem::take(&mut job.environment).into());
         let start_for = StartFor {
             activation: job.call.activation,
             transaction: Arc::clone(&job.call.transaction),
-            environment: Arc::clone(environment),
+            environment: Arc::clone(&job.environment),
         };
         let queue = board.queue(&key, function, now);
         queue.backlog_since.get_or_insert(now);

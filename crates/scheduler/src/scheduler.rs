@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use flint_invoker::{InstanceKey, Invoker, Job, Ran, Refusal};
+use flint_invoker::{Invoker, Job, Ran, Refusal};
 use tokio::{
     sync::Notify,
     time::{Instant, timeout},
@@ -83,12 +83,10 @@ impl Scheduler {
     /// instance with it.
     pub async fn run(self: &Arc<Self>, mut job: Job) -> Ran {
         let asked = Instant::now();
-        let key = InstanceKey::new(&job.namespace, &job.function, job.variant);
-        let mut environment = None;
         let mut tries = INSTANCES_TRIED;
         loop {
             tries -= 1;
-            let placed = match self.place(&key, &mut job, &mut environment) {
+            let placed = match self.place(&job) {
                 Placement::Placed(placed) => Ok(placed),
                 Placement::Waiting(waiting) => waiting.granted().await,
                 Placement::Refused(refusal) => Err(Unplaced::Refused(refusal)),

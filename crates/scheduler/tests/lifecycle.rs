@@ -6,7 +6,7 @@ use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
 use common::{Node, all_good, is_good, millis, node, pool, seconds};
 use flint_invoker::{
-    InstanceCounts, PoolConfig,
+    InstanceCounts, InstanceKey, PoolConfig,
     testing::{Answer, Script, function, job},
 };
 use flint_model::Function;
@@ -286,7 +286,7 @@ async fn callers_of_one_function_on_different_accounts_share_no_instance() {
     let f = Arc::new(function("guest/f"));
     let mine = node.call(&f).await;
     let mut of_other = job(&f);
-    of_other.namespace = "other".parse().unwrap();
+    of_other.key = Arc::new(InstanceKey::new(&"other".parse().unwrap(), &of_other.function, 0));
     let others = node.scheduler.run(of_other).await;
     assert!(others.init.is_some() && others.instance != mine.instance);
     node.ends_clean().await;

@@ -117,7 +117,7 @@ pub fn never(path: &str) -> Function {
 pub fn job(function: &Arc<Function>) -> Job {
     let now = Instant::now();
     Job {
-        namespace: function.path.namespace.clone(),
+        key: key(function),
         function: Arc::clone(function),
         call: Call {
             activation: ActivationId::generate(),
@@ -130,8 +130,7 @@ pub fn job(function: &Arc<Function>) -> Job {
             max_result: ByteSize::mib(1),
             max_logs: ByteSize::mib(1),
         },
-        environment: Vec::new(),
-        variant: 0,
+        environment: Arc::default(),
         arrived: now.into_std(),
         nested: 0,
         before: None,
