@@ -38,46 +38,55 @@ impl Default for FrontConfig {
 /// Largest code uploads read and taken apart at once; further ones wait with their bodies unread.
 const UPLOADS: usize = 4;
 
-struct Front {
+/// The API. It answers every path, those that it does not know with its own 404, so it belongs behind other fronts.
+pub struct Front {
     controller: Arc<Controller>,
     config: FrontConfig,
     uploads: Uploads,
 }
 
-/// The API. It answers every path, those that it does not know with its own 404, so it belongs behind other fronts.
-pub fn router(controller: Arc<Controller>, config: FrontConfig) -> Router {
-    Router::new().fallback(handle).with_state(Arc::new(Front {
-        controller,
-        config,
-        uploads: Uploads::new(UPLOADS),
-    }))
+impl Front {
+    /// The API of what `controller` does.
+    pub fn new(controller: Arc<Controller>, config: FrontConfig) -> Self {
+        Self { controller, config, uploads: Uploads::new(UPLOADS) }
+    }
+
+    /// Answers a request.
+    pub async fn answer(&self, request: http::Request<Body>) -> Response {
+        let arrived = Instant::now();
+        let transaction = transaction::of(request.headers());
+        if let Some(path) = web_path(request.uri(), request.headers(), &self.config.web_hosts) {
+            return Box::pin(open_to_all(self, Open::Action(path), request, transaction, arrived)).await;
+        }
+        let open = match route(Method::from(request.method()), request.uri().path()) {
+            Ok(Route::Web) if gateway::verb(request.uri().path()).is_none() => {
+                Some(Open::Action(request.uri().path().to_owned()))
+            }
+            Ok(Route::Gateway) => Some(Open::Api),
+            _ => None,
+        };
+        if let Some(open) = open {
+            return Box::pin(open_to_all(self, open, request, transaction, arrived)).await;
+        }
+        let response = match answer(self, request, Arc::clone(&transaction), arrived).await {
+            Ok(reply) => reply.into_response(&transaction),
+            Err(refusal) => {
+                tracing::debug!(%transaction, status = refusal.status.as_u16(), error = refusal.text, "refused");
+                reply::refused(&refusal, &transaction)
+            }
+        };
+        self.controller.metrics().http_request("openwhisk", response.status().as_u16());
+        response
+    }
 }
 
-async fn handle(State(front): State<Arc<Front>>, request: http::Request<Body>) -> Response {
-    let arrived = Instant::now();
-    let transaction = transaction::of(request.headers());
-    if let Some(path) = web_path(request.uri(), request.headers(), &front.config.web_hosts) {
-        return open_to_all(&front, Open::Action(path), request, transaction, arrived).await;
-    }
-    let open = match route(Method::from(request.method()), request.uri().path()) {
-        Ok(Route::Web) if gateway::verb(request.uri().path()).is_none() => {
-            Some(Open::Action(request.uri().path().to_owned()))
-        }
-        Ok(Route::Gateway) => Some(Open::Api),
-        _ => None,
-    };
-    if let Some(open) = open {
-        return open_to_all(&front, open, request, transaction, arrived).await;
-    }
-    let response = match answer(&front, request, Arc::clone(&transaction), arrived).await {
-        Ok(reply) => reply.into_response(&transaction),
-        Err(refusal) => {
-            tracing::debug!(%transaction, status = refusal.status.as_u16(), error = refusal.text, "refused");
-            reply::refused(&refusal, &transaction)
-        }
-    };
-    front.controller.metrics().http_request("openwhisk", response.status().as_u16());
-    response
+/// The same as a service.
+pub fn router(controller: Arc<Controller>, config: FrontConfig) -> Router {
+    Router::new().fallback(served).with_state(Arc::new(Front::new(controller, config)))
+}
+
+async fn served(State(front): State<Arc<Front>>, request: http::Request<Body>) -> Response {
+    front.answer(request).await
 }
 
 /// What anybody may ask without a key.

@@ -25,5 +25,5 @@ mod triggers;
 mod vanity;
 mod web;
 
-pub use front::{FrontConfig, router};
+pub use front::{Front, FrontConfig, router};
 pub use vanity::web_path;

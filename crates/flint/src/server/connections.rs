@@ -3,10 +3,10 @@
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use axum::{Router, body::Body, extract::Request, response::Response};
-use flint_api_openwhisk::web_path;
+use flint_api_openwhisk::{Front, web_path};
 use flint_controller::Controller;
 use hyper::{body::Incoming, server::conn::http1};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::{Semaphore, oneshot},
@@ -14,7 +14,7 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::Service;
 
-use super::browser_guard;
+use super::{browser_guard, timer::ConnectionTimer};
 use crate::config::ServerConfig;
 
 /// After a failed accept (out of file descriptors, mostly), so that the loop does not spin.
@@ -23,10 +23,9 @@ const PAUSE: Duration = Duration::from_millis(50);
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// Both fronts: who answers is decided by the path, unless the host is that of a namespace.
-#[derive(Clone)]
 pub(super) struct Fronts {
     pub(super) native: Router,
-    pub(super) openwhisk: Router,
+    pub(super) openwhisk: Front,
     pub(super) controller: Arc<Controller>,
     /// Whether the well-known guest key works.
     pub(super) guest: bool,
@@ -35,7 +34,7 @@ pub(super) struct Fronts {
 }
 
 impl Fronts {
-    async fn answer(mut self, request: hyper::Request<Incoming>) -> Result<Response, Infallible> {
+    async fn answer(&self, request: hyper::Request<Incoming>) -> Result<Response, Infallible> {
         let path = request.uri().path();
         let native =
             (path == "/v1" || path.starts_with("/v1/") || matches!(path, "/health" | "/ready" | "/metrics"))
@@ -46,9 +45,11 @@ impl Fronts {
             return Ok(refusal);
         }
         let request: Request = request.map(Body::new);
-        let response =
-            if native { self.native.call(request).await } else { self.openwhisk.call(request).await };
-        if native && let Ok(response) = &response {
+        if !native {
+            return Ok(self.openwhisk.answer(request).await);
+        }
+        let response = self.native.clone().call(request).await;
+        if let Ok(response) = &response {
             self.controller.metrics().http_request("native", response.status().as_u16());
         }
         response
@@ -58,15 +59,14 @@ impl Fronts {
 /// Serves until `closed` resolves; then no connection is accepted, and each ends after the request it is serving.
 pub(super) async fn serve(
     listener: TcpListener,
-    fronts: Fronts,
+    fronts: Arc<Fronts>,
     config: ServerConfig,
     mut closed: oneshot::Receiver<()>,
 ) {
     let slots = Arc::new(Semaphore::new(config.max_connections.clamp(1, Semaphore::MAX_PERMITS)));
     let (tasks, ending) = (TaskTracker::new(), CancellationToken::new());
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new())
-        .header_read_timeout(config.header_timeout)
+    http.header_read_timeout(config.header_timeout)
         .keep_alive(true)
         // hyper's own minimum is 8 KB.
         .max_buf_size(usize::try_from(config.max_header.as_u64()).unwrap_or(usize::MAX).max(8192));
@@ -84,7 +84,7 @@ pub(super) async fn serve(
             },
             _ = &mut closed => break,
         };
-        let connection = connection(http.clone(), stream, fronts.clone(), ending.clone());
+        let connection = connection(http.clone(), stream, Arc::clone(&fronts), ending.child_token());
         tasks.spawn(async move {
             connection.await;
             drop(slot);
@@ -96,14 +96,25 @@ pub(super) async fn serve(
     tasks.wait().await;
 }
 
-async fn connection(http: http1::Builder, stream: TcpStream, fronts: Fronts, ending: CancellationToken) {
+async fn connection(
+    mut http: http1::Builder,
+    stream: TcpStream,
+    fronts: Arc<Fronts>,
+    ending: CancellationToken,
+) {
     // Best effort: without it small answers only wait a little longer.
     let _ = stream.set_nodelay(true);
-    let service = hyper::service::service_fn(move |request| fronts.clone().answer(request));
-    let serving = http.serve_connection(TokioIo::new(stream), service);
+    // Counted by this connection's requests alone, not by those of all.
+    let fronts = Arc::new(fronts);
+    let service = hyper::service::service_fn(move |request| {
+        let fronts = Arc::clone(&fronts);
+        async move { fronts.answer(request).await }
+    });
+    let serving = http.timer(ConnectionTimer::default()).serve_connection(TokioIo::new(stream), service);
     tokio::pin!(serving);
     let served = tokio::select! {
         served = serving.as_mut() => served,
+        // Asked for at every turn: of a token of the connection's own, because the lock of one for all would be met by all.
         () = ending.cancelled() => {
             serving.as_mut().graceful_shutdown();
             serving.await

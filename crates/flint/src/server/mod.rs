@@ -11,6 +11,7 @@ mod parts;
 mod secret_keys;
 mod stop;
 mod tap;
+mod timer;
 
 pub(crate) use data_dir::{explain_store, open_store};
 pub(crate) use operator::OperatorFile;

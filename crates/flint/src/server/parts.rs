@@ -13,7 +13,7 @@ use anyhow::Context;
 use async_trait::async_trait;
 use axum::Router;
 use flint_api_native::{ActivationFeed, Maintenance, NativeConfig};
-use flint_api_openwhisk::FrontConfig;
+use flint_api_openwhisk::{Front, FrontConfig};
 use flint_controller::{Controller, ControllerConfig, Stores};
 use flint_executor::Executor;
 use flint_executor_fork::ForkExecutor;
@@ -49,7 +49,7 @@ pub(super) struct Parts {
     pub(super) url: String,
     /// Whether the guest key works.
     pub(super) guest: bool,
-    fronts: Fronts,
+    fronts: Arc<Fronts>,
     feed: ActivationFeed,
     store: Arc<SqliteStore>,
     launcher: Launcher,
@@ -119,15 +119,15 @@ impl Parts {
         );
         let web_hosts: Arc<[String]> =
             config.server.web_hosts.iter().map(|host| host.to_ascii_lowercase()).collect();
-        let openwhisk =
-            flint_api_openwhisk::router(Arc::clone(&controller), front_config(web_hosts.to_vec()));
-        let fronts = Fronts { web_hosts, native, openwhisk, controller: Arc::clone(&controller), guest };
+        let openwhisk = Front::new(Arc::clone(&controller), front_config(web_hosts.to_vec()));
+        let controlled = Arc::clone(&controller);
+        let fronts = Arc::new(Fronts { web_hosts, native, openwhisk, controller: controlled, guest });
         Ok(Self { controller, url, guest, fronts, feed, store, launcher, data_dir, operator })
     }
 
     /// What answers requests.
-    pub(super) fn service(&self) -> Fronts {
-        self.fronts.clone()
+    pub(super) fn service(&self) -> Arc<Fronts> {
+        Arc::clone(&self.fronts)
     }
 
     /// Ends everything in order: no further calls, the running ones (at most `within`), connections, records, sandboxes.
