@@ -1,4 +1,7 @@
-//! The engine: one for all functions, with the pool of their memories.
+//! The engines that functions run on, each with a part of the pool of their memories.
+//!
+//! Calls of one engine share counters and lists, at which threads wait for each other's caches: two threads on one engine did less than one. So there
+//! is one for each processor, and a call takes that of its thread.
 
 use wasmtime::{Config, Engine, InstanceAllocationStrategy, OptLevel, WasmBacktraceDetails, WasmFeatures};
 
@@ -17,16 +20,26 @@ const INSTANCES_0_3: u32 = 256;
 const STACKS_0_3: u32 = 4;
 /// Frames of a trap's backtrace.
 const FRAMES: usize = 30;
+/// A smaller pool than this is not worth an engine of its own.
+const LEAST_INSTANCES: u32 = 64;
+/// Engines beyond this are address space and threads that do little.
+const MOST_ENGINES: usize = 16;
 
-/// The engine, with a pool as large as the host lets it be.
-pub(crate) fn build(config: &WasmConfig) -> wasmtime::Result<(Engine, PoolSize)> {
+/// The engines, each with its part of a pool that is as large as the host lets it be.
+pub(crate) fn build(config: &WasmConfig) -> wasmtime::Result<Vec<(Engine, PoolSize)>> {
     let mut size = PoolSize::of(config);
     let mut tries = 0;
     loop {
+        let engines = count(size.instances);
+        let each = PoolSize { instances: size.instances / engines, ..size.clone() };
         let mut settings = settings(config, Wasi::V0_2);
-        settings.allocation_strategy(InstanceAllocationStrategy::Pooling(pool::allocation(config, &size)));
-        match Engine::new(&settings) {
-            Ok(engine) => return Ok((engine, size)),
+        settings.allocation_strategy(InstanceAllocationStrategy::Pooling(pool::allocation(
+            config,
+            each.instances,
+        )));
+        let built = (0..engines).map(|_| Ok((Engine::new(&settings)?, each.clone())));
+        match built.collect::<wasmtime::Result<Vec<_>>>() {
+            Ok(built) => return Ok(built),
             Err(error) if tries < TRIES && size.instances > 1 => {
                 tracing::warn!(instances = size.instances, %error, "the pool of Wasm instances cannot be made; trying half of it");
                 tries += 1;
@@ -41,10 +54,16 @@ pub(crate) fn build(config: &WasmConfig) -> wasmtime::Result<(Engine, PoolSize)>
     }
 }
 
+/// How many engines a pool is divided between: one for each processor, and as many as make sense of a small pool.
+fn count(instances: u32) -> u32 {
+    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
+    (processors.min(MOST_ENGINES) as u32).min(instances / LEAST_INSTANCES).max(1)
+}
+
 /// The engine of WASI 0.3, with a small pool of its own: what its functions exhaust, they take from each other only.
 pub(crate) fn build_0_3(config: &WasmConfig, size: &PoolSize) -> wasmtime::Result<(Engine, PoolSize)> {
     let size = PoolSize { instances: size.instances.min(INSTANCES_0_3), ..size.clone() };
-    let mut allocation = pool::allocation(config, &size);
+    let mut allocation = pool::allocation(config, size.instances);
     allocation.total_stacks(size.instances * STACKS_0_3);
     let mut settings = settings(config, Wasi::V0_3);
     settings.allocation_strategy(InstanceAllocationStrategy::Pooling(allocation));
@@ -78,4 +97,21 @@ fn settings(config: &WasmConfig, wasi: Wasi) -> Config {
         settings.wasm_component_model_async(true);
     }
     settings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parts_are_not_more_than_the_whole() {
+        let of =
+            |instances| build(&WasmConfig { instances: Some(instances), ..WasmConfig::default() }).unwrap();
+        assert_eq!(of(1).len(), 1);
+        let (whole, parts) = (2 * LEAST_INSTANCES + 1, of(2 * LEAST_INSTANCES + 1));
+        let engines = parts.len() as u32;
+        assert!((1..=2).contains(&engines), "{engines}");
+        let places: u32 = parts.iter().map(|(_, part)| part.instances).sum();
+        assert!(places <= whole && places + engines > whole, "{places} in {engines} parts");
+    }
 }

@@ -2,8 +2,14 @@
 
 use flint_executor::{Body, Call};
 
+/// Names and values.
+pub(crate) type Variables = Vec<(String, String)>;
+
+/// What makes an environment of the start's variables and a call.
+pub(crate) type Tell = fn(&[(String, String)], &Call) -> Variables;
+
 /// The start's variables, and the activation's.
-pub(crate) fn of(start: &[(String, String)], call: &Call) -> Vec<(String, String)> {
+pub(crate) fn of(start: &[(String, String)], call: &Call) -> Variables {
     let mut variables = start.to_vec();
     let own = [
         ("__OW_ACTIVATION_ID", call.activation.to_string()),
@@ -19,7 +25,7 @@ pub(crate) fn of(start: &[(String, String)], call: &Call) -> Vec<(String, String
 
 /// The same with the request's: `Http_Method`, `Http_Path`, `Http_Query`, `Http_ContentLength`, `Http_<Header>` as OpenFaaS'
 /// classic watchdog names them.
-pub(crate) fn with_request(start: &[(String, String)], call: &Call) -> Vec<(String, String)> {
+pub(crate) fn with_request(start: &[(String, String)], call: &Call) -> Variables {
     let mut variables = of(start, call);
     let mut add = |name: &str, value: String| variables.push((name.to_owned(), value));
     if let Body::Full(bytes) = &call.body {

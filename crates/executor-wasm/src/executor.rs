@@ -62,22 +62,25 @@ pub struct WasmExecutor {
 /// What all functions share.
 pub(crate) struct House {
     pub(crate) config: WasmConfig,
-    pub(crate) ground: Arc<Ground>,
+    /// One for each processor.
+    pub(crate) grounds: Vec<Arc<Ground>>,
     /// For components of WASI 0.3, where the operator has switched them on.
     pub(crate) ground_0_3: Option<Arc<Ground>>,
     pub(crate) crowd: Crowd,
     pub(crate) compiler: Compiler,
     pub(crate) long: LongWork,
-    pub(crate) services: Arc<Services>,
     pub(crate) packages: Packages,
 }
 
-/// An engine with its pool, and what goes with it.
+/// An engine with its pool, and what goes with it. Whatever a call counts is here once more, and in cache lines of its own (`align`), so that
+/// calls on other engines do not wait for it.
+#[repr(align(128))]
 pub(crate) struct Ground {
     pub(crate) engine: Engine,
     pub(crate) size: PoolSize,
     /// Places in the pool.
-    pub(crate) slots: Arc<Semaphore>,
+    pub(crate) slots: Semaphore,
+    pub(crate) services: Arc<Services>,
     pub(crate) ticker: Ticker,
     pub(crate) linkers: Linkers,
     pub(crate) cache: Cache,
@@ -99,15 +102,20 @@ pub struct WasmError {
 }
 
 impl Ground {
-    fn open((engine, size): (Engine, PoolSize), wasi: Wasi, folder: &Path) -> Result<Arc<Self>, WasmError> {
+    fn open(
+        (engine, size): (Engine, PoolSize),
+        wasi: Wasi,
+        folder: &Path,
+        services: &Services,
+    ) -> Result<Arc<Self>, WasmError> {
         let failed = |doing| move |error: String| WasmError { doing, error };
         let linkers = Linkers::new(&engine, wasi)
             .map_err(|error| failed("linking the host's functions")(format!("{error:#}")))?;
         let cache = Cache::open(folder, &engine)
             .map_err(|error| failed("opening the folder of compiled code")(error.to_string()))?;
         let ticker = Ticker::start(&engine).map_err(|error| failed(THREADS)(error.to_string()))?;
-        let slots = Arc::new(Semaphore::new(size.instances as usize));
-        Ok(Arc::new(Self { engine, size, slots, ticker, linkers, cache }))
+        let (slots, services) = (Semaphore::new(size.instances as usize), Arc::new(services.clone()));
+        Ok(Arc::new(Self { engine, size, slots, services, ticker, linkers, cache }))
     }
 
     /// Instances at this moment.
@@ -117,15 +125,21 @@ impl Ground {
 }
 
 impl House {
-    fn grounds(&self) -> impl Iterator<Item = &Arc<Ground>> {
-        std::iter::once(&self.ground).chain(&self.ground_0_3)
+    fn all_grounds(&self) -> impl Iterator<Item = &Arc<Ground>> {
+        self.grounds.iter().chain(&self.ground_0_3)
     }
 
-    /// What code for this WASI runs on; `None`: it is switched off.
-    pub(crate) fn ground(&self, wasi: Wasi) -> Option<&Arc<Ground>> {
+    /// How many instances of code for 0.2 there may be at once, and why not more.
+    fn size(&self) -> PoolSize {
+        let instances = self.grounds.iter().map(|ground| ground.size.instances).sum();
+        PoolSize { instances, ..self.grounds[0].size.clone() }
+    }
+
+    /// What code for this WASI runs on; nothing: it is switched off.
+    pub(crate) fn grounds(&self, wasi: Wasi) -> &[Arc<Ground>] {
         match wasi {
-            Wasi::V0_2 => Some(&self.ground),
-            Wasi::V0_3 => self.ground_0_3.as_ref(),
+            Wasi::V0_2 => &self.grounds,
+            Wasi::V0_3 => self.ground_0_3.as_slice(),
         }
     }
 
@@ -139,11 +153,12 @@ impl House {
         let failed = |doing| move |error: String| WasmError { doing, error };
         let engine_failed = |error: wasmtime::Error| failed("making the Wasm engine")(format!("{error:#}"));
         let built = engine::build(&config).map_err(engine_failed)?;
-        let ground = Ground::open(built, Wasi::V0_2, folder)?;
+        let grounds = built.into_iter().map(|built| Ground::open(built, Wasi::V0_2, folder, &services));
+        let grounds = grounds.collect::<Result<Vec<_>, _>>()?;
         let ground_0_3 = match config.http_0_3 {
             true => {
-                let built = engine::build_0_3(&config, &ground.size).map_err(engine_failed)?;
-                Some(Ground::open(built, Wasi::V0_3, folder)?)
+                let built = engine::build_0_3(&config, &grounds[0].size).map_err(engine_failed)?;
+                Some(Ground::open(built, Wasi::V0_3, folder, &services)?)
             }
             false => None,
         };
@@ -151,7 +166,7 @@ impl House {
             .map_err(|error| failed("opening the folder of assets")(error.to_string()))?;
         let long = LongWork::start(config.threads).map_err(|error| failed(THREADS)(error.to_string()))?;
         let compiler = Compiler::new(workshop, config.clone());
-        Ok(Self { config, ground, ground_0_3, crowd: Crowd::default(), compiler, long, services, packages })
+        Ok(Self { config, grounds, ground_0_3, crowd: Crowd::default(), compiler, long, packages })
     }
 }
 
@@ -181,12 +196,12 @@ impl WasmExecutor {
 
     /// How many instances there may be at once, and why not more.
     pub fn pool_size(&self) -> PoolSize {
-        self.house.get().map_or_else(|| PoolSize::of(&self.config), |house| house.ground.size.clone())
+        self.house.get().map_or_else(|| PoolSize::of(&self.config), |house| house.size())
     }
 
     /// Instances at this moment.
     pub fn live(&self) -> usize {
-        self.house.get().map_or(0, |house| house.grounds().map(|ground| ground.live()).sum())
+        self.house.get().map_or(0, |house| house.all_grounds().map(|ground| ground.live()).sum())
     }
 }
 
@@ -282,14 +297,15 @@ impl Executor for WasmExecutor {
 
     fn slots(&self) -> Option<SlotCounts> {
         let house = self.house.get()?;
-        let pool = house.ground.engine.pooling_allocator_metrics()?;
+        let size = house.size();
+        let pools = || house.grounds.iter().filter_map(|ground| ground.engine.pooling_allocator_metrics());
         Some(SlotCounts {
-            total: u64::from(house.ground.size.instances),
-            bound: house.ground.size.by.as_str(),
+            total: u64::from(size.instances),
+            bound: size.by.as_str(),
             live: self.live() as u64,
-            in_use: pool.memories() as u64,
-            warm: u64::from(pool.unused_warm_memories()),
-            kept: ByteSize::bytes(pool.unused_memory_bytes_resident() as u64),
+            in_use: pools().map(|pool| pool.memories() as u64).sum(),
+            warm: pools().map(|pool| u64::from(pool.unused_warm_memories())).sum(),
+            kept: ByteSize::bytes(pools().map(|pool| pool.unused_memory_bytes_resident() as u64).sum()),
             waited: house.crowd.waited.load(Ordering::Relaxed),
             refused: house.crowd.refused.load(Ordering::Relaxed),
         })
@@ -301,7 +317,8 @@ impl Executor for WasmExecutor {
         let digests: HashSet<_> = keep.iter().map(|function| function.code.digest).collect();
         let collected = tokio::task::spawn_blocking(move || {
             house.packages.collect(&digests)?;
-            house.ground.cache.collect(&digests, house.ground_0_3.as_ref().map(|ground| &ground.cache))
+            let beside = house.ground_0_3.as_ref().map(|ground| &ground.cache);
+            house.grounds.first().map_or(Ok(0), |ground| ground.cache.collect(&digests, beside))
         })
         .await;
         if let Ok(Err(error)) = collected {
@@ -311,7 +328,7 @@ impl Executor for WasmExecutor {
 
     async fn shutdown(&self) {
         if let Some(house) = self.house.get() {
-            house.grounds().for_each(|ground| ground.slots.close());
+            house.all_grounds().for_each(|ground| ground.slots.close());
         }
     }
 }

@@ -12,8 +12,9 @@ use flint_executor::{
     body_channel,
 };
 use flint_model::{ByteSize, InstanceId, LogStream, Usage};
+use futures_util::future::select_all;
 use tokio::{
-    sync::{OwnedSemaphorePermit, SetOnce, oneshot},
+    sync::{SemaphorePermit, SetOnce, oneshot},
     task::JoinHandle,
     time::timeout_at,
 };
@@ -25,10 +26,11 @@ use crate::{
     drive::{Cut, Metered, Spent, Work},
     environment,
     exchange::{Begun, Ended, Exchange, Head, Patience, Source, WHOLE},
-    executor::{Ground, House},
+    executor::House,
     fault,
     host::{CallSeed, Host, LogSink},
-    prepare::Artefact,
+    lane,
+    prepare::{Artefact, Settled},
     state::{self, Pace, State},
     stdio::{Inlet, Outlet},
     ticker::Beat,
@@ -47,8 +49,22 @@ pub(crate) struct WasmInstance {
 
 /// What a guest holds as long as it lives.
 struct Held {
-    _slot: OwnedSemaphorePermit,
+    settled: Arc<Settled>,
     _beat: Beat,
+}
+
+impl Held {
+    /// With a place of its engine's, which goes back when this is dropped.
+    fn new(settled: &Arc<Settled>, place: SemaphorePermit<'_>) -> Self {
+        place.forget();
+        Self { settled: Arc::clone(settled), _beat: settled.ground.ticker.during() }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.settled.ground.slots.add_permits(1);
+    }
 }
 
 /// A call with everything that is known of it outside its guest.
@@ -68,37 +84,50 @@ impl WasmInstance {
         Self { id, house, artefact, environment, relay: Mutex::new(None), stopped: SetOnce::new() }
     }
 
-    /// A place in the pool, for which a call may have to wait.
+    /// A place in the pool, for which a call may have to wait: on the engine of this thread, or on one that has room.
     async fn enter(&self, pace: &Pace) -> Result<Held, Fault> {
-        let slot = match Arc::clone(&self.artefact.ground.slots).try_acquire_owned() {
-            Ok(slot) => slot,
-            Err(_) => self.wait(pace).await?,
+        let settled = &self.artefact.settled;
+        let own = lane::of_this_thread() % settled.len();
+        let (before, from_own) = settled.split_at(own);
+        let in_turn = from_own.iter().chain(before);
+        let mut free =
+            in_turn.filter_map(|settled| Some((settled, settled.ground.slots.try_acquire().ok()?)));
+        let (settled, place) = match free.next() {
+            Some(free) => free,
+            None => self.wait(pace).await?,
         };
-        Ok(Held { _slot: slot, _beat: self.artefact.ground.ticker.during() })
+        Ok(Held::new(settled, place))
     }
 
     /// A place, once somebody leaves one.
-    async fn wait(&self, pace: &Pace) -> Result<OwnedSemaphorePermit, Fault> {
-        let (Ground { slots, size, .. }, crowd) = (&*self.artefact.ground, &self.house.crowd);
+    async fn wait(&self, pace: &Pace) -> Result<(&Arc<Settled>, SemaphorePermit<'_>), Fault> {
+        let (settled, crowd) = (&self.artefact.settled, &self.house.crowd);
         crowd.waited.fetch_add(1, Ordering::Relaxed);
-        match timeout_at(pace.deadline().into(), Arc::clone(slots).acquire_owned()).await {
-            Ok(slot) => slot.map_err(|_| platform("the server is shutting down")),
+        let places = settled.iter().map(|settled| Box::pin(settled.ground.slots.acquire()));
+        match timeout_at(pace.deadline().into(), select_all(places)).await {
+            Ok((Ok(place), at, _)) => Ok((&settled[at], place)),
+            Ok((Err(_), ..)) => Err(platform("the server is shutting down")),
             Err(_) => {
                 crowd.refused.fetch_add(1, Ordering::Relaxed);
+                let instances: u32 = settled.iter().map(|settled| settled.ground.size.instances).sum();
                 Err(platform(&format!(
-                    "all {} Wasm instances were in use until the time limit passed; the pool is bounded by {}",
-                    size.instances, size.bound
+                    "all {instances} Wasm instances were in use until the time limit passed; the pool is bounded by {}",
+                    settled[0].ground.size.bound
                 )))
             }
         }
     }
 
-    fn store(&self, call: CallSeed, pace: &Arc<Pace>) -> Store<State> {
-        let House { config, services, .. } = &*self.house;
-        let Artefact { ground, grants, memory, .. } = &*self.artefact;
+    /// The environment that `tell` makes, for a guest that can ask for it.
+    fn environment(&self, held: &Held, call: &Call, tell: environment::Tell) -> environment::Variables {
+        if held.settled.reads_environment { tell(&self.environment, call) } else { Vec::new() }
+    }
+
+    fn store(&self, settled: &Settled, call: CallSeed, pace: &Arc<Pace>) -> Store<State> {
+        let Settled { ground, grants, .. } = settled;
         let logs = call.logs.clone();
-        let host = Host::new(services, grants, call);
-        state::store(&ground.engine, config, *memory, logs, host, pace)
+        let host = Host::new(&ground.services, grants, call);
+        state::store(&ground.engine, &self.house.config, self.artefact.memory, logs, host, pace)
     }
 
     async fn run_core(&self, code: Arc<CoreModule>, running: Running, held: Held, mut call: Call) -> Invoked {
@@ -118,10 +147,9 @@ impl WasmInstance {
             stdin: Box::new(Inlet::new(Body::Full(Bytes::new()))),
             stdout: Box::new(running.logs.stream(LogStream::Stdout)),
             logs: running.logs.clone(),
-            // Who does not ask for it pays nothing for it.
-            env: if code.uses_wasi { environment::of(&self.environment, &call) } else { Vec::new() },
+            env: self.environment(&held, &call, environment::of),
         };
-        let mut store = self.store(seed, &running.pace);
+        let mut store = self.store(&held.settled, seed, &running.pace);
         let longest = if running.wanted.json { running.wanted.max_result } else { u64::MAX };
         let (work, spent) = Metered::new(Box::pin(async move {
             let _held = held;
@@ -255,16 +283,16 @@ impl Instance for WasmInstance {
             Ok(held) => held,
             Err(fault) => return running.done(Err(fault), Usage::default()),
         };
-        match &self.artefact.code {
+        match &held.settled.code {
             Code::Core(code) => self.run_core(Arc::clone(code), running, held, call).await,
             Code::Program(program) => {
                 let program = Arc::clone(program);
-                let env = environment::with_request(&self.environment, &call);
+                let env = self.environment(&held, &call, environment::with_request);
                 let body = std::mem::replace(&mut call.body, Body::Full(Bytes::new()));
                 let (inlet, outlet) = (Inlet::new(body), Outlet::default());
                 let (stdin, stdout) = (Box::new(inlet.clone()), Box::new(outlet.clone()));
                 let seed = CallSeed { stdin, stdout, logs: running.logs.clone(), env };
-                let mut store = self.store(seed, &running.pace);
+                let mut store = self.store(&held.settled, seed, &running.pace);
                 let guest = Box::pin(async move {
                     let _held = held;
                     let mut outcome = program.run(&mut store).await;
@@ -277,7 +305,7 @@ impl Instance for WasmInstance {
             }
             Code::Http(component) => {
                 let component = Arc::clone(component);
-                let env = environment::of(&self.environment, &call);
+                let env = self.environment(&held, &call, environment::of);
                 let request = match contracts::request(&mut call) {
                     Ok(request) => request,
                     Err(cause) => return running.done(Err(platform(&cause)), Usage::default()),
@@ -288,7 +316,7 @@ impl Instance for WasmInstance {
                     logs: running.logs.clone(),
                     env,
                 };
-                let mut store = self.store(seed, &running.pace);
+                let mut store = self.store(&held.settled, seed, &running.pace);
                 let (respond, responded) = oneshot::channel();
                 let guest = Box::pin(async move {
                     let _held = held;

@@ -104,15 +104,15 @@ pub fn scans_pages() -> bool {
 }
 
 /// The pool's configuration.
-pub(crate) fn allocation(config: &WasmConfig, size: &PoolSize) -> PoolingAllocationConfig {
+pub(crate) fn allocation(config: &WasmConfig, instances: u32) -> PoolingAllocationConfig {
     let bytes = |size: ByteSize| usize::try_from(size.as_u64()).unwrap_or(usize::MAX);
     let mut pool = PoolingAllocationConfig::default();
-    pool.total_memories(size.instances)
-        .total_stacks(size.instances)
+    pool.total_memories(instances)
+        .total_stacks(instances)
         // A component's adapters have tables and instances of their own.
-        .total_tables(size.instances.saturating_mul(2))
-        .total_core_instances(size.instances.saturating_mul(16))
-        .total_component_instances(size.instances)
+        .total_tables(instances.saturating_mul(2))
+        .total_core_instances(instances.saturating_mul(16))
+        .total_component_instances(instances)
         .max_tables_per_module(4)
         .table_elements(config.table_elements as usize)
         .linear_memory_keep_resident(bytes(config.keep_resident))

@@ -26,11 +26,19 @@ const PAGE: u64 = 64 << 10;
 
 /// A function that can be called.
 pub(crate) struct Artefact {
-    pub(crate) code: Code,
-    /// The engine that it was compiled for.
-    pub(crate) ground: Arc<Ground>,
+    /// On each engine that it may run on; never empty.
+    pub(crate) settled: Vec<Arc<Settled>>,
     /// The most bytes of an instance's memories together.
     pub(crate) memory: usize,
+}
+
+/// A function on one engine.
+#[repr(align(128))]
+pub(crate) struct Settled {
+    pub(crate) code: Code,
+    /// Who cannot ask for it pays nothing for an environment.
+    pub(crate) reads_environment: bool,
+    pub(crate) ground: Arc<Ground>,
     pub(crate) grants: Arc<Grants>,
 }
 
@@ -52,7 +60,8 @@ pub(crate) async fn prepare(
     let Package { module, assets } = house.packages.module(source).await?;
     let shape = house.compiler.shape(&module)?;
     let wasi = Wasi::of(&module, shape);
-    let ground = house.ground(wasi).ok_or_else(|| {
+    let grounds = house.grounds(wasi);
+    let ground = grounds.first().ok_or_else(|| {
         PrepareError::Code(format!(
             "the component is for wasi:http 0.3, which is switched off here, because {EXPERIMENTAL}: build it for wasi:http 0.2 (wasi:http/incoming-handler), or have the server's operator set wasm.http_0_3 = true"
         ))
@@ -74,11 +83,23 @@ pub(crate) async fn prepare(
     let begun = initialiser.map_or_else(String::new, |name| format!("ran {name}, "));
     let step = format!("{begun}compiled {} of Wasm to {machine_code} of machine code", function.code.size);
     fits(&compiled, function, house.config.table_elements)?;
-    let code = ground.linkers.link(&compiled, function.contract)?;
+    let settle = |ground: &Arc<Ground>, compiled: &Compiled| {
+        let code = ground.linkers.link(compiled, function.contract)?;
+        let grants = Arc::new(Grants::of(function, assets.clone()));
+        let reads_environment = compiled.reads_environment();
+        Ok::<_, PrepareError>(Arc::new(Settled {
+            code,
+            reads_environment,
+            ground: Arc::clone(ground),
+            grants,
+        }))
+    };
+    let mut settled = vec![settle(ground, &compiled)?];
+    for other in &grounds[1..] {
+        settled.push(settle(other, &read_again(other, &key, shape)?)?);
+    }
     let memory = usize::try_from(function.limits.memory.as_u64()).unwrap_or(usize::MAX);
-    let artefact =
-        Artefact { code, ground: Arc::clone(ground), memory, grants: Arc::new(Grants::of(function, assets)) };
-    Ok(Made { artefact, steps: vec![step], took })
+    Ok(Made { artefact: Artefact { settled, memory }, steps: vec![step], took })
 }
 
 /// Code on its way to the compiler.
@@ -119,6 +140,12 @@ async fn make(
 fn keep(ground: &Ground, key: &str, shape: Shape, machine_code: &[u8]) -> Result<Compiled, PrepareError> {
     let failed = |detail: String| PrepareError::Failed { operation: "keeping compiled code".into(), detail };
     ground.cache.store(key, machine_code).map_err(|error| failed(error.to_string()))?;
+    read_again(ground, key, shape)
+}
+
+/// Takes compiled code from the cache that was written to it, or read from it, just now.
+fn read_again(ground: &Ground, key: &str, shape: Shape) -> Result<Compiled, PrepareError> {
+    let failed = |detail: String| PrepareError::Failed { operation: "keeping compiled code".into(), detail };
     match ground.cache.read(&ground.engine, key, shape) {
         Some(Ok(compiled)) => Ok(compiled),
         // The engine refuses what could never be instantiated within its pool.

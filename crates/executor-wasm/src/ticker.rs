@@ -24,6 +24,7 @@ pub(crate) struct Ticker {
 }
 
 #[derive(Default)]
+#[repr(align(128))]
 struct Shared {
     /// Calls that began so far.
     calls: AtomicU64,

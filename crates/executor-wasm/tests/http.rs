@@ -5,7 +5,9 @@ mod support;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use flint_executor::{Body, BodyError, Call, CallHead, Fault, Instance, Invoked, ReplyHead, body_channel};
+use flint_executor::{
+    Body, BodyError, Call, CallHead, Executor, Fault, Instance, Invoked, ReplyHead, body_channel,
+};
 use flint_executor_wasm::WasmConfig;
 use flint_model::Contract;
 use http::{HeaderMap, Method, StatusCode};
@@ -151,4 +153,45 @@ async fn components_for_0_3_are_refused_while_it_is_off() {
     let on = House::with(WasmConfig { http_0_3: true, ..WasmConfig::default() });
     let instance = on.start(Contract::WasiHttp, &wat(HTTP)).await;
     assert_eq!(done(instance.invoke(json_call("{}", AMPLE)).await).json(), json!({ "hello": "wasm" }));
+}
+
+/// Large enough that it is divided between the processors, where there are several.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_divided_pool_is_filled_whole_and_waited_for_as_one() {
+    let house = House::with(WasmConfig { instances: Some(128), ..WasmConfig::default() });
+    let instance = house.start(Contract::WasiHttp, &wat(HTTP)).await;
+    let slots = || house.executor.slots().unwrap();
+    let hold = async || match instance.invoke(request("/pause", empty(), AMPLE)).await {
+        Invoked::Streaming { body, end, .. } => (body, end),
+        Invoked::Done { result, .. } => panic!("it did not wait: {result:?}"),
+    };
+    let mut held = Vec::new();
+    for _ in 0..slots().total {
+        held.push(hold().await);
+    }
+    assert_eq!((slots().live, slots().in_use, slots().waited), (slots().total, slots().total, 0));
+
+    let refused = done(instance.invoke(json_call("{}", SHORT)).await);
+    let Fault::Platform { cause } = refused.fault() else { panic!("{:?}", refused.fault()) };
+    assert!(cause.contains(&format!("all {} Wasm instances", slots().total)), "{cause}");
+
+    // Wherever a place comes free.
+    for at in [0, held.len() - 1] {
+        let (before, waiting) = (slots().waited, Arc::clone(&instance));
+        let waiting = tokio::spawn(async move { done(waiting.invoke(json_call("{}", AMPLE)).await) });
+        until(|| slots().waited == before + 1).await;
+        drop(held.remove(at));
+        assert_eq!(waiting.await.unwrap().json(), json!({ "hello": "wasm" }));
+        held.insert(at, hold().await);
+    }
+    drop(held);
+    until(|| slots().live == 0 && slots().in_use == 0).await;
+}
+
+async fn until(is_so: impl Fn() -> bool) {
+    let patience = std::time::Instant::now() + AMPLE;
+    while !is_so() {
+        assert!(std::time::Instant::now() < patience, "it does not come to that");
+        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+    }
 }

@@ -7,14 +7,13 @@ use wasmtime::{ExternType, FuncType, InstancePre, Linker, Module, ModuleExport, 
 use crate::state::State;
 
 /// A module's exports, found once.
+#[repr(align(128))]
 pub(crate) struct CoreModule {
     pre: InstancePre<State>,
     memory: ModuleExport,
     alloc: ModuleExport,
     call: ModuleExport,
     initialize: Option<ModuleExport>,
-    /// It imports something of WASI.
-    pub(crate) uses_wasi: bool,
 }
 
 /// What a function gave back.
@@ -49,8 +48,7 @@ impl CoreModule {
             None => None,
         };
         let pre = super::instance_pre(linker, module)?;
-        let uses_wasi = module.imports().any(|import| import.module().starts_with("wasi"));
-        Ok(Self { pre, memory, alloc, call, initialize, uses_wasi })
+        Ok(Self { pre, memory, alloc, call, initialize })
     }
 
     /// One call in an instance of its own. At most `longest` bytes are taken back.

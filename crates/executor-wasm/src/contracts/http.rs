@@ -94,7 +94,7 @@ pub(crate) fn request(call: &mut Call) -> Result<Request<RequestBody>, String> {
             (head.method, target, head.headers)
         }
         None => {
-            let mut headers = HeaderMap::new();
+            let mut headers = HeaderMap::with_capacity(8);
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
             (Method::POST, "/".to_owned(), headers)
         }

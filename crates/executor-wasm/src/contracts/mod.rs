@@ -33,6 +33,19 @@ pub(crate) enum Compiled {
     Component(Component),
 }
 
+impl Compiled {
+    /// Whether its guests can ask for their environment.
+    pub(crate) fn reads_environment(&self) -> bool {
+        match self {
+            Self::Module(module) => module.imports().any(|import| import.name().starts_with("environ_")),
+            Self::Component(component) => {
+                let kind = component.component_type();
+                kind.imports(component.engine()).any(|(name, _)| name.starts_with("wasi:cli/environment"))
+            }
+        }
+    }
+}
+
 /// Code that can be instantiated.
 pub(crate) enum Code {
     Core(Arc<CoreModule>),

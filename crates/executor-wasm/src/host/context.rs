@@ -17,6 +17,7 @@ use wasmtime_wasi::{
     p1::WasiP1Ctx,
 };
 use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
+use wasmtime_wasi_io::IoView;
 
 use super::{ASSETS, Grants, LogSink, Services, http::Outbound};
 
@@ -43,7 +44,8 @@ pub trait AsHost: Send {
     fn host(&mut self) -> &mut Host;
 }
 
-/// What one call has of the host. Contexts are made when the guest first asks for something of them.
+/// What one call has of the host. Contexts are made when the guest first asks for something of them: those of WASI have generators of random numbers
+/// to seed, which costs more than a small call.
 pub struct Host {
     pub(super) services: Arc<Services>,
     pub(super) grants: Arc<Grants>,
@@ -52,11 +54,11 @@ pub struct Host {
     p1: Option<Box<WasiP1Ctx>>,
     /// Of a component.
     p2: Option<Box<Context>>,
+    wasi: Option<Box<WasiCtx>>,
 }
 
-/// What a component's call has.
+/// What a component's call has beside WASI's clocks, files and the like.
 pub(super) struct Context {
-    wasi: WasiCtx,
     http: WasiHttpCtx,
     outbound: Outbound,
     pub(super) table: ResourceTable,
@@ -66,7 +68,7 @@ impl Host {
     /// For one call of the function that `grants` are of.
     pub fn new(services: &Arc<Services>, grants: &Arc<Grants>, seed: CallSeed) -> Self {
         let (services, grants) = (Arc::clone(services), Arc::clone(grants));
-        Self { services, grants, seed: Some(seed), p1: None, p2: None }
+        Self { services, grants, seed: Some(seed), p1: None, p2: None, wasi: None }
     }
 
     /// WASI preview 1, for core modules.
@@ -78,15 +80,13 @@ impl Host {
         self.p1.as_mut().expect("made above")
     }
 
-    /// WASI preview 2 and what comes with it, for components.
+    /// The handles of a component, and HTTP.
     pub(super) fn p2(&mut self) -> &mut Context {
         if self.p2.is_none() {
-            let wasi = self.builder().build();
-            let outbound =
-                Outbound::new(Arc::clone(&self.services.http), Arc::clone(&self.grants.allow_hosts));
+            let outbound = Outbound::new(Arc::clone(&self.services), Arc::clone(&self.grants));
             let mut table = ResourceTable::new();
             table.set_max_capacity(MOST_HANDLES);
-            self.p2 = Some(Box::new(Context { wasi, http: WasiHttpCtx::new(), outbound, table }));
+            self.p2 = Some(Box::new(Context { http: WasiHttpCtx::new(), outbound, table }));
         }
         self.p2.as_mut().expect("made above")
     }
@@ -140,8 +140,20 @@ impl AsHost for Host {
 
 impl WasiView for Host {
     fn ctx(&mut self) -> WasiCtxView<'_> {
-        let context = self.p2();
-        WasiCtxView { ctx: &mut context.wasi, table: &mut context.table }
+        self.p2();
+        if self.wasi.is_none() {
+            let wasi = self.builder().build();
+            self.wasi = Some(Box::new(wasi));
+        }
+        let (ctx, context) = (self.wasi.as_mut(), self.p2.as_mut());
+        let table = &mut context.expect("made above").table;
+        WasiCtxView { ctx: ctx.expect("made above"), table }
+    }
+}
+
+impl IoView for Host {
+    fn table(&mut self) -> &mut ResourceTable {
+        &mut self.p2().table
     }
 }
 

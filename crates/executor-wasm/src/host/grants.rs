@@ -12,6 +12,8 @@ use wasmtime_wasi_config::WasiConfigVariables;
 use super::http::{HttpBounds, HttpClient, Reach};
 
 /// What functions get at through their grants.
+#[derive(Clone)]
+#[repr(align(128))]
 pub struct Services {
     /// Where buckets are kept; absent: there are none on this server.
     pub values: Option<Arc<dyn KeyValue>>,
@@ -33,6 +35,7 @@ impl Services {
 }
 
 /// What one function is granted, the same for all its calls.
+#[repr(align(128))]
 pub struct Grants {
     /// Whose buckets it uses.
     pub(super) namespace: NamespaceName,

@@ -1,9 +1,13 @@
 //! Which host functions guests can import.
 
-use wasmtime::{Linker, component};
+use wasmtime::{
+    Linker,
+    component::{self, ResourceTable},
+};
 use wasmtime_wasi::{WasiCtxView, WasiView};
 use wasmtime_wasi_config::WasiConfig;
 use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
+use wasmtime_wasi_io::IoView;
 
 use super::{context::AsHost, key_value};
 
@@ -16,9 +20,13 @@ pub(crate) fn add_p1_to_linker<T: AsHost + 'static>(linker: &mut Linker<T>) -> w
 /// function was not granted answers so.
 pub(crate) fn add_to_linker<T>(linker: &mut component::Linker<T>) -> wasmtime::Result<()>
 where
-    T: AsHost + WasiView + WasiHttpView + 'static,
+    T: AsHost + WasiView + WasiHttpView + IoView + 'static,
 {
     wasmtime_wasi::p2::add_to_linker_async(linker)?;
+    // Again, as what needs nothing but the table of handles.
+    linker.allow_shadowing(true);
+    wasmtime_wasi_io::add_to_linker_async(linker)?;
+    linker.allow_shadowing(false);
     wasmtime_wasi_http::p2::add_only_http_to_linker_async(linker)?;
     wasmtime_wasi_config::add_to_linker(linker, |data: &mut T| WasiConfig::new(&data.host().grants.config))?;
     key_value::add_to_linker(linker)
@@ -40,6 +48,12 @@ where
 impl WasiView for crate::state::State {
     fn ctx(&mut self) -> WasiCtxView<'_> {
         self.host().ctx()
+    }
+}
+
+impl IoView for crate::state::State {
+    fn table(&mut self) -> &mut ResourceTable {
+        self.host().table()
     }
 }
 

@@ -16,12 +16,13 @@ use std::{
     time::Duration,
 };
 
-use flint_model::{ByteSize, HostPattern, HttpScheme};
+use flint_model::{ByteSize, HttpScheme};
 use http::{Request, Response, Uri};
 use tokio::sync::Semaphore;
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpHooks};
 
 pub use self::connect::HttpClient;
+use super::{Grants, Services};
 
 /// Bounds on the requests that functions send.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,26 +69,44 @@ pub enum Reach {
 
 /// What one call may send.
 pub(super) struct Outbound {
-    client: Arc<HttpClient>,
-    allow: Arc<[HostPattern]>,
+    services: Arc<Services>,
+    grants: Arc<Grants>,
     left: AtomicU32,
     places: Arc<Semaphore>,
 }
 
 impl Outbound {
-    /// To the hosts of `allow`.
-    pub(super) fn new(client: Arc<HttpClient>, allow: Arc<[HostPattern]>) -> Self {
-        let bounds = client.bounds();
+    /// To the hosts that `grants` allow.
+    pub(super) fn new(services: Arc<Services>, grants: Arc<Grants>) -> Self {
+        let bounds = services.http.bounds();
         let (left, places) =
             (AtomicU32::new(bounds.requests), Arc::new(Semaphore::new(bounds.at_once as usize)));
-        Self { client, allow, left, places }
+        Self { services, grants, left, places }
+    }
+
+    /// To the hosts of one pattern.
+    #[cfg(test)]
+    fn to(client: HttpClient, allow: &str) -> Self {
+        let mut outbound = Self::new(
+            Arc::new(Services { values: None, quota: Services::QUOTA, http: Arc::new(client) }),
+            Arc::new(Grants::of_initialiser(&"guest/f".parse().unwrap(), None).0),
+        );
+        outbound.allow(allow);
+        outbound
+    }
+
+    #[cfg(test)]
+    fn allow(&mut self, pattern: &str) {
+        let (mut grants, _) = Grants::of_initialiser(&"guest/f".parse().unwrap(), None);
+        grants.allow_hosts = [pattern.parse().unwrap()].into();
+        self.grants = Arc::new(grants);
     }
 
     /// Where a request goes, if it may.
     fn admit(&self, uri: &Uri) -> Result<Target, Error> {
         let target = Target::of(uri)?;
         let Target { scheme, host, port } = &target;
-        if !self.allow.iter().any(|pattern| pattern.allows(*scheme, host, *port)) {
+        if !self.grants.allow_hosts.iter().any(|pattern| pattern.allows(*scheme, host, *port)) {
             return Err(Error::HttpRequestDenied);
         }
         let counted =
@@ -142,7 +161,7 @@ impl WasiHttpHooks for Outbound {
             let place = Arc::clone(&self.places).try_acquire_owned();
             Ok((target, place.map_err(|_| Error::ConnectionLimitReached)?))
         });
-        let client = Arc::clone(&self.client);
+        let client = Arc::clone(&self.services.http);
         Box::new(async move {
             let (target, place) = admitted?;
             client.send(&target, request, options.unwrap_or_default(), place).await
@@ -174,8 +193,8 @@ mod tests {
     #[test]
     fn what_is_not_allowed_is_denied_and_requests_are_counted() {
         let bounds = HttpBounds { requests: 2, ..HttpBounds::default() };
-        let client = Arc::new(HttpClient::new(bounds, Reach::Public).unwrap());
-        let outbound = Outbound::new(client, ["https://*.example.com".parse().unwrap()].into());
+        let client = HttpClient::new(bounds, Reach::Public).unwrap();
+        let outbound = Outbound::to(client, "https://*.example.com");
         let admit = |uri: &str| outbound.admit(&uri.parse().unwrap());
         assert!(matches!(admit("https://evil.com/"), Err(Error::HttpRequestDenied)));
         assert!(matches!(admit("http://a.example.com/"), Err(Error::HttpRequestDenied)));

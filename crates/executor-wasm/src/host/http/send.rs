@@ -77,10 +77,8 @@ fn origin_form(mut request: Request<WasiBody>) -> Result<Request<WasiBody>, Erro
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use bytes::Bytes;
-    use flint_model::{ByteSize, HostPattern};
+    use flint_model::ByteSize;
     use http::StatusCode;
     use http_body_util::{Empty, Full};
     use tokio::{
@@ -119,8 +117,7 @@ mod tests {
     }
 
     fn outbound(bounds: HttpBounds, allow: &str) -> Outbound {
-        let client = Arc::new(HttpClient::new(bounds, Reach::Everything).unwrap());
-        Outbound::new(client, [allow.parse::<HostPattern>().unwrap()].into())
+        Outbound::to(HttpClient::new(bounds, Reach::Everything).unwrap(), allow)
     }
 
     async fn send(
@@ -176,12 +173,12 @@ mod tests {
         };
         let (to, serving) = server(b"HTTP/1.1 200 X\r\n\r\n12345", false).await;
         let mut bounded = outbound(four, "*");
-        bounded.allow = [format!("http://{to}").parse().unwrap()].into();
+        bounded.allow(&format!("http://{to}"));
         let answered = send(&mut bounded, format!("http://{to}/"), nothing()).await;
         assert!(matches!(answered, Err(Error::HttpResponseBodySize(_))), "{answered:?}");
         serving.await.unwrap();
         let (to, serving) = server(b"", true).await;
-        bounded.allow = [format!("http://{to}").parse().unwrap()].into();
+        bounded.allow(&format!("http://{to}"));
         let large = Full::new(Bytes::from_static(b"12345")).map_err(|never| match never {}).boxed_unsync();
         assert!(send(&mut bounded, format!("http://{to}/"), large).await.is_err());
         serving.await.unwrap();

@@ -29,8 +29,8 @@ const SERVE: &str = "wasmtime-serve";
 const LIVE: &str = "live-http";
 /// `flint-http` in a namespace that keeps no activation records.
 const UNRECORDED: &str = "flint-http-unrecorded";
-/// Places of the engine-level executor.
-const PLACES: u32 = 64;
+/// Places of the engine-level executor: enough that it is divided between the processors, as a server's is.
+const PLACES: u32 = 512;
 
 struct Scale {
     rounds: usize,
