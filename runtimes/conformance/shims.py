@@ -121,6 +121,8 @@ def _version(text, pattern):
 def _nodejs(scratch, report):
     laid_out = None if scratch is None else _with_native_helper(scratch, report)
     homes = [Path.home() / ".nvm/versions/node", Path("/opt/nodejs")]
+    if os.environ.get("FLINT_TEST_RELEASES"):  # what ../../tests/runtimes has fetched; takes some minutes a release
+        homes.append(Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "flint-runtimes/node")
     candidates = _on_path("node") + [str(path) for home in homes for path in home.glob("*/bin/node")]
     for version, node in _newest_of_each(candidates, lambda path: _version(_run(path, "--version"), r"v(\d+\.\d+\.\d+)"), lambda v: v[0]):
         if int(version.split(".")[0]) < 18:
@@ -147,11 +149,11 @@ def _with_native_helper(scratch, report):
     return laid_out
 
 
-def pythons():
-    """(version, path) of every CPython ≥ 3.9."""
+def pythons(managers=()):
+    """(version, path) of every CPython ≥ 3.9; `managers`: further folders in which version managers keep them."""
     candidates = [path for minor in range(9, 20) for path in _on_path(f"python3.{minor}")] + _on_path("python3")
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
-    candidates += [str(path) for path in pyenv.glob("versions/*/bin/python3")]
+    candidates += [str(path) for folder in [pyenv / "versions", *managers] for path in folder.glob("*/bin/python3")]
     ask = "import sys; print('v%d.%d.%d' % sys.version_info[:3])"
     all_of_them = _newest_of_each(candidates, lambda path: _version(_run(path, "-c", ask), r"^v(\d+\.\d+\.\d+)"), lambda v: v[:2])
     return [(version, path) for version, path in all_of_them if int(version.split(".")[1]) >= 9]

@@ -79,7 +79,8 @@ async fn examine_in(config: &Config, scratch: &Path) -> anyhow::Result<DoctorRep
         }
     };
     let tried = trial(&launcher).await;
-    let house = HouseConfig::new(scratch.join("prepared"), scratch.join("runtimes"), launcher.clone());
+    let mut house = HouseConfig::new(scratch.join("prepared"), scratch.join("runtimes"), launcher.clone());
+    house.search = config.runtimes.search.clone();
     let report = match House::open(house).await {
         Ok(house) => {
             let house = Arc::new(house);
@@ -87,6 +88,7 @@ async fn examine_in(config: &Config, scratch: &Path) -> anyhow::Result<DoctorRep
             let fork =
                 ForkExecutor::new(Arc::clone(&house), Arc::clone(process.stems()), ForkConfig::default());
             let mut executors: Vec<Arc<dyn Executor>> = vec![process, Arc::new(fork)];
+            let not_used: Vec<_> = house.not_used().map(replaceable).collect();
             let wasm = wasm(config, scratch, house).await;
             let broken_wasm = wasm.as_ref().err().map(|why| broken("isolation wasm", format!("{why:#}")));
             executors.extend(wasm);
@@ -101,6 +103,7 @@ async fn examine_in(config: &Config, scratch: &Path) -> anyhow::Result<DoctorRep
             let ok = tried.state == AbilityState::Works && runtimes.iter().any(|runtime| runtime.available);
             abilities.push(tried);
             abilities.extend(broken_wasm);
+            abilities.extend(not_used);
             DoctorReport { ok, abilities, runtimes }
         }
         Err(error) => DoctorReport {
@@ -128,6 +131,16 @@ fn broken(name: &str, why: String) -> AbilityResource {
         state: AbilityState::Missing,
         detail: why,
         remedy: "run as root, or allow user namespaces to this user (see what is missing above)".to_owned(),
+    }
+}
+
+/// An interpreter that a server of root's leaves alone.
+fn replaceable(why: &str) -> AbilityResource {
+    AbilityResource {
+        name: "runtime not used".to_owned(),
+        state: AbilityState::Limited,
+        detail: why.to_owned(),
+        remedy: "root runs nothing that another user could replace: give it to root, or run the server as that user".to_owned(),
     }
 }
 

@@ -16,6 +16,8 @@ pub struct HouseConfig {
     pub runtimes_dir: PathBuf,
     /// Makes the sandboxes.
     pub launcher: Launcher,
+    /// Where language runtimes are looked for besides PATH: folders with programs, installations, or folders of installations.
+    pub search: Vec<PathBuf>,
     /// Where functions are to call Flint: `__OW_API_HOST`.
     pub api_host: Option<String>,
     /// What an archive may contain.
@@ -49,6 +51,7 @@ impl HouseConfig {
             artefacts_dir: artefacts_dir.into(),
             runtimes_dir: runtimes_dir.into(),
             launcher,
+            search: Vec::new(),
             api_host: None,
             unpack: UnpackLimits::default(),
             validate: false,

@@ -54,14 +54,15 @@ impl House {
     /// # Errors
     /// A folder that cannot be used.
     pub async fn open(config: HouseConfig) -> Result<Self, HouseError> {
-        let (artefacts, shims) = (config.artefacts_dir.clone(), config.runtimes_dir.clone());
+        let (artefacts, shims, search) =
+            (config.artefacts_dir.clone(), config.runtimes_dir.clone(), config.search.clone());
         let set_up = tokio::task::spawn_blocking(move || {
             let no_shelf =
                 |error| HouseError::new("cannot use the folder for prepared functions", &artefacts, error);
             let shelf = Shelf::open(&artefacts).map_err(no_shelf)?;
             let no_shims = |error| HouseError::new("cannot lay out the runtime shims in", &shims, error);
             let shims = Shims::lay_out(&shims).map_err(no_shims)?;
-            Ok((shelf, shims, Runtimes::discover()))
+            Ok((shelf, shims, Runtimes::discover(&search)))
         });
         let (shelf, shims, runtimes) = set_up.await.map_err(|error| {
             HouseError::new("cannot look for runtimes on", Path::new("PATH"), error.into())
@@ -94,6 +95,11 @@ impl House {
     /// The runtimes that functions can name, available or not.
     pub fn kinds(&self) -> Vec<RuntimeKind> {
         self.runtimes.kinds()
+    }
+
+    /// Runtimes that were found and are not used, because the server is root and another user could replace them: which, and who could.
+    pub fn not_used(&self) -> impl Iterator<Item = &str> {
+        self.runtimes.not_used()
     }
 
     /// Unpacks and builds, unless that was done before; with how long it took. What is held by somebody is not collected.

@@ -12,6 +12,8 @@ const ENTRY_FILES = ['index.js', 'index.mjs', 'index.cjs', 'main.js', 'main.mjs'
 const ESM_SYNTAX = /Cannot use import statement|Unexpected token 'export'|Cannot use 'import\.meta'|await is only valid/;
 const LOCAL = 'flint:local';
 
+let loadedByThread = null;
+
 /**
  * Loads the function and returns `{ entry, file }`. The result is a promise only for ES modules,
  * so that CommonJS code is ready without a turn of the event loop.
@@ -123,11 +125,21 @@ function usesModuleSyntax(source) {
 function importUnmarked(file) {
   const [major, minor] = process.versions.node.split('.').map(Number);
   const detects = major > 22 || (major === 22 && minor >= 7) || (major === 20 && minor >= 19);
-  return detects || Module.register === undefined ? import(pathToFileURL(file)) : importMarked(file);
+  if (detects) return import(pathToFileURL(file));
+  // For such releases Flint gives a function of one file this name as well.
+  const marked = file.replace(/\.js$/, '.mjs');
+  if (isSameFile(file, marked)) return import(pathToFileURL(marked));
+  return Module.register === undefined ? import(pathToFileURL(file)) : importMarked(file);
 }
 
-/** Imports a file as an ES module whatever its name, through a loader hook (Node ≥ 18.19). */
+function isSameFile(one, other) {
+  const [a, b] = [one, other].map((file) => fs.statSync(file, { throwIfNoEntry: false }));
+  return one !== other && a !== undefined && b !== undefined && a.ino === b.ino && a.dev === b.dev;
+}
+
+/** Imports a file as an ES module whatever its name, through a loader hook (Node ≥ 18.19), which Node runs in a thread. */
 function importMarked(file) {
+  loadedByThread = file;
   const url = pathToFileURL(file).href;
   const hook = `export async function load(url, context, next) {
     if (url !== ${JSON.stringify(`${url}?module`)}) return next(url, context);
@@ -176,4 +188,9 @@ function userStack(error) {
   return stack.split('\n').filter((line) => !/^\s+at /.test(line) || !(line.includes(shim) || line.includes('node:'))).join('\n');
 }
 
-module.exports = { importMarked, load, userStack };
+/** The file that could only be loaded by a thread of Node's, which then stays; null where there is none. */
+function fileLoadedByThread() {
+  return loadedByThread;
+}
+
+module.exports = { fileLoadedByThread, importMarked, load, userStack };

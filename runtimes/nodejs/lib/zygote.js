@@ -14,7 +14,7 @@ const { endAtOnce } = require('./clone');
 const { Baseline } = require('./obstacles');
 const { releaseConnections } = require('./connections');
 const { Kind, encodeFrame } = require('./frame');
-const { userStack } = require('./load');
+const { fileLoadedByThread, userStack } = require('./load');
 
 const HELPER = path.join(__dirname, '..', 'native', 'zygote.node');
 const SETTLE_MS = 500;
@@ -113,6 +113,11 @@ class Zygote {
 
   /** Waits a little for what is about to end by itself. */
   async settle() {
+    const file = fileLoadedByThread();
+    if (file !== null) {
+      throw new NotForkable(`Node.js ${process.versions.node} loads ${path.basename(file)}, an ES module that nothing marks as one, by a thread, which no copy would have: ` +
+        'name the file .mjs, put "type": "module" into package.json, or use Node.js 22.7 or newer');
+    }
     for (const end = Date.now() + SETTLE_MS; ;) {
       await new Promise((resolve) => { setImmediate(resolve); });
       const obstacles = this.baseline.obstacles();

@@ -2,6 +2,7 @@
 // Where the entry function may be, and in which form.
 
 const assert = require('assert');
+const fs = require('fs');
 const Module = require('module');
 const path = require('path');
 const test = require('node:test');
@@ -38,6 +39,15 @@ for (const [name, [source, options]] of Object.entries(forms)) {
 test('ESM syntax in a .js file where Node does not detect it', { skip: Module.register === undefined }, async (t) => {
   const file = path.join(directory(t, { 'index.js': 'import { ok } from "./other.mjs";\nexport const main = () => ok;', 'other.mjs': 'export const ok = 1;' }), 'index.js');
   assert.strictEqual((await importMarked(file)).main(), 1);
+});
+
+test('a single file that Flint gives two names is the ES module that it looks like', async (t) => {
+  const folder = directory(t, { 'index.js': 'export const main = () => ({ url: import.meta.url.slice(-4) });' });
+  fs.linkSync(path.join(folder, 'index.js'), path.join(folder, 'index.mjs'));
+  const peer = new Peer();
+  t.after(() => peer.stop());
+  await peer.start(path.join(folder, 'index.js'), 'main');
+  assert.match((await peer.invoke({})).result.url, /js$/);
 });
 
 const packages = {

@@ -240,6 +240,11 @@ pub(crate) const KEYS: &[Key] = &[
         "true",
         "As root: set the option favordynmods of this host's cgroup v2 when the first function is frozen. Without it a fork after a pause takes some 10 ms longer. It makes starting processes on the whole host a little dearer, and stays set until the next boot",
     ),
+    key(
+        "runtimes.search",
+        r#"["/opt/node", "/opt/pyenv/versions"]"#,
+        "Where language runtimes are looked for besides PATH: folders with programs, installations with a bin, or folders of installations, as version managers keep them",
+    ),
     key("prepare.max_files", "65536", "Most files in an archive of code"),
     key("prepare.max_unpacked", r#""512MB""#, "Most bytes in an archive of code, uncompressed"),
     key("prepare.build_timeout", r#""1min""#, "How long a build step at deploy may take"),

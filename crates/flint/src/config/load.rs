@@ -309,6 +309,10 @@ mod tests {
             failure.message.starts_with("FLINT_LIMITS__FIRES_PER_MINUTE: limits.fires_per_minute"),
             "{failure}"
         );
+        let failure = with("", &[], &["runtimes.search=[\"/opt/node\", \"node\"]"]).unwrap_err();
+        assert!(failure.message.contains("'node' is not an absolute path"), "{failure}");
+        let found = with("", &[("FLINT_RUNTIMES__SEARCH", "[\"/opt/node\"]")], &[]).unwrap().config;
+        assert_eq!(found.runtimes.search, [Path::new("/opt/node")]);
         assert!(with("not toml", &[], &[]).unwrap_err().message.contains("is not TOML"));
     }
 

@@ -29,6 +29,7 @@ pub(crate) struct Config {
     pub(crate) store: StoreSection,
     pub(crate) network: NetworkConfig,
     pub(crate) sandbox: SandboxConfig,
+    pub(crate) runtimes: RuntimesSection,
     pub(crate) prepare: PrepareConfig,
     pub(crate) snapshot: SnapshotConfig,
     pub(crate) wasm: WasmSection,
@@ -302,6 +303,25 @@ pub(crate) struct SandboxConfig {
 impl Default for SandboxConfig {
     fn default() -> Self {
         Self { uid_base: 1_600_000, spare_networks: 8, recycle: 256, favor_cgroup_moves: true }
+    }
+}
+
+/// Where language runtimes are looked for.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct RuntimesSection {
+    #[serde(deserialize_with = "absolute")]
+    pub(crate) search: Vec<PathBuf>,
+}
+
+/// A server's working directory is nobody's to rely on.
+fn absolute<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<PathBuf>, D::Error> {
+    let folders = Vec::<PathBuf>::deserialize(deserializer)?;
+    match folders.iter().find(|folder| !folder.is_absolute()) {
+        Some(folder) => {
+            Err(serde::de::Error::custom(format!("'{}' is not an absolute path", folder.display())))
+        }
+        None => Ok(folders),
     }
 }
 

@@ -237,6 +237,7 @@ fn house_config(config: &Config, data_dir: &Path, url: &str, launcher: Launcher)
     let prepare = &config.prepare;
     let built_in = HouseConfig::new(data_dir.join("prepared"), data_dir.join("runtimes"), launcher);
     HouseConfig {
+        search: config.runtimes.search.clone(),
         api_host: Some(url.to_owned()),
         unpack: UnpackLimits { entries: prepare.max_files, bytes: prepare.max_unpacked },
         build_timeout: prepare.build_timeout,

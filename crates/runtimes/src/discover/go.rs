@@ -2,15 +2,18 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Family, Runtime, search};
+use super::{
+    Family, Runtime,
+    search::{self, Search},
+};
 
 const OLDEST: [u32; 2] = [1, 18];
 
-pub(super) fn find() -> Vec<Runtime> {
-    search::ask_all(search::on_path(|name| name == "go"), look)
+pub(super) fn find(search: &Search) -> Vec<Runtime> {
+    search.ask_all(Family::Go, search.programs(|name| name == "go"), look)
 }
 
-fn look(program: &Path) -> Option<Runtime> {
+fn look(_: &Search, program: &Path) -> Option<Runtime> {
     let answer = search::ask(program, &["env", "GOVERSION", "GOROOT"])?;
     let (version, root) = answer.split_once('\n')?;
     let version = search::version(version.trim().strip_prefix("go")?);

@@ -6,19 +6,24 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Family, Runtime, search};
+use super::{
+    Family, Runtime,
+    search::{self, Search},
+};
 
 const OLDEST: u32 = 17;
 
-pub(super) fn find() -> Vec<Runtime> {
+pub(super) fn find(search: &Search) -> Vec<Runtime> {
     let mut homes: Vec<PathBuf> = env::var_os("JAVA_HOME").map(PathBuf::from).into_iter().collect();
     homes.extend(fs::read_dir("/usr/lib/jvm").into_iter().flatten().flatten().map(|entry| entry.path()));
-    let on_path = search::on_path(|name| name == "java");
+    homes.extend(search.homes());
+    let programs = search.programs(|name| name == "java");
     homes.extend(
-        on_path.iter().filter_map(|java| Some(fs::canonicalize(java).ok()?.parent()?.parent()?.to_owned())),
+        programs.iter().filter_map(|java| Some(fs::canonicalize(java).ok()?.parent()?.parent()?.to_owned())),
     );
     let homes: BTreeSet<PathBuf> = homes.iter().filter_map(|home| fs::canonicalize(home).ok()).collect();
-    homes.iter().filter_map(|home| look(home)).collect()
+    let found = homes.iter().filter_map(|home| look(home));
+    found.filter(|runtime| search.trusts(Family::Java, &runtime.program)).collect()
 }
 
 /// A JDK says its version in the file `release`. One without a compiler, which is a JRE, is left out: the shim is compiled with it.

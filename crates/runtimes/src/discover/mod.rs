@@ -7,6 +7,7 @@ mod php;
 mod python;
 mod ruby;
 mod search;
+mod trust;
 
 use std::{
     fmt,
@@ -17,6 +18,8 @@ use std::{
 use flint_executor::RuntimeKind;
 use flint_model::Kind;
 use flint_sandbox::Mount;
+
+use self::search::{Refused, Search};
 
 /// A language.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -68,19 +71,23 @@ impl Family {
     const fn lacking(self) -> &'static str {
         match self {
             Self::Node => {
-                "Node.js 18 or newer was not found on PATH: install it with 'apt-get install nodejs'"
+                "Node.js 18 or newer was not found on PATH or in runtimes.search: install it with 'apt-get install nodejs'"
             }
             Self::Python => {
-                "Python 3.9 or newer was not found on PATH: install it with 'apt-get install python3'"
+                "Python 3.9 or newer was not found on PATH or in runtimes.search: install it with 'apt-get install python3'"
             }
             Self::Java => {
-                "a JDK 17 or newer was not found in JAVA_HOME, /usr/lib/jvm or PATH: install it with 'apt-get install openjdk-17-jdk-headless'"
+                "a JDK 17 or newer was not found in JAVA_HOME, /usr/lib/jvm, PATH or runtimes.search: install it with 'apt-get install openjdk-17-jdk-headless'"
             }
             Self::Go => {
-                "Go 1.18 or newer was not found on PATH: install it with 'apt-get install golang-go', or from https://go.dev/doc/install where the distribution's is older (a program that is compiled already runs with the kind native)"
+                "Go 1.18 or newer was not found on PATH or in runtimes.search: install it with 'apt-get install golang-go', or from https://go.dev/doc/install where the distribution's is older (a program that is compiled already runs with the kind native)"
             }
-            Self::Php => "PHP 8.0 or newer was not found on PATH: install it with 'apt-get install php-cli'",
-            Self::Ruby => "Ruby 2.7 or newer was not found on PATH: install it with 'apt-get install ruby'",
+            Self::Php => {
+                "PHP 8.0 or newer was not found on PATH or in runtimes.search: install it with 'apt-get install php-cli'"
+            }
+            Self::Ruby => {
+                "Ruby 2.7 or newer was not found on PATH or in runtimes.search: install it with 'apt-get install ruby'"
+            }
         }
     }
 }
@@ -160,23 +167,46 @@ pub enum Engine {
 pub struct Runtimes {
     /// Of each family the newest first.
     found: Vec<Arc<Runtime>>,
+    /// What was there too, and why it was not run.
+    refused: Vec<Refused>,
 }
 
 /// Kinds for programs that bring their own runtime.
 const NATIVE: [&str; 2] = ["native", "blackbox"];
 
 impl Runtimes {
-    /// Looks for them; runs each interpreter once, so it takes some tenths of a second, and blocks.
-    pub fn discover() -> Self {
+    /// Looks for them on PATH and in `folders` (`runtimes.search` of the configuration); runs each interpreter once, so it takes some tenths of
+    /// a second, and blocks.
+    pub fn discover(folders: &[PathBuf]) -> Self {
+        let search = Search::new(folders);
         let mut found: Vec<Runtime> = std::thread::scope(|scope| {
-            let families = [node::find, python::find, java::find, go::find, php::find, ruby::find];
-            let searches = families.map(|find| scope.spawn(find));
+            let (families, search) =
+                ([node::find, python::find, java::find, go::find, php::find, ruby::find], &search);
+            let searches = families.map(|find| scope.spawn(move || find(search)));
             searches.into_iter().flat_map(|search| search.join().unwrap_or_default()).collect()
         });
         found.sort_by(|a, b| (a.family as u8).cmp(&(b.family as u8)).then_with(|| b.version.cmp(&a.version)));
         // One interpreter a line: the newest of 3.11.
         found.dedup_by(|later, first| later.family == first.family && later.line == first.line);
-        Self { found: found.into_iter().map(Arc::new).collect() }
+        let refused = search.refused();
+        for one in &refused {
+            tracing::warn!(family = %one.family, why = one.why, "not used: another user could replace it");
+        }
+        Self { found: found.into_iter().map(Arc::new).collect(), refused }
+    }
+
+    /// What was found and is not used, because the server is root and another user could replace it: which, and who could.
+    pub fn not_used(&self) -> impl Iterator<Item = &str> {
+        self.refused.iter().map(|one| one.why.as_str())
+    }
+
+    /// That there was another one, for those who deploy: where is not for them.
+    fn hint(&self, family: Family) -> &'static str {
+        if self.refused.iter().any(|one| one.family == family) {
+            "; another one was found and is not used, because another user of this host could replace it (`flint doctor` says which)"
+        } else {
+            ""
+        }
     }
 
     fn of(&self, family: Family) -> impl Iterator<Item = &Arc<Runtime>> {
@@ -200,8 +230,14 @@ impl Runtimes {
         };
         match self.of(family).find(fits) {
             Some(runtime) => Ok(Engine::Language(Arc::clone(runtime))),
-            None if self.of(family).next().is_none() => Err(family.lacking().to_owned()),
-            None => Err(format!("this version was not found; this host has {}", self.list())),
+            None if self.of(family).next().is_none() => {
+                Err(format!("{}{}", family.lacking(), self.hint(family)))
+            }
+            None => Err(format!(
+                "this version was not found on PATH or in runtimes.search; this host has {}{}",
+                self.list(),
+                self.hint(family)
+            )),
         }
     }
 
@@ -221,12 +257,8 @@ impl Runtimes {
                 kinds.extend(entry(&runtime.kind(), kinds.len() == before, family == Family::Java, state));
             }
             if kinds.len() == before {
-                kinds.extend(entry(
-                    family.as_str(),
-                    true,
-                    family == Family::Java,
-                    Err(family.lacking().to_owned()),
-                ));
+                let state = Err(format!("{}{}", family.lacking(), self.hint(family)));
+                kinds.extend(entry(family.as_str(), true, family == Family::Java, state));
             }
         }
         for name in NATIVE {
@@ -286,7 +318,11 @@ mod tests {
             runtime(Family::Python, "3.9", &[3, 9, 18]),
             runtime(Family::Java, "17", &[17, 0, 15]),
         ];
-        let runtimes = Runtimes { found };
+        let refused = vec![Refused {
+            family: Family::Node,
+            why: "/home/me/bin/node: /home/me belongs to user 7".to_owned(),
+        }];
+        let runtimes = Runtimes { found, refused };
         let line = |kind: &str| match runtimes.resolve(&kind.parse().unwrap()) {
             Ok(Engine::Language(runtime)) => Ok(runtime.line.clone()),
             Ok(Engine::Native) => Ok("native".to_owned()),
@@ -300,10 +336,16 @@ mod tests {
         assert!(line("python:3.1").unwrap_err().contains("python:3.9"));
         assert!(line("nodejs:20").unwrap_err().contains("apt-get install nodejs"));
         assert!(line("cobol:85").unwrap_err().contains("no such runtime"));
+        let why = line("nodejs:20").unwrap_err();
+        assert!(why.contains("could replace it") && !why.contains("/home/me"), "{why}");
+        assert!(!line("python:3.1").unwrap_err().contains("replace"));
         let kinds = runtimes.kinds();
         let named = |name: &str| kinds.iter().find(|entry| entry.kind.as_str() == name).unwrap();
         assert!(named("python:3.13").default && !named("python:3.9").default);
-        assert!(named("nodejs").state.is_err() && named("java:17").requires_main);
+        assert_eq!(
+            runtimes.not_used().collect::<Vec<_>>(),
+            ["/home/me/bin/node: /home/me belongs to user 7"]
+        );
         for (family, package) in [("go", "golang-go"), ("php", "php-cli"), ("ruby", "'apt-get install ruby'")]
         {
             let state = named(family).state.as_ref().unwrap_err();

@@ -4,7 +4,10 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-use super::{Family, Runtime, search};
+use super::{
+    Family, Runtime,
+    search::{self, Search},
+};
 
 /// What the shim says of the process that it runs in.
 pub(crate) static FLAGS: LazyLock<Flags> = LazyLock::new(|| {
@@ -21,12 +24,18 @@ pub(crate) struct Flags {
 
 const OLDEST: u32 = 18;
 
-pub(super) fn find() -> Vec<Runtime> {
-    let on_path = search::on_path(|name| name == "node" || name == "nodejs");
-    search::ask_all(search::with_siblings(on_path, "node"), look)
+/// Whether this release recognises an ES module by its syntax; the shim has the same rule (`lib/load.js`).
+pub(crate) fn detects_modules(version: &[u32]) -> bool {
+    let [major, minor] = [0, 1].map(|at| version.get(at).copied().unwrap_or_default());
+    major > 22 || (major == 22 && minor >= 7) || (major == 20 && minor >= 19)
 }
 
-fn look(program: &std::path::Path) -> Option<Runtime> {
+pub(super) fn find(search: &Search) -> Vec<Runtime> {
+    let programs = search.programs(|name| name == "node" || name == "nodejs");
+    search.ask_all(Family::Node, search::with_siblings(programs, "node"), look)
+}
+
+fn look(_: &Search, program: &std::path::Path) -> Option<Runtime> {
     // A version manager's stand-in says where the real one is.
     let answer = search::ask(program, &["-p", "process.versions.node + '\\n' + process.execPath"])?;
     let (version, program) = answer.split_once('\n')?;
@@ -44,4 +53,19 @@ fn look(program: &std::path::Path) -> Option<Runtime> {
         arguments: Vec::new(),
         libraries: None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases_that_need_to_be_told_what_is_a_module() {
+        let tell = [[18, 20], [20, 18], [21, 7], [22, 6]];
+        let know = [[20, 19], [22, 7], [22, 15], [23, 0], [24, 21]];
+        assert!(
+            tell.iter().all(|version| !detects_modules(version))
+                && know.iter().all(|version| detects_modules(version))
+        );
+    }
 }

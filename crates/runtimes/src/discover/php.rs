@@ -2,16 +2,19 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Family, Runtime, search};
+use super::{
+    Family, Runtime,
+    search::{self, Search},
+};
 
 const OLDEST: u32 = 8;
 
-pub(super) fn find() -> Vec<Runtime> {
+pub(super) fn find(search: &Search) -> Vec<Runtime> {
     let named = |name: &str| {
         let version = name.strip_prefix("php");
         version.is_some_and(|version| version.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.'))
     };
-    search::ask_all(search::on_path(named), look)
+    search.ask_all(Family::Php, search.programs(named), look)
 }
 
 /// Version, program, where extensions are, and those that the host's settings load from there, in their order.
@@ -19,7 +22,7 @@ const QUESTION: &str = "$folder = ini_get('extension_dir');
 $shared = array_filter(array_map('strtolower', get_loaded_extensions()), fn($name) => is_file(\"$folder/$name.so\"));
 echo PHP_VERSION, \"\\n\", PHP_SAPI, \"\\n\", realpath(PHP_BINARY), \"\\n\", realpath($folder), \"\\n\", implode(',', $shared);";
 
-fn look(program: &Path) -> Option<Runtime> {
+fn look(_: &Search, program: &Path) -> Option<Runtime> {
     let answer = search::ask(program, &["-r", QUESTION])?;
     let mut lines = answer.lines();
     let version = search::version(lines.next()?);

@@ -7,18 +7,21 @@ use std::{
 
 use flint_sandbox::Mount;
 
-use super::{Family, Runtime, search};
+use super::{
+    Family, Runtime,
+    search::{self, Search},
+};
 
 const OLDEST: [u32; 2] = [3, 9];
 
-pub(super) fn find() -> Vec<Runtime> {
+pub(super) fn find(search: &Search) -> Vec<Runtime> {
     let named = |name: &str| {
         name == "python3"
             || name
                 .strip_prefix("python3.")
                 .is_some_and(|minor| minor.bytes().all(|byte| byte.is_ascii_digit()))
     };
-    search::ask_all(search::with_siblings(search::on_path(named), "python3"), look)
+    search.ask_all(Family::Python, search::with_siblings(search.programs(named), "python3"), look)
 }
 
 /// The interpreter itself, not the virtual environment or the version manager's stand-in that leads to it; empty where the standard library is incomplete.
@@ -26,7 +29,10 @@ const QUESTION: &str = "import sys, os, json, socket
 exe = os.path.realpath(getattr(sys, '_base_executable', None) or sys.executable)
 print('.'.join(map(str, sys.version_info[:3])), exe, sys.base_prefix, sys.implementation.name, sep='\\n')";
 
-fn look(program: &Path) -> Option<Runtime> {
+fn look(search: &Search, program: &Path) -> Option<Runtime> {
+    if !imports_may_be_run(search, program) {
+        return None;
+    }
     let answer = search::ask(program, &["-I", "-c", QUESTION])?;
     let [version, program, prefix, "cpython"] = answer.lines().collect::<Vec<_>>()[..] else { return None };
     let version = search::version(version);
@@ -60,6 +66,16 @@ fn look(program: &Path) -> Option<Runtime> {
         arguments: Vec::new(),
         libraries,
     })
+}
+
+/// What an interpreter imports as it starts, from below the folder that its `bin` is in.
+fn imports_may_be_run(search: &Search, program: &Path) -> bool {
+    let home = fs::canonicalize(program).ok().and_then(|real| Some(real.ancestors().nth(2)?.to_owned()));
+    let libraries = home.map(|home| home.join("lib")).into_iter().flat_map(fs::read_dir).flatten().flatten();
+    let named = libraries.filter(|entry| entry.file_name().to_string_lossy().starts_with("python3"));
+    let places =
+        named.flat_map(|entry| ["", "site-packages", "dist-packages"].map(|name| entry.path().join(name)));
+    places.filter(|place| place.is_dir()).all(|place| search.trusts(Family::Python, &place))
 }
 
 fn has_libpython(folder: &Path) -> bool {

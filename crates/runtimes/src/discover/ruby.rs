@@ -2,21 +2,24 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Family, Runtime, search};
+use super::{
+    Family, Runtime,
+    search::{self, Search},
+};
 
 const OLDEST: [u32; 2] = [2, 7];
 
-pub(super) fn find() -> Vec<Runtime> {
+pub(super) fn find(search: &Search) -> Vec<Runtime> {
     let named = |name: &str| {
         let version = name.strip_prefix("ruby");
         version.is_some_and(|version| version.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.'))
     };
-    search::ask_all(search::on_path(named), look)
+    search.ask_all(Family::Ruby, search.programs(named), look)
 }
 
 const QUESTION: &str = "require 'rbconfig'; require 'json'; puts RUBY_VERSION, RUBY_ENGINE, File.realpath(RbConfig.ruby), RbConfig::CONFIG['rubylibdir']";
 
-fn look(program: &Path) -> Option<Runtime> {
+fn look(_: &Search, program: &Path) -> Option<Runtime> {
     let answer = search::ask(program, &["-e", QUESTION])?;
     let [version, "ruby", program, library] = answer.lines().collect::<Vec<_>>()[..] else { return None };
     let version = search::version(version);

@@ -5,11 +5,12 @@ use std::{
     env, fs,
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    sync::{Mutex, PoisonError},
 };
 
 use flint_sandbox::Mount;
 
-use super::Runtime;
+use super::{Family, Runtime, trust};
 
 /// What every sandbox sees of the host's programs and libraries.
 const SEEN_ANYWAY: [&str; 9] = [
@@ -24,36 +25,107 @@ const SEEN_ANYWAY: [&str; 9] = [
     "/lib64",
 ];
 
-/// Programs on PATH whose name `wanted` accepts, in the order of PATH; each file once.
-pub(super) fn on_path(wanted: impl Fn(&str) -> bool) -> Vec<PathBuf> {
-    let folders: Vec<PathBuf> =
-        env::var_os("PATH").map(|path| env::split_paths(&path).collect()).unwrap_or_default();
-    let mut programs = Vec::new();
-    for folder in folders.iter().filter(|folder| folder.is_absolute()) {
-        let mut names: Vec<_> =
-            fs::read_dir(folder).into_iter().flatten().flatten().map(|e| e.file_name()).collect();
-        names.sort();
-        programs.extend(
-            names.iter().filter(|name| name.to_str().is_some_and(&wanted)).map(|name| folder.join(name)),
-        );
-    }
-    unique(programs)
+/// Where is looked, and what was found there and not run.
+#[derive(Debug, Default)]
+pub(super) struct Search {
+    folders: Vec<PathBuf>,
+    refused: Mutex<Vec<Refused>>,
 }
 
-/// Version managers keep versions side by side (`…/versions/3.11.7/bin/python3`): those of all the folders next to the one that `program` is
-/// in, or that a manager's `shims` folder stands for.
+/// A program that was found and not run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Refused {
+    pub(super) family: Family,
+    /// Which, and why.
+    pub(super) why: String,
+}
+
+impl Search {
+    /// Besides PATH in `folders`: each is a folder with programs, an installation (with `bin`), or a folder of installations, as version
+    /// managers keep them.
+    pub(super) fn new(folders: &[PathBuf]) -> Self {
+        Self { folders: folders.to_vec(), refused: Mutex::default() }
+    }
+
+    /// Programs whose name `wanted` accepts: those on PATH in its order, then those of the folders; each file once.
+    pub(super) fn programs(&self, wanted: impl Fn(&str) -> bool) -> Vec<PathBuf> {
+        let path = env::var_os("PATH").map(|path| env::split_paths(&path).collect()).unwrap_or_default();
+        let on_path: Vec<PathBuf> = path;
+        let homes = self.homes();
+        // fnm keeps each version in a folder `installation`.
+        let bins = homes.iter().flat_map(|home| [home.join("bin"), home.join("installation/bin")]);
+        let places = on_path.into_iter().chain(self.folders.iter().cloned()).chain(bins);
+        unique(places.filter(|place| place.is_absolute()).flat_map(|place| named(&place, &wanted)).collect())
+    }
+
+    /// The folders, and those in them.
+    pub(super) fn homes(&self) -> Vec<PathBuf> {
+        let within = self.folders.iter().flat_map(|folder| entries(folder));
+        self.folders.iter().cloned().chain(within).collect()
+    }
+
+    /// Whether `path` may be run, or what is run may rely on it; where not, why is kept.
+    pub(super) fn trusts(&self, family: Family, path: &Path) -> bool {
+        let Some(why) = trust::objection(path) else { return true };
+        let why = format!("{}: {why}", path.display());
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner).push(Refused { family, why });
+        false
+    }
+
+    /// What was found and not run.
+    pub(super) fn refused(self) -> Vec<Refused> {
+        let mut refused = self.refused.into_inner().unwrap_or_else(PoisonError::into_inner);
+        refused.sort_by(|a, b| a.why.cmp(&b.why));
+        refused.dedup();
+        refused
+    }
+
+    /// Looks at all of them at once: each is a program that has to start.
+    pub(super) fn ask_all(
+        &self,
+        family: Family,
+        programs: Vec<PathBuf>,
+        look: fn(&Self, &Path) -> Option<Runtime>,
+    ) -> Vec<Runtime> {
+        std::thread::scope(|scope| {
+            let trusted = programs.iter().filter(|program| self.trusts(family, program));
+            let asked: Vec<_> = trusted.map(|program| scope.spawn(move || look(self, program))).collect();
+            let found = asked.into_iter().filter_map(|thread| thread.join().ok().flatten());
+            // A stand-in says where the real one is.
+            found.filter(|runtime| self.trusts(family, &runtime.program)).collect()
+        })
+    }
+}
+
+/// What is in a folder, in the order of the names.
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    let mut entries: Vec<_> =
+        fs::read_dir(folder).into_iter().flatten().flatten().map(|e| e.path()).collect();
+    entries.sort();
+    entries
+}
+
+fn named(folder: &Path, wanted: impl Fn(&str) -> bool) -> Vec<PathBuf> {
+    let is_wanted = |path: &PathBuf| path.file_name().and_then(|name| name.to_str()).is_some_and(&wanted);
+    entries(folder).into_iter().filter(is_wanted).collect()
+}
+
+/// What version managers call the folder in which they keep versions side by side (`…/versions/3.11.7/bin/python3`).
+const SIDE_BY_SIDE: [&str; 2] = ["versions", "installs"];
+
+/// The versions of all the folders next to the one that `program` is in, or that a manager's `shims` folder stands for.
 fn siblings(program: &Path, name: &str) -> Vec<PathBuf> {
     let versions = match program.parent().and_then(Path::file_name).and_then(std::ffi::OsStr::to_str) {
         Some("shims") => program.parent().map(|shims| shims.with_file_name("versions")),
         Some("bin") => program
             .ancestors()
             .nth(3)
-            .filter(|above| above.iter().any(|part| part == "versions"))
+            .filter(|above| above.iter().any(|part| SIDE_BY_SIDE.iter().any(|name| part == *name)))
             .map(Path::to_owned),
         _ => None,
     };
-    let entries = versions.into_iter().flat_map(fs::read_dir).flatten().flatten();
-    unique(entries.map(|entry| entry.path().join("bin").join(name)).filter(|path| path.exists()).collect())
+    let entries = versions.iter().flat_map(|versions| entries(versions));
+    unique(entries.map(|entry| entry.join("bin").join(name)).filter(|path| path.exists()).collect())
 }
 
 /// With the other versions that a version manager has. Its stand-ins are left out: they are slow, and lead to one of those.
@@ -67,14 +139,6 @@ pub(super) fn with_siblings(programs: Vec<PathBuf>, name: &str) -> Vec<PathBuf> 
     let own =
         found.iter().filter(|(program, beside)| !is_stand_in(program, beside)).map(|(program, _)| program);
     unique(own.chain(found.iter().flat_map(|(_, beside)| beside)).cloned().collect())
-}
-
-/// Looks at all of them at once: each is a program that has to start.
-pub(super) fn ask_all(programs: Vec<PathBuf>, look: fn(&Path) -> Option<Runtime>) -> Vec<Runtime> {
-    std::thread::scope(|scope| {
-        let asked: Vec<_> = programs.iter().map(|program| scope.spawn(move || look(program))).collect();
-        asked.into_iter().filter_map(|thread| thread.join().ok().flatten()).collect()
-    })
 }
 
 fn unique(programs: Vec<PathBuf>) -> Vec<PathBuf> {
@@ -143,6 +207,48 @@ mod tests {
             assert_eq!(siblings(&root.path().join(start), "python3").len(), 2, "{start}");
         }
         assert_eq!(siblings(Path::new("/nowhere/bin/python3"), "python3").len(), 0);
+    }
+
+    #[test]
+    fn folders_may_hold_programs_an_installation_or_many() {
+        let root = tempfile::tempdir().unwrap();
+        for place in
+            ["plain", "one/bin", "nvm/v18.1.0/bin", "nvm/v22.0.0/bin", "fnm/v24.0.0/installation/bin"]
+        {
+            fs::create_dir_all(root.path().join(place)).unwrap();
+            fs::write(root.path().join(place).join("node"), place).unwrap();
+        }
+        let search = |names: &[&str]| {
+            let folders: Vec<_> = names.iter().map(|name| root.path().join(name)).collect();
+            let found = Search::new(&folders).programs(|name| name == "node");
+            let here = found.iter().filter_map(|path| path.strip_prefix(root.path()).ok());
+            here.map(|path| path.parent().unwrap().display().to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(search(&["plain"]), ["plain"]);
+        assert_eq!(search(&["one"]), ["one/bin"]);
+        assert_eq!(search(&["nvm"]), ["nvm/v18.1.0/bin", "nvm/v22.0.0/bin"]);
+        assert_eq!(search(&["fnm", "fnm", "nowhere"]), ["fnm/v24.0.0/installation/bin"]);
+    }
+
+    #[test]
+    fn what_others_can_replace_is_not_run_by_root_and_named() {
+        use std::os::unix::fs::PermissionsExt;
+
+        let root = tempfile::tempdir().unwrap();
+        let (program, mark) = (root.path().join("node"), root.path().join("it ran"));
+        fs::write(&program, format!("#!/bin/sh\n: > '{}'\n", mark.display())).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o777)).unwrap();
+        let look = |_: &Search, program: &Path| {
+            ask(program, &[]);
+            None
+        };
+        let search = Search::default();
+        assert!(search.ask_all(Family::Node, vec![program], look).is_empty());
+        let root_runs = rustix::process::geteuid().is_root();
+        assert_eq!(mark.exists(), !root_runs);
+        let refused = search.refused();
+        assert_eq!(refused.len(), usize::from(root_runs));
+        assert!(refused.iter().all(|one| one.family == Family::Node && one.why.contains("by everybody")));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use flint_executor::PrepareError;
 use flint_model::{CodeFormat, Function};
 
 use super::tree::bad;
-use crate::discover::{Engine, Family, Runtime};
+use crate::discover::{Engine, Family, Runtime, node};
 
 /// Where sandboxes see a function's code.
 pub const CODE: &str = "/function";
@@ -33,6 +33,13 @@ pub(super) fn file_name(engine: &Engine, format: CodeFormat) -> &'static str {
         },
         _ => "exec",
     }
+}
+
+/// The name that a single file has besides, for a Node.js that knows an ES module by its name alone: the shim takes the one that fits.
+pub(super) fn other_name(engine: &Engine, format: CodeFormat) -> Option<&'static str> {
+    let needs =
+        |runtime: &Runtime| runtime.family == Family::Node && !node::detects_modules(&runtime.version);
+    (format == CodeFormat::Source && language(engine).is_some_and(needs)).then_some("index.mjs")
 }
 
 /// Checks that a single file is what its kind asks for.

@@ -187,6 +187,10 @@ fn unpack(
             entry::check_file(engine, format, &source.code, function.kind.as_str())?;
             let name = entry::file_name(engine, format);
             write_file(&folder.join(name), &source.code, name == "exec")?;
+            if let Some(other) = entry::other_name(engine, format) {
+                let made = fs::hard_link(folder.join(name), folder.join(other));
+                made.map_err(|error| failed(format!("naming {name} {other}"), &error))?;
+            }
             record.code = format!("{CODE}/{name}");
             record.script =
                 (matches!(engine, Engine::Language(_)) && name != "exec").then(|| record.code.clone());
