@@ -4,12 +4,15 @@ A release that is here and does not work fails. One that is not here, and cannot
 never asserted.
 """
 
+import base64
+import io
 import json
 import os
 import re
 import sys
 import tempfile
 import unittest
+import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -47,11 +50,11 @@ class Release:
 
     # --- what is used
 
-    def deploy(self, source, start="fork", label=None, warmup=(), limits=LIMITS):
-        """Deploys one of the functions; gives what was prepared."""
+    def deploy(self, source, start="fork", label=None, warmup=(), limits=LIMITS, code=None):
+        """Deploys one of the functions, or `code` of that name; gives what was prepared."""
         source = source if isinstance(source, Path) else FUNCTIONS / f"{source}{self.suffix}"
         name = f"{self.language}-{self.interpreter.line}-{label or source.stem}-{start or 'chosen'}"
-        request = {"kind": self.interpreter.kind, "code": {"format": "source", "text": source.read_text()}, "limits": limits,
+        request = {"kind": self.interpreter.kind, "code": code or {"format": "source", "text": source.read_text()}, "limits": limits,
                    "start": start, "reuse": "never", "snapshot": {"warmup": [{"params": event} for event in warmup]}}
         if start is None:  # the platform's own choice, which may fall back
             del request["start"], request["reuse"]
@@ -196,6 +199,20 @@ class Node(Release):
         for _ in range(2):
             answer = self.call(text="a")
             self.assertEqual((len(answer["digest"]), answer["restored"], answer["url"]), (64, 1, True))
+
+    def test_a_module_in_an_archive_that_nothing_marks_as_one(self):
+        archive = io.BytesIO()
+        with zipfile.ZipFile(archive, "w") as files:
+            files.writestr("index.js", "import { twice } from './other.mjs';\nexport const main = ({ n }) => ({ n: twice(n) });\n")
+            files.writestr("other.mjs", "export const twice = (n) => 2 * n;\n")
+        code = {"format": "zip", "base64": base64.b64encode(archive.getvalue()).decode()}
+        prepared = self.deploy("archive", start=None, code=code)
+        if self.interpreter.numbers >= (20, 19):
+            self.assertEqual((prepared["strategy"]["start"], prepared.get("fallback")), ("fork", None), prepared)
+        else:
+            self.assertEqual(prepared["strategy"]["start"], "spawn", prepared)
+            self.assertRegex(prepared["fallback"], r'index\.js, an ES module .* by a thread.*name the file \.mjs.*"type": "module"')
+        self.assertEqual(self.call(n=21), {"n": 42})
 
 
 class Python(Release):
