@@ -114,7 +114,7 @@ impl Baseline {
 /// The Python that Flint takes for its functions: with another one, arms would compare interpreters.
 fn python() -> Option<&'static Path> {
     static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
-    let find = || match Runtimes::discover().resolve(&"python:default".parse::<Kind>().ok()?) {
+    let find = || match Runtimes::discover(&[]).resolve(&"python:default".parse::<Kind>().ok()?) {
         Ok(Engine::Language(runtime)) => Some(runtime.program.clone()),
         Ok(Engine::Native) | Err(_) => None,
     };
