@@ -4,14 +4,15 @@ use std::{
     convert::Infallible,
     pin::Pin,
     task::{Context, Poll},
-    time::Duration,
 };
 
-use axum::body::Body as HttpBody;
+use axum::{body::Body as HttpBody, http::StatusCode};
 use bytes::Bytes;
+use flint_controller::ControllerError;
 use flint_executor::{Body, BodyError, BodyReceiver, body_channel};
+use flint_request_body::Unread;
 use http_body::{Frame, SizeHint};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use http_body_util::BodyExt;
 use tokio::sync::mpsc;
 
 use crate::error::ApiError;
@@ -19,45 +20,15 @@ use crate::error::ApiError;
 /// Bodies up to this size are read whole before a call begins: cheaper than a stream.
 const WHOLE: u64 = 64 * 1024;
 
-/// How much of a body that is too large is read before it is refused, and how long that may take.
-const DISCARDED: u64 = 64 * 1024 * 1024;
-const DISCARDED_WITHIN: Duration = Duration::from_secs(10);
-
 /// All of a request's body, if it has at most `limit` bytes.
-pub(crate) async fn collect(mut body: HttpBody, limit: u64) -> Result<Bytes, ApiError> {
-    let too_large = || {
-        ApiError::new(axum::http::StatusCode::PAYLOAD_TOO_LARGE, "too_large", format!("the request's body is larger than {limit} bytes"))
-            .hint("the server's bounds are limits.max_payload for JSON, limits.max_body for anything else and limits.max_code for code")
-    };
-    if http_body::Body::size_hint(&body).lower() > limit {
-        discard(body).await;
-        return Err(too_large());
-    }
-    match Limited::new(&mut body, usize::try_from(limit).unwrap_or(usize::MAX)).collect().await {
-        Ok(whole) => Ok(whole.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => {
-            discard(body).await;
-            Err(too_large())
+pub(crate) async fn collect(body: HttpBody, limit: u64) -> Result<Bytes, ApiError> {
+    flint_request_body::read(body, limit).await.map_err(|unread| match unread {
+        Unread::TooLarge { size } => {
+            ControllerError::TooLarge { what: "Request", size, allowed: limit }.into()
         }
-        Err(error) => Err(ApiError::invalid(format!("the request's body ended early: {error}"))),
-    }
-}
-
-/// Reads what is left of a body and forgets it: a client that is still writing would not see the refusal. Within bounds; who
-/// sends more than that has the connection closed.
-async fn discard(body: HttpBody) {
-    let reading = async {
-        let (mut body, mut left) = (body, DISCARDED);
-        while let Some(Ok(frame)) = body.frame().await {
-            let length = frame.data_ref().map_or(0, |data| data.len() as u64);
-            match left.checked_sub(length) {
-                Some(rest) => left = rest,
-                None => return,
-            }
-        }
-    };
-    // Late or not, the refusal is next.
-    let _ = tokio::time::timeout(DISCARDED_WITHIN, reading).await;
+        Unread::Late => ApiError::new(StatusCode::REQUEST_TIMEOUT, "timeout", unread.to_string()),
+        Unread::Broken(_) => ApiError::invalid(unread.to_string()),
+    })
 }
 
 /// A request's body as executors take it: small ones whole, large ones as a stream that ends with an error beyond `limit`.

@@ -27,6 +27,9 @@ use crate::{
     resource::{CodeUpload, DeployRequest, DeployResult, FunctionResource, LimitsPatch, ProgressLine},
 };
 
+/// Whether a function gets its caller's key.
+const PROVIDE_API_KEY: &str = "provide-api-key";
+
 /// What JSON adds around code: base64 is a third longer, and parameters and annotations have bounds of their own.
 const AROUND_CODE: u64 = 4 << 20;
 
@@ -59,6 +62,10 @@ pub(crate) async fn deploy(
     // A deploy says all of what a function is: annotations that it does not name are gone.
     if let Ok(old) = native.controller.function(&tenant.caller, &path).await {
         put.remove_annotations = old.annotations.iter().map(|(key, _)| key.to_owned()).collect();
+        // As a new function: without this annotation it would get its callers' keys.
+        if put.annotations.get(PROVIDE_API_KEY).is_none() {
+            put.annotations.set(PROVIDE_API_KEY, false);
+        }
     }
     match wants_progress(&parts.headers) {
         true => Ok(with_progress(native, tenant, path, put)),

@@ -167,7 +167,7 @@ fn hint(error: &ControllerError) -> Option<&'static str> {
             "the server's bounds are configuration keys limits.*; `flint config limits` shows them"
         }
         ControllerError::TooLarge { .. } => {
-            "the server's bounds are limits.max_code, limits.max_parameters, limits.max_payload and limits.max_body"
+            "the server's bounds are limits.max_code, limits.max_parameters, limits.max_payload and limits.max_body; the operator gives a namespace others with `flint namespace limits`"
         }
         ControllerError::Rate { .. } => {
             "wait for the next minute; the operator raises it by limits.invocations_per_minute, or with `flint namespace limits`"

@@ -73,7 +73,7 @@ async fn call(
     let path = path_of(&tenant.caller, name)?;
     let (parts, body) = request.into_parts();
     let query = CallQuery::parse(parts.uri.query())?;
-    let bounds = &native.controller.config().limits.bounds;
+    let bounds = &tenant.caller.limits().bounds;
     let plain = rest.is_none() && takes_arguments(&parts);
     let (head, body) = match plain {
         true => {

@@ -149,3 +149,21 @@ async fn what_is_too_large_is_refused_with_the_limit_and_its_name() {
     }
     api.server.stop().await;
 }
+
+#[tokio::test]
+async fn a_deploy_over_another_does_not_give_a_function_its_callers_keys() {
+    let api = Api::with(config()).await;
+    let deploy = async |annotations: Value| {
+        let code = json!({"format": "source", "text": "context"});
+        let body = json!({"kind": "nodejs", "code": code, "annotations": annotations}).to_string();
+        let (status, deployed) = api.send("PUT", "/v1/functions/f", Body::from(body), None).await;
+        assert!(matches!(status, 200 | 201), "{deployed}");
+        let (_, called) = api.send("POST", "/v1/functions/f/invoke", Body::from("{}"), None).await;
+        (deployed["function"]["annotations"]["provide-api-key"].clone(), called["apiKey"].is_string())
+    };
+    assert_eq!(deploy(json!({"x": 1})).await, (json!(false), false));
+    assert_eq!(deploy(json!({})).await, (json!(false), false), "a deploy says all of what a function is");
+    assert_eq!(deploy(json!({"provide-api-key": true})).await, (json!(true), true));
+    assert_eq!(deploy(json!({})).await, (json!(false), false), "also that it does not ask for it any more");
+    api.server.stop().await;
+}

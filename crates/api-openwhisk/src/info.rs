@@ -127,13 +127,16 @@ pub(crate) fn limits(request: &Request<'_>, namespace: &str) -> Result<Reply, Re
         allowed_kinds: Option<&'a [String]>,
         #[serde(skip_serializing_if = "Option::is_none")]
         store_activations: Option<bool>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        max_payload_size: Option<ByteSizeText>,
     }
 
     let namespace = request.namespace(namespace)?;
     if namespace != request.caller.namespace.name {
         return Err(ControllerError::Forbidden(namespace.to_string()).into());
     }
-    let (limits, bounds) = (request.caller.limits(), &request.controller.config().limits.bounds);
+    let (limits, own) = (request.caller.limits(), &request.caller.namespace.limits);
+    let bounds = &limits.bounds;
     Reply::json(
         StatusCode::OK,
         &Limits {
@@ -151,7 +154,8 @@ pub(crate) fn limits(request: &Request<'_>, namespace: &str) -> Result<Reply, Re
             max_parameter_size: ByteSizeText(bounds.max_parameters),
             max_action_instances: limits.concurrent_invocations,
             allowed_kinds: limits.allowed_kinds.as_deref(),
-            store_activations: request.caller.namespace.limits.store_activations,
+            store_activations: own.store_activations,
+            max_payload_size: own.max_payload_size.map(ByteSizeText),
         },
     )
 }

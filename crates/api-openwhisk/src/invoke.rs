@@ -18,7 +18,7 @@ use crate::{
 /// `POST …/actions/NAME?blocking=&result=&timeout=`
 pub(crate) async fn invoke(request: &Request<'_>, name: Name<'_>, body: Body) -> Result<Reply, Refusal> {
     let path = request.function(name)?;
-    let bounds = &request.controller.config().limits.bounds;
+    let bounds = &request.caller.limits().bounds;
     let blocking = request.query.flag("blocking", false)?;
     let result_only = request.query.flag("result", false)?;
     let wait = request.query.timeout(bounds.max_blocking_wait.as_millis() as u64)?;

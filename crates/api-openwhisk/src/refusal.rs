@@ -105,3 +105,25 @@ impl From<ActivationIdError> for Refusal {
         Self::bad_request(error.to_string())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_fails_inside_is_told_without_its_cause_and_what_is_short_with_it() {
+        let shown = |error: ControllerError| {
+            let Refusal { status, text, .. } = error.into();
+            (status.as_u16(), text)
+        };
+        let internal = "There was an internal server error.".to_owned();
+        assert_eq!(shown(ControllerError::Internal("a path, a key".to_owned())), (500, internal));
+        let unavailable =
+            "The server is currently unavailable (because it is overloaded or down for maintenance).";
+        assert_eq!(shown(ControllerError::ShuttingDown), (503, unavailable.to_owned()));
+        let circular = "Package binding 'guest/b' contains a circular reference.".to_owned();
+        assert_eq!(shown(ControllerError::CircularBinding("guest/b".to_owned())), (422, circular));
+        let missing = "The requested resource does not exist.".to_owned();
+        assert_eq!(shown(ControllerError::NotFound), (404, missing));
+    }
+}

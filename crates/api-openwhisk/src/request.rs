@@ -1,19 +1,16 @@
 //! What a request brings: its caller, its names, its body.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Instant};
 
 use axum::body::Body;
 use bytes::Bytes;
 use flint_controller::{Caller, Controller};
 use flint_model::{EntityName, EntityPath, FunctionPath, NameError, NamespaceName};
+use flint_request_body::Unread;
 use http::{
     HeaderMap,
     header::{CONTENT_LENGTH, CONTENT_TYPE},
 };
-use http_body_util::{BodyExt, LengthLimitError, Limited};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::{
@@ -26,15 +23,6 @@ const LARGEST_BODY: u64 = 50 * 1024 * 1024;
 
 /// The largest code for which that holds.
 const USUAL_CODE: u64 = 48 * 1024 * 1024;
-
-/// How long a body may take to arrive: who stops in the middle must not hold its room for ever.
-const READ_WITHIN: Duration = Duration::from_secs(120);
-
-/// How much of a body that is too large is read before it is refused.
-const DISCARDED: u64 = 64 * 1024 * 1024;
-
-/// How long that may take.
-const DISCARDED_WITHIN: Duration = Duration::from_secs(10);
 
 /// Room for the bodies of code uploads: each is in memory several times while it is decoded and stored.
 pub(crate) struct Uploads(Semaphore);
@@ -145,7 +133,7 @@ pub(crate) async fn json_body(
     limit: u64,
     too_large: impl Fn(u64) -> Refusal,
 ) -> Result<Bytes, Refusal> {
-    let body = whole_body(headers, body, limit, too_large).await?;
+    let body = whole_body(body, limit, too_large).await?;
     match body.is_empty() || is_json(headers) {
         true => Ok(body),
         false => Err(Refusal::new(
@@ -157,46 +145,15 @@ pub(crate) async fn json_body(
 
 /// A body of at most `limit` bytes.
 pub(crate) async fn whole_body(
-    headers: &HeaderMap,
-    mut body: Body,
+    body: Body,
     limit: u64,
     too_large: impl Fn(u64) -> Refusal,
 ) -> Result<Bytes, Refusal> {
-    if let Some(length) = content_length(headers).filter(|length| *length > limit) {
-        discard(body).await;
-        return Err(too_large(length));
-    }
-    let most = usize::try_from(limit).unwrap_or(usize::MAX);
-    let reading = tokio::time::timeout(READ_WITHIN, Limited::new(&mut body, most).collect());
-    let collected = reading.await.map_err(|_| {
-        let text = format!("The request's body did not arrive within {} seconds.", READ_WITHIN.as_secs());
-        Refusal::new(http::StatusCode::REQUEST_TIMEOUT, text)
-    })?;
-    match collected {
-        Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => {
-            discard(body).await;
-            Err(too_large(limit + 1))
-        }
-        Err(error) => Err(Refusal::malformed(error)),
-    }
-}
-
-/// Reads what is left of a body and forgets it: a client that is still writing would not see the refusal. Within bounds; who
-/// sends more than that has the connection closed.
-async fn discard(body: Body) {
-    let reading = async {
-        let (mut body, mut left) = (body, DISCARDED);
-        while let Some(Ok(frame)) = body.frame().await {
-            let length = frame.data_ref().map_or(0, |data| data.len() as u64);
-            match left.checked_sub(length) {
-                Some(rest) => left = rest,
-                None => return,
-            }
-        }
-    };
-    // Late or not, the refusal is next.
-    let _ = tokio::time::timeout(DISCARDED_WITHIN, reading).await;
+    flint_request_body::read(body, limit).await.map_err(|unread| match unread {
+        Unread::TooLarge { size } => too_large(size),
+        Unread::Late => Refusal::new(http::StatusCode::REQUEST_TIMEOUT, format!("{unread}.")),
+        Unread::Broken(why) => Refusal::malformed(why),
+    })
 }
 
 /// Without a content type, JSON is meant.

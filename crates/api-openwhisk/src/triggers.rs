@@ -65,7 +65,7 @@ pub(crate) async fn list(request: &Request<'_>, namespace: &str) -> Result<Reply
 /// `POST …/triggers/NAME`: 202 with an activation, or 204 when no rule is active.
 pub(crate) async fn fire(request: &Request<'_>, name: Name<'_>, body: Body) -> Result<Reply, Refusal> {
     let path = request.entity(name)?;
-    let allowed = request.controller.config().limits.bounds.max_payload.as_u64();
+    let allowed = request.caller.limits().bounds.max_payload.as_u64();
     let too_large = |size| ControllerError::TooLarge { what: "Request", size, allowed }.into();
     let firing = Firing {
         path,

@@ -221,17 +221,10 @@ async fn bodies_that_are_no_arguments_are_refused() {
     assert_eq!(send("application/json", b"{\"a\":\"\xff\"}".to_vec()).await.0, 400);
     assert_eq!(send("application/x-www-form-urlencoded", b"a=1".to_vec()).await.0, 415);
     let large = format!("{{\"a\":\"{}\"}}", "x".repeat(1 << 20));
-    let text = "Request larger than allowed: 1048577 > 1048576 bytes.".to_owned();
-    assert_eq!(
-        send("application/json", large.clone().into_bytes()).await,
-        (413, text),
-        "without a length it is read so far"
-    );
+    let text = format!("Request larger than allowed: {} > 1048576 bytes.", large.len());
+    assert_eq!(send("application/json", large.clone().into_bytes()).await, (413, text.clone()));
     let reply = api.blocking("f", serde_json::from_str(&large).unwrap()).await;
-    assert_eq!(
-        reply.refusal(),
-        (413, format!("Request larger than allowed: {} > 1048576 bytes.", large.len()))
-    );
+    assert_eq!(reply.refusal(), (413, text));
     let whole = json!({"a": "x".repeat((1 << 20) - 8)});
     assert_eq!(api.blocking("f", whole).await.status, 200);
     assert_eq!(api.call("POST", "actions/f?blocking=si", None).await.refusal().0, 400);

@@ -336,6 +336,18 @@ async fn a_foreign_published_action_runs_on_its_callers_account() {
     .await;
     assert_eq!(record["response"]["result"]["b"], "mine");
     assert_eq!(pairs(&record["annotations"])["binding"], "other/mine");
+
+    // Records are found by the name that was called: through the binding, its name.
+    for (name, count) in
+        [("util/echo", 1), ("mine/echo", 2), ("util%2Fecho", 1), ("echo", 0), ("other/mine", 0)]
+    {
+        let path = format!("activations?count=true&name={name}");
+        assert_eq!(
+            api.call_as(&key, "GET", &path, None).await.json(),
+            json!({ "activations": count }),
+            "{name}"
+        );
+    }
 }
 
 #[tokio::test]

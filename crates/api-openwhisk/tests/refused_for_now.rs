@@ -56,6 +56,87 @@ async fn sizes_are_the_operators_and_refused_in_the_apis_words() {
     );
 }
 
+#[tokio::test]
+async fn a_namespace_has_sizes_and_bounds_of_its_own() {
+    let api = Api::with(tight()).await;
+    let own = json!({
+        "maxPayloadSize": "4 KB", "maxParameterSize": "1 KB", "maxActionMemory": 1024, "minActionMemory": 64,
+        "minActionTimeout": 10, "maxActionTimeout": 1000, "maxActionLogs": 1, "maxActionConcurrency": 4
+    });
+    let key = api.namespace("large", own).await;
+    let call =
+        async |method: &str, path: &str, body: Value| api.call_as(&key, method, path, Some(body)).await;
+    let shown = api.call_as(&key, "GET", "limits", None).await.json();
+    for (limit, value) in [
+        ("maxPayloadSize", json!("4 KB")),
+        ("maxParameterSize", json!("1 KB")),
+        ("minActionMemory", json!(64)),
+        ("maxActionMemory", json!(1024)),
+        ("minActionTimeout", json!(10)),
+        ("maxActionTimeout", json!(1000)),
+        ("minActionLogs", json!(0)),
+        ("maxActionLogs", json!(1)),
+        ("maxActionConcurrency", json!(4)),
+    ] {
+        assert_eq!(shown[limit], value, "{limit}");
+    }
+    assert_eq!(api.get("limits").await.json().get("maxPayloadSize"), None, "only where it is set");
+
+    let code = json!({"kind": "nodejs", "code": "echo it"});
+    let with = |limits: Value| json!({"exec": code, "limits": limits});
+    let fits = json!({"memory": 1024, "timeout": 10, "logs": 1});
+    assert_eq!(call("PUT", "actions/f", with(fits)).await.status, 200);
+    for (limits, text) in [
+        (json!({"memory": 2048}), "memory size 2048 MB exceeds allowed threshold of 1024 MB"),
+        (json!({"memory": 32}), "memory size 32 MB below allowed threshold of 64 MB"),
+        (
+            json!({"timeout": 60_000}),
+            "duration 60000 milliseconds exceeds allowed threshold of 1000 milliseconds",
+        ),
+        (json!({"logs": 2}), "logs size 2 MB exceeds allowed threshold of 1 MB"),
+        (json!({"concurrency": 5}), "concurrency 5 exceeds allowed threshold of 4"),
+    ] {
+        let path = "actions/f?overwrite=true";
+        assert_eq!(call("PUT", path, with(limits)).await.refusal(), (400, text.to_owned()));
+    }
+    let value = json!([{"key": "k", "value": "x".repeat(1024)}]);
+    for (path, what) in [
+        ("actions/f?overwrite=true", "parameters"),
+        ("packages/p", "parameters"),
+        ("triggers/t", "annotations"),
+    ] {
+        let (status, text) = call("PUT", path, json!({ what: value })).await.refusal();
+        assert!(status == 413 && text.ends_with("> 1024 bytes."), "{path}: {text}");
+    }
+
+    // Its calls, waited for or not, its firings and its web actions bring more than others' may.
+    assert_eq!(call("PUT", "triggers/t", json!({})).await.status, 200);
+    let rule = json!({"trigger": "/_/t", "action": "/_/w"});
+    let limits = json!({"timeout": 1000, "logs": 1});
+    let web = json!({"exec": code, "limits": limits, "annotations": [{"key": "web-export", "value": true}]});
+    assert_eq!(call("PUT", "actions/w", web).await.status, 200);
+    assert_eq!(call("PUT", "rules/r", rule).await.status, 200);
+    let sized = |length: usize| json!({"a": "x".repeat(length)});
+    for (path, status) in
+        [("actions/w", 202), ("actions/w?blocking=true&result=true", 200), ("triggers/t", 202)]
+    {
+        assert_eq!(call("POST", path, sized(3000)).await.status, status, "{path}");
+        let text = "Request larger than allowed: 5008 > 4096 bytes.".to_owned();
+        assert_eq!(call("POST", path, sized(5000)).await.refusal(), (413, text), "{path}");
+    }
+    let headers = [("content-type", "application/json")];
+    for (length, status) in [(3000, 200), (5000, 413)] {
+        let mut asked = request("POST", "/api/v1/web/large/default/w.json", None, &headers);
+        *asked.body_mut() = Body::from(sized(length).to_string());
+        assert_eq!(api.send(asked).await.status, status);
+    }
+
+    // What nothing could be within is refused to the operator.
+    let contrary = serde_json::from_value(json!({"maxActionMemory": 64})).unwrap();
+    let refused = api.server.controller.set_limits(&"large".parse().unwrap(), contrary).await.unwrap_err();
+    assert!(refused.to_string().contains("minActionMemory is 128, and maxActionMemory 64"), "{refused}");
+}
+
 fn seconds(reply: &support::Reply) -> u32 {
     reply.header("retry-after").unwrap_or_else(|| panic!("{reply:?}")).parse().unwrap()
 }

@@ -17,6 +17,11 @@ impl Controller {
         self.credentials.subject(namespace, subject, catalog, &self.config.limits, &self.accounts).await
     }
 
+    /// Whether an operator has blocked a namespace, or deleted it: then nothing more is called for it.
+    pub(crate) async fn is_blocked(&self, namespace: &NamespaceName) -> bool {
+        matches!(self.owner(namespace).await, Ok(None))
+    }
+
     /// A namespace as a caller of its own: what is open to everybody runs on its account. `None` when there is none of that
     /// name or it is blocked.
     pub async fn owner(&self, namespace: &NamespaceName) -> Result<Option<Caller>, ControllerError> {

@@ -13,6 +13,7 @@ use crate::{
     Controller, ControllerError,
     call::{Admitted, Attempted},
     feeds::{Alarm, Refused, Which},
+    invoke::json_body,
     outcome::Verdict,
     record::Draft,
     system,
@@ -86,14 +87,14 @@ impl Controller {
     ) -> Result<Value, ControllerError> {
         // As OpenWhisk's package does it: its action fails with what its service has answered.
         let refused = |why: String| Ok(json!({"error": {"error": why}}));
-        let body = self.json_body(body).await?;
+        let Some(caller) = self.caller_of(&call.namespace, &call.subject).await? else {
+            return refused("the namespace is gone or blocked".to_owned());
+        };
+        let body = json_body(&caller, body).await?;
         let given: Map<String, Value> = match serde_json::from_slice(&body) {
             Ok(given) => given,
             Err(_) if body.trim_ascii().is_empty() => Map::new(),
             Err(error) => return refused(format!("the arguments are not a JSON object: {error}")),
-        };
-        let Some(caller) = self.caller_of(&call.namespace, &call.subject).await? else {
-            return refused("the namespace is gone or blocked".to_owned());
         };
         let BuiltIn::Feed(which) = built_in;
         match self.feed_lifecycle(&caller, which, &given).await {

@@ -9,7 +9,7 @@ use flint_telemetry::MetricsConfig;
 use serde::{Deserialize, Serialize, de::Error};
 use serde_json::{Map, Value};
 
-use crate::{Clock, FeedsConfig, NoSecretKeys, SecretKeys, SecretsConfig, SystemClock, VersionsConfig};
+use crate::{FeedsConfig, NoSecretKeys, SecretKeys, SecretsConfig, VersionsConfig};
 
 /// The controller's configuration.
 #[derive(Clone, Debug)]
@@ -40,8 +40,6 @@ pub struct ControllerConfig {
     pub metrics: MetricsConfig,
     /// Keys `feeds.*`.
     pub feeds: FeedsConfig,
-    /// What time it is, for feeds.
-    pub clock: Arc<dyn Clock>,
 }
 
 impl Default for ControllerConfig {
@@ -60,7 +58,6 @@ impl Default for ControllerConfig {
             collect_every: Duration::from_secs(600),
             metrics: MetricsConfig::default(),
             feeds: FeedsConfig::default(),
-            clock: Arc::new(SystemClock),
         }
     }
 }

@@ -137,6 +137,7 @@ impl Controller {
     /// left, begins maintenance and firing.
     pub async fn start(self: &Arc<Self>) -> Result<(), ControllerError> {
         self.bring_guest().await?;
+        self.look_at_limits().await?;
         self.take_up_keys().await?;
         self.take_over().await?;
         self.tasks.spawn(Arc::clone(self).feed());

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use flint_executor::{Capability, FunctionSource, PrepareError, Prepared, Progress, RuntimeKind};
+use flint_invoker::Invoker;
 use flint_model::{
     Code, Digest, Entity, Function, FunctionPath, Kind, Reuse, Sequence, Strategy, Timestamp, Version,
 };
@@ -14,6 +15,27 @@ use crate::{
     Caller, Controller, ControllerError, Deployed, PrepareWhen, PutCode, PutFunction, functions::own, kinds,
     merge, strategy, wasm,
 };
+
+/// What is prepared of a function that is not written yet. Dropped, because the deploy is refused or its client went away, that is forgotten:
+/// no later deploy and no deletion would find it.
+struct Unwritten<'a> {
+    invoker: &'a Invoker,
+    function: Option<Arc<Function>>,
+}
+
+impl Unwritten<'_> {
+    fn written(mut self) {
+        self.function = None;
+    }
+}
+
+impl Drop for Unwritten<'_> {
+    fn drop(&mut self) {
+        if let Some(function) = &self.function {
+            self.invoker.discard(function);
+        }
+    }
+}
 
 impl Controller {
     /// Creates or overwrites a function. `progress` is told what a long preparation is doing.
@@ -71,6 +93,7 @@ impl Controller {
         let Release { function, content, replaced, prepare, live_follows } = release;
         self.check_secrets(&function).await?;
         let created = replaced.is_none();
+        let unwritten = Unwritten { invoker: &self.invoker, function: Some(Arc::clone(&function)) };
         let mut deployed =
             Deployed { function, created, steps: Vec::new(), took: Duration::ZERO, prepared: None };
         if prepare == PrepareWhen::Now {
@@ -86,6 +109,7 @@ impl Controller {
             live_follows,
         };
         let revision = self.commit(caller, function, deployed.prepared.clone(), how).await?;
+        unwritten.written();
         drop(deploying);
 
         Arc::make_mut(&mut deployed.function).revision = revision;
@@ -134,7 +158,7 @@ impl Controller {
         old: Option<&Function>,
         capabilities: &[Capability],
     ) -> Result<Draft, ControllerError> {
-        let bounds = &self.config.limits.bounds;
+        let bounds = &caller.limits().bounds;
         let kinds = self.invoker.kinds();
         if let Some(code) = &put.code {
             merge::check_size("exec", code.content.len() as u64, bounds.max_code)?;

@@ -22,11 +22,11 @@ impl Controller {
 
     /// Whether parameters and annotations are within what they may take.
     pub(crate) fn check_sizes(
-        &self,
+        caller: &Caller,
         parameters: Option<&Parameters>,
         annotations: &Annotations,
     ) -> Result<(), ControllerError> {
-        let allowed = self.config.limits.bounds.max_parameters;
+        let allowed = caller.limits().bounds.max_parameters;
         merge::check_size("parameters", parameters.map_or(0, merge::size_of_parameters), allowed)?;
         merge::check_size("annotations", merge::size_of_annotations(annotations), allowed)
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use flint_executor::{Capability, Prepared, RuntimeKind, SlotCounts, SnapshotCounts};
 use flint_invoker::InvokerStats;
-use flint_model::{Contract, Function, Kind, Namespace, Start, Strategy};
+use flint_model::{Contract, Function, Kind, LimitBounds, Namespace, Start, Strategy};
 use flint_scheduler::SchedulerStats;
 use flint_telemetry::{InstanceState, LogSamples, Metrics, Samples, SnapshotSamples, WasmPoolSamples};
 
@@ -26,6 +26,8 @@ pub struct EffectiveLimits {
     pub allowed_kinds: Option<Vec<String>>,
     /// Whether activation records are kept.
     pub store_activations: bool,
+    /// What functions may ask for, and what passes through the API.
+    pub bounds: LimitBounds,
 }
 
 impl EffectiveLimits {
@@ -38,6 +40,7 @@ impl EffectiveLimits {
             fires_per_minute: own.fires_per_minute.unwrap_or(config.fires_per_minute),
             allowed_kinds: own.allowed_kinds.clone(),
             store_activations: own.store_activations.unwrap_or(true),
+            bounds: own.bounds(&config.bounds),
         }
     }
 }

@@ -60,7 +60,7 @@ impl Controller {
             _ => return Box::pin(self.compose(caller, id, &resolved, invocation, place, nested)).await,
         };
         let Invocation { path: _, body, head, mode, accepts, transaction, arrived, api_key } = invocation;
-        let (body, as_it_came) = self.arguments(&callable, body, head.as_deref()).await?;
+        let (body, as_it_came) = Self::arguments(caller, &callable, body, head.as_deref()).await?;
         // A body may take long to come.
         place.account().check_open()?;
         let api_key = api_key.filter(|_| callable.wants_key);
@@ -147,13 +147,13 @@ impl Controller {
     /// The body that the function gets, and the JSON that came. A JSON object is merged over the function's defaults; anything
     /// else that came as HTTP is handed on as it is.
     async fn arguments(
-        &self,
+        caller: &Caller,
         callable: &Callable,
         body: Body,
         head: Option<&CallHead>,
     ) -> Result<(Body, Bytes), ControllerError> {
         let Some(head) = head else {
-            let body = self.json_body(body).await?;
+            let body = json_body(caller, body).await?;
             return Ok((Body::Full(callable.defaults.merge(body.clone())?), body));
         };
         let body = match body {
@@ -163,18 +163,6 @@ impl Controller {
             body => body,
         };
         Ok((body, Bytes::new()))
-    }
-
-    /// A body that is to be JSON, whole.
-    pub(crate) async fn json_body(&self, body: Body) -> Result<Bytes, ControllerError> {
-        let size = if let Body::Full(body) = &body { body.len() as u64 } else { 0 };
-        let allowed = self.config.limits.bounds.max_payload.as_u64();
-        body.collect(allowed).await.map_err(|error| match error {
-            BodyError::TooLarge(_) => {
-                ControllerError::TooLarge { what: "Request", size: size.max(allowed + 1), allowed }
-            }
-            BodyError::Broken(why) => ControllerError::Malformed(why),
-        })
     }
 
     /// A blocking call from its admission to its answer.
@@ -247,6 +235,18 @@ impl Controller {
             }
         }
     }
+}
+
+/// A body that is to be JSON, whole.
+pub(crate) async fn json_body(caller: &Caller, body: Body) -> Result<Bytes, ControllerError> {
+    let size = if let Body::Full(body) = &body { body.len() as u64 } else { 0 };
+    let allowed = caller.limits().bounds.max_payload.as_u64();
+    body.collect(allowed).await.map_err(|error| match error {
+        BodyError::TooLarge(_) => {
+            ControllerError::TooLarge { what: "Request", size: size.max(allowed + 1), allowed }
+        }
+        BodyError::Broken(why) => ControllerError::Malformed(why),
+    })
 }
 
 pub(crate) fn is_json_object(head: &CallHead, body: &Bytes) -> bool {

@@ -63,7 +63,6 @@ pub use dead_letters::{Redriven, RedrivenAll};
 pub use error::{ControllerError, ErrorKind};
 pub use exported::Exported;
 pub use feeds::{FeedsConfig, Missed};
-pub use flint_store::{Clock, SystemClock};
 pub use gateway::{DeleteApi, PutApi, Routed, Routing};
 pub use info::{EffectiveLimits, HostState};
 pub use invocation::{Accepts, Answer, HttpAnswer, Invocation, Mode};

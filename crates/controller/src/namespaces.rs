@@ -66,6 +66,7 @@ impl Controller {
             let text = format!("The namespace '{name}' is the server's own.");
             return Err(ControllerError::Conflicting(text));
         }
+        self.check_limits(&limits)?;
         if self.stores.catalog.namespace(&name).await?.is_some() {
             return Err(ControllerError::Exists);
         }
@@ -129,8 +130,27 @@ impl Controller {
         name: &NamespaceName,
         limits: NamespaceLimits,
     ) -> Result<Namespace, ControllerError> {
+        self.check_limits(&limits)?;
         let namespace = Namespace { limits, ..self.namespace(name).await? };
         self.write(namespace).await
+    }
+
+    /// Whether a namespace can live with these limits; what its calls may bring from now on is noted, so that there is room for it.
+    fn check_limits(&self, limits: &NamespaceLimits) -> Result<(), ControllerError> {
+        let server = &self.config.limits.bounds;
+        limits.check(server).map_err(|contrary| ControllerError::Invalid(contrary.to_string()))?;
+        self.accepted.may_bring(limits.bounds(server).max_payload);
+        Ok(())
+    }
+
+    /// Notes what calls of any namespace may bring.
+    pub(crate) async fn look_at_limits(&self) -> Result<(), ControllerError> {
+        let server = &self.config.limits.bounds;
+        self.accepted.may_bring(server.max_payload);
+        for namespace in self.stores.catalog.namespaces().await? {
+            self.accepted.may_bring(namespace.limits.bounds(server).max_payload);
+        }
+        Ok(())
     }
 
     /// Blocks a namespace's keys, or lets them work again.

@@ -60,6 +60,11 @@ impl Verdict {
         Self::error(Status::ApplicationError, "Action could not be found or may have been deleted.")
     }
 
+    /// An accepted call whose namespace was blocked meanwhile.
+    pub(crate) fn blocked() -> Self {
+        Self::error(Status::ApplicationError, "The action was not invoked due to a blacklisted namespace.")
+    }
+
     /// An accepted call that had all its attempts.
     pub(crate) fn given_up(attempts: u32, last: &str) -> Self {
         let text = format!("The call was given up after {attempts} attempts; the last one ended by: {last}");

@@ -77,7 +77,7 @@ impl Controller {
             _ => {}
         }
         let package = drafted(path, put, old);
-        self.check_sizes(Some(&package.parameters), &package.annotations)?;
+        Self::check_sizes(caller, Some(&package.parameters), &package.annotations)?;
         let (controller, caller) = (Arc::clone(self), caller.clone());
         let writing = async move {
             let revision = controller.write_entity(&caller, &package.clone().into(), expected).await?;

@@ -66,7 +66,7 @@ impl Controller {
             trigger,
             action,
         };
-        self.check_sizes(None, &rule.annotations)?;
+        Self::check_sizes(caller, None, &rule.annotations)?;
         self.write_rule(caller, rule, expected, moved).await
     }
 

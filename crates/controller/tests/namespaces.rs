@@ -244,6 +244,51 @@ async fn a_composition_makes_no_further_call() {
 }
 
 #[tokio::test]
+async fn what_was_accepted_is_not_called_once_it_is_blocked() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut one = config();
+    (one.asynchronous.running, one.asynchronous.waiting) = (1, 1);
+    let server = Server::start(dir.path(), one).await;
+    let (controller, caller) = (&server.controller, create(&server).await);
+    deploy(&server, &caller, "f", "wait").await.unwrap();
+    let components = ["f", "f"].map(|name| format!("{TEAM}/{name}").parse().unwrap());
+    let put = PutSequence { components: Some(components.into()), ..PutSequence::default() };
+    controller.put_sequence(&caller, format!("{TEAM}/s").parse().unwrap(), put).await.unwrap();
+    let begun = || server.executor.calls_of("team/f").len();
+
+    // One runs, one waits in memory, one in the queue alone, and a sequence is at its first step.
+    let sequence = {
+        let (controller, caller) = (Arc::clone(controller), caller.clone());
+        tokio::spawn(async move { controller.invoke(&caller, empty("s", BLOCKING)).await })
+    };
+    eventually("the first step runs", || async { (begun() == 1).then_some(()) }).await;
+    for _ in 0..3 {
+        accept(&server, &caller, "f").await;
+    }
+    eventually("the first call runs", || async { (begun() == 2).then_some(()) }).await;
+    controller.set_blocked(&TEAM.parse().unwrap(), true).await.unwrap();
+    eventually("all of them end", || async {
+        server.executor.go();
+        (controller.calls_in_flight() == 0).then_some(())
+    })
+    .await;
+    let _ = sequence.await.unwrap();
+    eventually("five records", || async { (records(&server, &caller).await == 5).then_some(()) }).await;
+    assert_eq!(begun(), 2, "what ran goes on to its end, and nothing begins");
+    let text = r#"{"error":"The action was not invoked due to a blacklisted namespace."}"#;
+    let all = ActivationQuery::default();
+    let listed = controller.activations(&caller, &caller.namespace.name, &all, ALL, false).await.unwrap();
+    let refused = listed.iter().filter(|record| record.response.result.as_ref().unwrap().get() == text);
+    assert_eq!(refused.count(), 3, "two calls, and the sequence: {listed:?}");
+
+    controller.set_blocked(&TEAM.parse().unwrap(), false).await.unwrap();
+    accept(&server, &caller, "f").await;
+    eventually("it is served again", || async { (begun() == 3).then_some(()) }).await;
+    server.executor.go();
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn its_records_are_not_its_successors() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(dir.path(), config()).await;

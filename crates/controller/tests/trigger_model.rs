@@ -12,8 +12,8 @@ use std::{
 };
 
 use flint_controller::{
-    Accepts, Answer, Caller, Controller, ControllerConfig, ControllerError, ErrorKind, Firing, Invocation,
-    Mode, PutCode, PutFunction, PutRule, PutTrigger,
+    Accepts, Answer, Caller, Controller, ControllerError, ErrorKind, Firing, Invocation, Mode, PutCode,
+    PutFunction, PutRule, PutTrigger,
 };
 use flint_executor::Body;
 use flint_model::{EntityName, EntityPath, FunctionPath, RuleOutcome, RuleStatus, Status};
@@ -370,8 +370,7 @@ impl System {
 async fn run(steps: &[Step]) {
     let dir = tempfile::tempdir().unwrap();
     let clock = ManualClock::at(BEGINNING);
-    let config = ControllerConfig { clock: Arc::clone(&clock) as _, ..config() };
-    let server = Server::start(dir.path(), config).await;
+    let server = Server::start_by(dir.path(), config(), Arc::clone(&clock) as _).await;
     let guest = server.guest().await;
     let system = System { server, clock, guest };
     let mut model = Model::default();

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use flint_executor::{Capability, Executor, PrepareError, RuntimeKind, SlotCounts, SnapshotCounts};
-use flint_model::{ByteSize, Contract, Function, FunctionPath, Strategy};
+use flint_model::{ByteSize, Contract, Function, FunctionPath, NamespaceName, Strategy};
 use flint_store::Blobs;
 use tokio::time::{Instant, timeout};
 
@@ -122,9 +122,11 @@ impl Invoker {
         self.preparing.forget(path, revision, keep);
     }
 
-    /// To be called when something changed that instances of a function were given: they are found by no further call, and others are started.
-    pub fn renew(&self, path: &FunctionPath) {
-        let idle = self.shared.pool().withdraw_all(|key| key.path == *path);
+    /// To be called when something changed that instances of functions of `owner` were given in their environment: they are found by no
+    /// further call, and others are started.
+    pub fn renew(&self, owner: &NamespaceName) {
+        let is_old = |key: &InstanceKey| key.variant != 0 && key.path.namespace == *owner;
+        let idle = self.shared.pool().withdraw_all(is_old);
         self.shared.totals.forgotten.add(idle);
     }
 

@@ -57,6 +57,15 @@ impl Preparing {
         });
     }
 
+    /// Forgets what was prepared of this very function, of which nothing came.
+    fn discard(&self, function: &Arc<Function>) {
+        let key = (function.path.clone(), function.revision);
+        let mut cells = self.cells();
+        if cells.get(&key).is_some_and(|cell| Arc::ptr_eq(&cell.function, function)) {
+            cells.remove(&key);
+        }
+    }
+
     fn cell(&self, function: &Arc<Function>) -> Arc<Cell> {
         let mut cells = self.cells();
         let cell = cells
@@ -90,6 +99,11 @@ impl crate::Invoker {
     /// To be called when the store has given a revision to a function that was prepared with another one: nothing is prepared twice.
     pub fn adopt(&self, function: &Arc<Function>, prepared: &Arc<Prepared>) {
         self.preparing.adopt(function, prepared);
+    }
+
+    /// To be called when a function that was to be prepared is not written after all: nobody will ever ask for it.
+    pub fn discard(&self, function: &Arc<Function>) {
+        self.preparing.discard(function);
     }
 
     /// The function as it was prepared; prepares it now when need be.
@@ -177,6 +191,24 @@ mod tests {
         preparing.get(&lost, || prepare(&lost, &runs, false)).await.unwrap();
         let prepared = preparing.get(&won, || prepare(&won, &runs, false)).await.unwrap();
         assert_eq!(prepared.function.main.as_deref(), Some("other"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn of_a_deploy_that_came_to_nothing_nothing_is_kept() {
+        let (preparing, runs) = (Preparing::default(), AtomicUsize::new(0));
+        let (one, same) = (Arc::new(function("guest/f")), Arc::new(function("guest/f")));
+        preparing.get(&one, || prepare(&one, &runs, false)).await.unwrap();
+        preparing.discard(&same);
+        assert!(preparing.is_ready(&one), "another deploy's is its own");
+        preparing.discard(&one);
+        assert!(preparing.cells().is_empty());
+        // What is prepared later is what was deployed later, also when nothing tells the two apart.
+        preparing.get(&same, || prepare(&same, &runs, false)).await.unwrap();
+        assert_eq!(runs.load(Ordering::Relaxed), 2);
+        let broken = Arc::new(function("guest/broken"));
+        assert!(preparing.get(&broken, || prepare(&broken, &runs, true)).await.is_err());
+        preparing.discard(&broken);
+        assert_eq!(preparing.cells().len(), 1);
     }
 
     #[tokio::test(start_paused = true)]

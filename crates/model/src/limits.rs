@@ -194,6 +194,114 @@ pub struct NamespaceLimits {
     /// Whether activation records are kept; absent = yes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub store_activations: Option<bool>,
+    /// Smallest memory limit of a function, in MB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_action_memory: Option<u32>,
+    /// Largest memory limit of a function, in MB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_action_memory: Option<u32>,
+    /// Smallest log limit of a function, in MB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_action_logs: Option<u32>,
+    /// Largest log limit of a function, in MB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_action_logs: Option<u32>,
+    /// Shortest time limit of a function, in ms.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_action_timeout: Option<u32>,
+    /// Longest time limit of a function, in ms.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_action_timeout: Option<u32>,
+    /// Most calls at once in one instance.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_action_concurrency: Option<u32>,
+    /// Largest sum of parameters, and of annotations, of one entity: a number of bytes, or a text such as `2 MB`.
+    #[serde(with = "size_text", skip_serializing_if = "Option::is_none")]
+    pub max_parameter_size: Option<ByteSize>,
+    /// Largest JSON body of a call; written in the same way.
+    #[serde(with = "size_text", skip_serializing_if = "Option::is_none")]
+    pub max_payload_size: Option<ByteSize>,
+}
+
+/// A least that is more than the most.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("{least_name} is {least}, and {most_name} {most}: nothing would be allowed")]
+pub struct ContraryLimits {
+    least_name: &'static str,
+    least: u64,
+    most_name: &'static str,
+    most: u64,
+}
+
+impl NamespaceLimits {
+    /// What holds for functions and calls of the namespace, where this holds for the server.
+    pub fn bounds(&self, server: &LimitBounds) -> LimitBounds {
+        let memory = |own: Option<u32>, server| own.map_or(server, |mb| ByteSize::mib(mb.into()));
+        let time = |own: Option<u32>, server| own.map_or(server, |ms| Duration::from_millis(ms.into()));
+        LimitBounds {
+            min_timeout: time(self.min_action_timeout, server.min_timeout),
+            max_timeout: time(self.max_action_timeout, server.max_timeout),
+            min_memory: memory(self.min_action_memory, server.min_memory),
+            max_memory: memory(self.max_action_memory, server.max_memory),
+            min_logs: memory(self.min_action_logs, server.min_logs),
+            max_logs: memory(self.max_action_logs, server.max_logs),
+            max_concurrency: self.max_action_concurrency.unwrap_or(server.max_concurrency),
+            max_parameters: self.max_parameter_size.unwrap_or(server.max_parameters),
+            max_payload: self.max_payload_size.unwrap_or(server.max_payload),
+            ..server.clone()
+        }
+    }
+
+    /// Whether any function could be within them, on a server with these bounds.
+    pub fn check(&self, server: &LimitBounds) -> Result<(), ContraryLimits> {
+        let own = self.bounds(server);
+        let (least, most) = (own.min_timeout.as_millis() as u64, own.max_timeout.as_millis() as u64);
+        for (least_name, least, most_name, most) in [
+            ("minActionMemory", own.min_memory.as_mib(), "maxActionMemory", own.max_memory.as_mib()),
+            ("minActionLogs", own.min_logs.as_mib(), "maxActionLogs", own.max_logs.as_mib()),
+            ("minActionTimeout", least, "maxActionTimeout", most),
+            ("minActionConcurrency", 1, "maxActionConcurrency", own.max_concurrency.into()),
+        ] {
+            if least > most {
+                return Err(ContraryLimits { least_name, least, most_name, most });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A size as OpenWhisk writes it, `1 MB`, or as a number of bytes.
+mod size_text {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    use crate::ByteSize;
+
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Written {
+        Bytes(u64),
+        Text(String),
+    }
+
+    pub(super) fn serialize<S: Serializer>(
+        size: &Option<ByteSize>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        match size {
+            Some(size) => serializer.collect_str(size),
+            None => serializer.serialize_none(),
+        }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<ByteSize>, D::Error> {
+        Ok(match Option::<Written>::deserialize(deserializer)? {
+            None => None,
+            Some(Written::Bytes(bytes)) => Some(ByteSize::bytes(bytes)),
+            Some(Written::Text(text)) => Some(text.parse().map_err(D::Error::custom)?),
+        })
+    }
 }
 
 #[cfg(test)]
@@ -216,5 +324,34 @@ mod tests {
         );
         let limits = FunctionLimits { concurrency: NonZeroU32::new(2).unwrap(), ..Default::default() };
         assert_eq!(text(limits), "concurrency 2 exceeds allowed threshold of 1");
+    }
+
+    #[test]
+    fn a_namespaces_own_limits_replace_the_servers_and_have_the_names_of_openwhisk() {
+        let read = |text: &str| serde_json::from_str::<NamespaceLimits>(text);
+        let server = LimitBounds::default();
+        assert_eq!(NamespaceLimits::default().bounds(&server), server);
+        let text = r#"{"maxActionMemory":2048,"minActionTimeout":1,"maxParameterSize":"2 KB","maxPayloadSize":"3 MB"}"#;
+        let own = read(text).unwrap();
+        assert_eq!(serde_json::to_string(&own).unwrap(), text);
+        let expected = LimitBounds {
+            max_memory: ByteSize::mib(2048),
+            min_timeout: Duration::from_millis(1),
+            max_parameters: ByteSize::kib(2),
+            max_payload: ByteSize::mib(3),
+            ..server.clone()
+        };
+        assert_eq!(own.bounds(&server), expected);
+        assert_eq!(read(r#"{"maxPayloadSize":7}"#).unwrap().max_payload_size, Some(ByteSize::bytes(7)));
+        assert_eq!(read(r#"{"maxPayloadSize":null}"#).unwrap().max_payload_size, None);
+        for wrong in
+            [r#"{"maxPayloadSize":"much"}"#, r#"{"maxPayloadSize":-1}"#, r#"{"maxActionMemory":"1 MB"}"#]
+        {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(own.check(&server), Ok(()));
+        let contrary = read(r#"{"maxActionMemory":64}"#).unwrap().check(&server).unwrap_err().to_string();
+        assert_eq!(contrary, "minActionMemory is 128, and maxActionMemory 64: nothing would be allowed");
+        assert!(read(r#"{"maxActionConcurrency":0}"#).unwrap().check(&server).is_err());
     }
 }

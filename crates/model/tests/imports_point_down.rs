@@ -23,7 +23,7 @@ const FLOORS: &[&[&str]] = &[
     &["flint-runtimes"],
     &["flint-executor", "flint-store"],
     &["flint-sandbox"],
-    &["flint-model", "flint-telemetry"],
+    &["flint-model", "flint-request-body", "flint-telemetry"],
 ];
 
 const ROOT: &str = "flint";

@@ -3,7 +3,7 @@
 use std::{path::Path, sync::Arc};
 
 use flint_store::{
-    ActivationLog, Apis, Blobs, Catalog, Compositions, DeadLetters, Feeds, KeyValue, Queue, Secrets,
+    ActivationLog, Apis, Blobs, Catalog, Clock, Compositions, DeadLetters, Feeds, KeyValue, Queue, Secrets,
     StoreError, Versions,
 };
 
@@ -121,6 +121,11 @@ impl SqliteStore {
             blobs,
             lock: std::sync::Mutex::new(Some(lock)),
         })
+    }
+
+    /// What leases, delays and feeds go by.
+    pub fn clock(&self) -> Arc<dyn Clock> {
+        Arc::clone(&self.config.clock)
     }
 
     /// Entities.

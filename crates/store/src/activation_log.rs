@@ -8,8 +8,8 @@ use crate::{Page, StoreError};
 /// Which records of a namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ActivationQuery {
-    /// Only those whose function was called by this name: `name` for one outside any package, else `package/name` (the record's
-    /// `name`, in the package of its `path`).
+    /// Only those whose function was called by this name: `name` for one outside any package, else `package/name`. That is the record's
+    /// `name`, in the package of its `path`, or in the binding that its annotation `binding` (`namespace/package`) names.
     pub name: Option<String>,
     /// Only those that started at this time or later.
     pub since: Option<Timestamp>,

@@ -52,7 +52,7 @@ pub(crate) async fn manage(
 
 async fn create(request: &Request<'_>, body: Body) -> Result<Reply, Refusal> {
     let (controller, caller) = (request.controller, &request.caller);
-    let limit = controller.config().limits.bounds.max_payload.as_u64();
+    let limit = caller.limits().bounds.max_payload.as_u64();
     let body = json_body(request.headers, body, limit, |_| Refusal::body_too_large()).await?;
     let response_type = request.query.get("responsetype").filter(|text| !text.is_empty());
     let create = create_api(&body, &caller.namespace.name, response_type).map_err(failed)?;

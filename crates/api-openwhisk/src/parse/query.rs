@@ -163,6 +163,26 @@ mod tests {
     }
 
     #[test]
+    fn a_flag_is_said_in_many_ways() {
+        let flag = |value: &str| Query::parse(&format!("blocking={value}")).flag("blocking", false);
+        for (value, meant) in [
+            ("true", true),
+            ("yes", true),
+            ("on", true),
+            ("1", true),
+            ("TRUE", true),
+            ("false", false),
+            ("no", false),
+            ("off", false),
+            ("0", false),
+        ] {
+            assert_eq!(flag(value), Ok(meant), "{value}");
+        }
+        assert!(flag("").is_err() && flag("2").is_err());
+        assert_eq!(Query::parse("").flag("blocking", true), Ok(true));
+    }
+
+    #[test]
     fn values_are_decoded() {
         let query = Query::parse("a=1&a=2&b=x%20y+z&&c&%zz=1&d=%zz");
         assert_eq!(

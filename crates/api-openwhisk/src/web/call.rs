@@ -80,7 +80,6 @@ async fn answer(
         let text = format!("HTTP method not allowed, supported methods: {methods}");
         return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, text).into());
     }
-    let limit = controller.config().limits.bounds.max_payload.as_u64();
     let target = asked.target.take().ok_or(ControllerError::NotFound)?;
     let exported = controller.exported(&target.path).await?.ok_or(ControllerError::NotFound)?;
     let is_options = asked.method == Method::OPTIONS;
@@ -102,8 +101,9 @@ async fn answer(
     let (body, head) = match speaks_http {
         true => request(controller, &asked, &target, body)?,
         false => {
+            let limit = exported.owner.limits().bounds.max_payload.as_u64();
             let too_large = |size| ControllerError::TooLarge { what: "Request", size, allowed: limit }.into();
-            let body = whole_body(&asked.headers, body, limit, too_large).await?;
+            let body = whole_body(body, limit, too_large).await?;
             (input(&asked, &target, &exported, user.as_ref(), &body)?.into(), None)
         }
     };

@@ -5,6 +5,7 @@
 
 #[path = "../../../controller/tests/support/mod.rs"]
 mod server;
+pub mod web;
 
 use axum::{Router, body::Body};
 use base64::{Engine, engine::general_purpose::STANDARD};

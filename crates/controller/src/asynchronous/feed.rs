@@ -93,8 +93,7 @@ impl Controller {
     async fn lease_some(self: &Arc<Self>) -> Result<(), ControllerError> {
         loop {
             // Each may bring the largest arguments there are; so many must fit.
-            let largest = self.config.limits.bounds.max_payload.as_u64() as usize;
-            let mut rooms: Vec<_> = std::iter::from_fn(|| self.accepted.room(largest)).take(BATCH).collect();
+            let mut rooms: Vec<_> = std::iter::from_fn(|| self.accepted.room_for_any()).take(BATCH).collect();
             if rooms.is_empty() || self.stopping.is_cancelled() {
                 return Ok(());
             }

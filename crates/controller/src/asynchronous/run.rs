@@ -149,6 +149,10 @@ impl Controller {
     /// One attempt; refused when there is no instance for it now.
     async fn run_once(self: &Arc<Self>, held: &mut Held, recorded: bool) -> Result<End, Refusal> {
         let call = &held.call;
+        if self.is_blocked(&call.namespace).await {
+            let record = nothing(held, Verdict::blocked());
+            return Ok(End::Ended(Ended { record, composition: false, not_begun: false, over: true }));
+        }
         let resolved = match self.resolve_for(&call.namespace, &call.path).await {
             Ok(resolved) => resolved.pick(call.activation),
             Err(error) => {

@@ -4,12 +4,12 @@ use std::{
     collections::HashSet,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     time::Instant,
 };
 
-use flint_model::{ActivationId, Attempt, NamespaceName};
+use flint_model::{ActivationId, Attempt, ByteSize, NamespaceName};
 use flint_store::QueuedCall;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
 use uuid::Uuid;
@@ -40,6 +40,8 @@ pub(crate) struct AcceptedCalls {
     left: AtomicUsize,
     /// Whether calls that failed before are leased first the next time.
     pub(super) again_first: AtomicBool,
+    /// The largest arguments that a call of any namespace may bring.
+    largest: AtomicU64,
     /// API keys of calls that wait in the durable queue alone.
     pub(crate) keys: Keys,
     /// Told when calls may be leased.
@@ -92,6 +94,7 @@ impl AcceptedCalls {
             left: AtomicUsize::new(0),
             // What an earlier life was at comes first.
             again_first: AtomicBool::new(true),
+            largest: AtomicU64::new(0),
             keys: Keys::default(),
             hungry: Notify::new(),
             finished,
@@ -106,6 +109,16 @@ impl AcceptedCalls {
         let place = Arc::clone(&self.places).try_acquire_owned().ok()?;
         let memory = Arc::clone(&self.memory).try_acquire_many_owned(kib).ok()?;
         Some(Room { _place: place, _memory: memory })
+    }
+
+    /// Calls of some namespace may bring arguments as large as this.
+    pub(crate) fn may_bring(&self, arguments: ByteSize) {
+        self.largest.fetch_max(arguments.as_u64(), Ordering::AcqRel);
+    }
+
+    /// Room for a call whose arguments are not known yet.
+    pub(super) fn room_for_any(&self) -> Option<Room> {
+        self.room(usize::try_from(self.largest.load(Ordering::Acquire)).unwrap_or(usize::MAX))
     }
 
     pub(super) fn waiting(&self) -> MutexGuard<'_, Waiting<Held>> {

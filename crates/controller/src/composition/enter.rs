@@ -21,7 +21,7 @@ use crate::{
     arguments::Defaults,
     asynchronous::policy,
     in_flight::InFlight,
-    invoke::is_json_object,
+    invoke::{is_json_object, json_body},
     record::without_logs,
     resolve::{Callee, Resolved, Right},
 };
@@ -38,7 +38,7 @@ impl Controller {
         nested: u32,
     ) -> Result<Answer, ControllerError> {
         let Invocation { path, body, head, mode, accepts: _, transaction, arrived, api_key } = invocation;
-        let body = self.json_body(body).await?;
+        let body = json_body(caller, body).await?;
         check_head(head.as_deref(), &body)?;
         let arguments = object_of(&body)?;
         match &composition.callee {

@@ -89,3 +89,20 @@ pub(super) fn gave_up(text: &str, cause: Option<&str>) -> Response {
     };
     super::progress::response(flint_model::Status::InternalError, super::raw_object::raw(&result))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_go_on_says_so_in_the_words_of_openwhisk() {
+        assert_eq!(failure_text(None), "Activation failure during composition.");
+        let id = flint_model::ActivationId::from_u128(7);
+        let text = timeout_text(None, id);
+        assert_eq!(text, format!("Timeout reached when retrieving activation {id} during composition."));
+        let response = gave_up(&text, Some("why"));
+        assert_eq!(response.status, flint_model::Status::InternalError);
+        let result: serde_json::Value = serde_json::from_str(response.result.unwrap().get()).unwrap();
+        assert_eq!(result, json!({"error": text, "cause": "why"}));
+    }
+}

@@ -12,7 +12,10 @@ use super::{
     progress::{Closed, Progress, Role, Work, error},
     step::Stepped,
 };
-use crate::{Controller, ControllerError, ErrorKind, callable::Callable, in_flight::Place, resolve::Callee};
+use crate::{
+    Controller, ControllerError, ErrorKind, callable::Callable, in_flight::Place, outcome::Verdict,
+    resolve::Callee,
+};
 
 const SEQUENCE_TOO_LONG: &str = "Too many actions in the sequence.";
 const NO_COMPONENT: &str = "Sequence component does not exist.";
@@ -97,6 +100,9 @@ impl Controller {
         progress: &mut Progress,
         earlier: Option<Vec<Attempt>>,
     ) -> Doing {
+        if self.is_blocked(&whose.namespace).await {
+            return Doing::Closed(progress.failed(Verdict::blocked().response));
+        }
         let conducting = progress.next.role == Role::Conductor;
         let resolved = match self.resolve_for(&whose.namespace, &progress.next.path).await {
             Ok(resolved) => resolved.pick(whose.id),

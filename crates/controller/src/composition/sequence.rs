@@ -48,7 +48,7 @@ impl Controller {
             Some(components) => self.checked(caller, &path, components).await?,
             None => old.map(|old| old.components.clone()).ok_or(ControllerError::NoCode)?,
         };
-        let bounds = &self.config.limits.bounds;
+        let bounds = &caller.limits().bounds;
         let limits = merge::limits(old.map_or(&self.config.defaults, |old| &old.limits), &put.limits)?;
         bounds.check(&limits)?;
         let known = match &there {

@@ -58,7 +58,7 @@ impl Controller {
         given: &Map<String, Value>,
     ) -> Result<Value, Refused> {
         let trigger = trigger_of(given, &caller.namespace.name)?;
-        let arguments = Arguments { given, now: self.config.clock.now(), config: &self.config.feeds };
+        let arguments = Arguments { given, now: self.stores.clock.now(), config: &self.config.feeds };
         let event = match given.get("lifecycleEvent") {
             None | Some(Value::Null) => "CREATE".to_owned(),
             Some(Value::String(event)) => event.to_ascii_uppercase(),

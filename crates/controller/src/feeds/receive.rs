@@ -190,7 +190,7 @@ impl Controller {
         messages: &[Message],
         event: String,
     ) -> Result<(), ControllerError> {
-        let now = self.config.clock.now();
+        let now = self.stores.clock.now();
         let read = messages.iter().filter_map(|message| message.sequence).max();
         let position = match (receiver.beginning(), read) {
             (Some(StreamPosition { stream, .. }), Some(sequence)) => {

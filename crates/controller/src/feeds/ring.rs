@@ -37,7 +37,7 @@ impl Controller {
         // Whatever the clock has done since an earlier life, that life's feeds are looked at once.
         let mut seen = Timestamp::from_millis(u64::MAX);
         loop {
-            let now = self.config.clock.now();
+            let now = self.stores.clock.now();
             if plus(now, SET_BACK) < seen {
                 match self.clock_was_put_back(now).await {
                     Ok(()) => seen = now,
@@ -55,7 +55,7 @@ impl Controller {
             };
             let pause = async {
                 match wake {
-                    Some(moment) => self.config.clock.until(moment).await,
+                    Some(moment) => self.stores.clock.until(moment).await,
                     None => std::future::pending().await,
                 }
             };
@@ -71,7 +71,7 @@ impl Controller {
     pub async fn fire_due(self: &Arc<Self>) -> Result<Option<Timestamp>, ControllerError> {
         let _one_at_a_time = self.feeding.firing.lock().await;
         loop {
-            let now = self.config.clock.now();
+            let now = self.stores.clock.now();
             let due = self.stores.feeds.due_feeds(now, BATCH).await?;
             if due.is_empty() || self.stopping.is_cancelled() {
                 return Ok(self.stores.feeds.next_due().await?);

@@ -1,16 +1,10 @@
 //! What a function is given at a call.
 
-use std::{
-    hash::{Hash, Hasher},
-    sync::Arc,
-};
+use std::hash::{Hash, Hasher};
 
 use flint_model::{Function, NamespaceName, SecretBinding};
-use flint_store::Page;
 
 use crate::{Controller, ControllerError};
-
-const ALL: Page = Page { skip: 0, limit: usize::MAX };
 
 /// The secrets of a function, decrypted. They are set in the environment of instances that serve its calls, never in what is prepared or frozen.
 #[derive(Default)]
@@ -72,20 +66,9 @@ impl Controller {
     }
 
     /// Calls meet the secrets of a namespace anew; instances that have old values serve none.
-    pub(super) async fn forget_secrets(self: &Arc<Self>, namespace: &NamespaceName) {
+    pub(super) fn forget_secrets(&self, namespace: &NamespaceName) {
         self.forget_namespace(namespace);
-        let functions = match self.stores.catalog.functions(namespace, None, ALL).await {
-            Ok(functions) => functions,
-            Err(error) => {
-                tracing::warn!(%namespace, %error, "instances that have a secret's old value stay until they are idle for long");
-                return;
-            }
-        };
-        for function in functions {
-            if function.annotations.get(SecretBinding::ANNOTATION).is_some() {
-                self.invoker.renew(&function.path);
-            }
-        }
+        self.invoker.renew(namespace);
     }
 }
 

@@ -120,7 +120,7 @@ impl Controller {
             )),
             other => other.into(),
         })?;
-        self.forget_secrets(&secret.namespace).await;
+        self.forget_secrets(&secret.namespace);
         Ok(revision)
     }
 
@@ -154,7 +154,7 @@ impl Controller {
             if !controller.stores.secrets.delete_secret(&namespace, &name).await? {
                 return Err(ControllerError::NoSuch(name.to_string()));
             }
-            controller.forget_secrets(&namespace).await;
+            controller.forget_secrets(&namespace);
             tracing::info!(%namespace, secret = %name, "secret deleted");
             Ok(())
         };

@@ -75,7 +75,7 @@ impl Controller {
             namespace: path.namespace,
             name: path.name,
         };
-        self.check_sizes(Some(&trigger.parameters), &trigger.annotations)?;
+        Self::check_sizes(caller, Some(&trigger.parameters), &trigger.annotations)?;
         let (controller, caller) = (Arc::clone(self), caller.clone());
         let writing = async move {
             let revision = controller.write_entity(&caller, &trigger.clone().into(), expected).await?;

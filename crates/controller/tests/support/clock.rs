@@ -2,8 +2,8 @@
 
 use std::{pin::Pin, sync::Arc};
 
-use flint_controller::Clock;
 use flint_model::Timestamp;
+use flint_store::Clock;
 use tokio::sync::watch;
 
 /// Shows what it was set to, and nothing else goes on.

@@ -5,9 +5,11 @@
 #![allow(dead_code, unreachable_pub, unused_imports, reason = "each test file uses its part")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+pub mod alarms;
 pub mod clock;
 pub mod composing;
 pub mod crowded;
+pub mod retrying;
 pub mod scripted;
 
 use std::{path::Path, sync::Arc, time::Duration};
@@ -60,7 +62,7 @@ impl Server {
         let store = SqliteStore::open(StoreConfig::new(data_dir)).unwrap();
         before.stand_before(store.activations());
         let log: Arc<dyn ActivationLog> = Arc::clone(before) as _;
-        Self::on(store, log, config, SchedulerConfig::default(), Scripted::new(), system()).await
+        Self::on(store, log, config, SchedulerConfig::default(), Scripted::new()).await
     }
 
     /// The same, with so much memory for instances, and beyond it for calls that others wait for.
@@ -77,7 +79,7 @@ impl Server {
         pool.pool.nested_memory = Some(flint_model::ByteSize::mib(nested));
         // What each is found to use.
         pool.pool.start_charge = flint_model::ByteSize::mib(30);
-        Self::with_pool(store, log, config, (queues, pool), Scripted::new(), system()).await
+        Self::with_pool(store, log, config, (queues, pool), Scripted::new()).await
     }
 
     /// The same, with an executor of one's own.
@@ -99,10 +101,10 @@ impl Server {
         executor: Arc<Scripted>,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        let opening = StoreConfig { sync, clock: Arc::clone(&clock), ..StoreConfig::new(data_dir) };
+        let opening = StoreConfig { sync, clock, ..StoreConfig::new(data_dir) };
         let store = SqliteStore::open(opening).unwrap();
         let log = store.activations();
-        Self::on(store, log, config, queues, executor, clock).await
+        Self::on(store, log, config, queues, executor).await
     }
 
     async fn on(
@@ -111,9 +113,8 @@ impl Server {
         config: ControllerConfig,
         queues: SchedulerConfig,
         executor: Arc<Scripted>,
-        clock: Arc<dyn Clock>,
     ) -> Self {
-        Self::with_pool(store, log, config, (queues, pool(16 * 1024)), executor, clock).await
+        Self::with_pool(store, log, config, (queues, pool(16 * 1024)), executor).await
     }
 
     async fn with_pool(
@@ -122,7 +123,6 @@ impl Server {
         config: ControllerConfig,
         (queues, pool): (SchedulerConfig, InvokerConfig),
         executor: Arc<Scripted>,
-        clock: Arc<dyn Clock>,
     ) -> Self {
         let invoker = Invoker::new(pool, vec![executor.clone()], store.blobs());
         let scheduler = Scheduler::new(queues, Arc::clone(&invoker));
@@ -134,7 +134,7 @@ impl Server {
             compositions: store.compositions(),
             blobs: store.blobs(),
             apis: store.apis(),
-            clock,
+            clock: store.clock(),
             feeds: store.feeds(),
             versions: store.versions(),
             secrets: store.secrets(),

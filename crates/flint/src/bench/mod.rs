@@ -1,5 +1,6 @@
 //! `flint bench`: the experiments, each a set of arms that the laboratory drives against each other.
 
+mod activations;
 mod bare_http;
 mod caller;
 mod coldstart;
@@ -42,6 +43,10 @@ const BUILT_IN: &[(&str, &str)] = &[
         "fireworks-density",
         "FIREWORKS' consolidation: how many instances live in so much memory, until the kernel has nothing left",
     ),
+    (
+        "activation-queries",
+        "listing, filtering and counting a namespace's activations through the API, when there are ten million of them",
+    ),
 ];
 
 /// Runs `experiment` and prints its report on stdout; everything else goes to stderr. Whether the targets were met is in the report,
@@ -70,6 +75,7 @@ async fn measure(experiment: &str, run: &mut Run) -> anyhow::Result<Report> {
         "coldstart" => coldstart::run(run).await,
         "wasm" => wasm::run(run).await,
         "fireworks-density" => density::run(run).await,
+        "activation-queries" => activations::run(run).await,
         other => match suite::of(other) {
             Some(suite) => suite.run(run).await,
             None => bail!("there is no experiment '{other}'"),

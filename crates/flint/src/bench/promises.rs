@@ -220,7 +220,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::bench::{coldstart, density, overhead, suite, wasm};
+    use crate::bench::{activations, coldstart, density, overhead, suite, wasm};
 
     /// Every target that there is, of nothing that was measured.
     fn all() -> Vec<(&'static str, Vec<Target>)> {
@@ -229,6 +229,7 @@ mod tests {
             ("coldstart", coldstart::targets_of_nothing()),
             ("wasm", wasm::targets_of_nothing()),
             ("fireworks-density", density::targets_of_nothing()),
+            ("activation-queries", activations::targets_of_nothing()),
         ];
         all.extend(suite::SUITES.iter().map(|suite| (suite.name, suite.targets_of_nothing())));
         all

@@ -1,6 +1,7 @@
 //! The options of `flint namespace`.
 
 use clap::{Args, Subcommand};
+use flint_model::ByteSize;
 
 use super::DataArgs;
 
@@ -86,4 +87,31 @@ pub(crate) struct NamespaceLimitArgs {
     /// Whether activation records are kept
     #[arg(long, value_name = "BOOL")]
     pub(crate) store_activations: Option<bool>,
+    /// Smallest memory limit of a function
+    #[arg(long, value_name = "MB")]
+    pub(crate) min_action_memory: Option<u32>,
+    /// Largest memory limit of a function
+    #[arg(long, value_name = "MB")]
+    pub(crate) max_action_memory: Option<u32>,
+    /// Smallest log limit of a function
+    #[arg(long, value_name = "MB")]
+    pub(crate) min_action_logs: Option<u32>,
+    /// Largest log limit of a function
+    #[arg(long, value_name = "MB")]
+    pub(crate) max_action_logs: Option<u32>,
+    /// Shortest time limit of a function
+    #[arg(long, value_name = "MS")]
+    pub(crate) min_action_timeout: Option<u32>,
+    /// Longest time limit of a function
+    #[arg(long, value_name = "MS")]
+    pub(crate) max_action_timeout: Option<u32>,
+    /// Most calls at once in one instance
+    #[arg(long, value_name = "N")]
+    pub(crate) max_action_concurrency: Option<u32>,
+    /// Largest parameters, and annotations, of a function: 2MB
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) max_parameter_size: Option<ByteSize>,
+    /// Largest JSON body of a call: 2MB
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) max_payload_size: Option<ByteSize>,
 }

@@ -150,6 +150,15 @@ fn changed(base: NamespaceLimits, limits: &NamespaceLimitArgs) -> NamespaceLimit
         fires_per_minute: limits.fires_per_minute.or(base.fires_per_minute),
         allowed_kinds: limits.allowed_kinds.clone().or(base.allowed_kinds),
         store_activations: limits.store_activations.or(base.store_activations),
+        min_action_memory: limits.min_action_memory.or(base.min_action_memory),
+        max_action_memory: limits.max_action_memory.or(base.max_action_memory),
+        min_action_logs: limits.min_action_logs.or(base.min_action_logs),
+        max_action_logs: limits.max_action_logs.or(base.max_action_logs),
+        min_action_timeout: limits.min_action_timeout.or(base.min_action_timeout),
+        max_action_timeout: limits.max_action_timeout.or(base.max_action_timeout),
+        max_action_concurrency: limits.max_action_concurrency.or(base.max_action_concurrency),
+        max_parameter_size: limits.max_parameter_size.or(base.max_parameter_size),
+        max_payload_size: limits.max_payload_size.or(base.max_payload_size),
     }
 }
 

@@ -37,18 +37,15 @@ pub(crate) async fn deploy(
     given: &[(String, Value)],
 ) -> anyhow::Result<Exit> {
     let mut source = Source::read(args, given, global.json)?;
-    let client = Client::new(global)?;
-    let progress = Progress::start("reading what the server has");
-    let (wanted, basics) = source.wanted(&client, &progress).await?;
     if args.prune && source.project.name.is_none() {
         return Err(Failure::usage("--prune needs to know which project's entities it may delete")
             .hint("write project: with a name: around packages:, or give --project NAME")
             .into());
     }
-    let there = There::read(&client, &basics.namespace).await?;
+    let client = Client::new(global)?;
+    let Sides { wanted, there, namespace, progress } = Sides::read(&mut source, &client).await?;
     let project = source.project.name.as_deref();
-    let plan =
-        plan(&client, &basics.namespace, &there, wanted, project, args.prune, &mut source.problems).await?;
+    let plan = plan(&client, &namespace, &there, wanted, project, args.prune, &mut source.problems).await?;
     source.problems.check()?;
     drop(progress);
     carry_out(global, args, &client, plan, &source).await
@@ -62,12 +59,28 @@ pub(crate) async fn undeploy(
 ) -> anyhow::Result<Exit> {
     let mut source = Source::read(args, given, global.json)?;
     let client = Client::new(global)?;
-    let progress = Progress::start("reading what the server has");
-    let (wanted, basics) = source.wanted(&client, &progress).await?;
-    let there = There::read(&client, &basics.namespace).await?;
+    let Sides { wanted, there, progress, .. } = Sides::read(&mut source, &client).await?;
     let plan = removal(&there, wanted, source.project.name.as_deref()).await;
     drop(progress);
     carry_out(global, args, &client, plan, &source).await
+}
+
+/// What a manifest wants, and what the server has.
+struct Sides {
+    wanted: Wanted,
+    there: There,
+    namespace: String,
+    /// Shown until both are compared.
+    progress: Progress,
+}
+
+impl Sides {
+    async fn read(source: &mut Source, client: &Client) -> Result<Self, Failure> {
+        let progress = Progress::start("reading what the server has");
+        let (wanted, Basics { namespace, .. }) = source.wanted(client, &progress).await?;
+        let there = There::read(client, &namespace).await?;
+        Ok(Self { wanted, there, namespace, progress })
+    }
 }
 
 async fn carry_out(

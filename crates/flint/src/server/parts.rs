@@ -23,7 +23,6 @@ use flint_invoker::{Invoker, InvokerConfig};
 use flint_runtimes::{House, HouseConfig, UnpackLimits};
 use flint_sandbox::{Launcher, LauncherConfig, SweepReport};
 use flint_scheduler::{Scheduler, SchedulerConfig};
-use flint_store::SystemClock;
 use flint_store_sqlite::SqliteStore;
 use flint_telemetry::MetricsConfig;
 use tokio::task::{JoinHandle, spawn_blocking};
@@ -263,7 +262,6 @@ fn controller_config(config: &Config, guest: bool, url: &str) -> ControllerConfi
         versions: config.versions.clone(),
         secrets: config.secrets.config(),
         secret_keys: Arc::new(KeptKeys::of(config)),
-        ..ControllerConfig::default()
     }
 }
 
@@ -286,7 +284,7 @@ fn stores_of(store: &SqliteStore) -> Stores {
         compositions: store.compositions(),
         blobs: store.blobs(),
         apis: store.apis(),
-        clock: Arc::new(SystemClock),
+        clock: store.clock(),
         feeds: store.feeds(),
         versions: store.versions(),
         secrets: store.secrets(),

@@ -41,11 +41,14 @@ pub(crate) struct Meta<'a> {
     pub(crate) name: &'a str,
 }
 
-/// The name that a record is listed under: the called name, in the package of the function.
+/// The name that a record is listed under: the called name, in the package that it was called in, which is a binding where it was called
+/// through one.
 pub(crate) fn listed_name(record: &Activation, out: &mut String) {
     out.clear();
-    if let Some(package) = &record.path.package {
-        out.push_str(package.as_str());
+    let binding = record.annotations.get("binding").and_then(|binding| binding.as_str());
+    let bound = binding.and_then(|binding| Some(binding.split_once('/')?.1));
+    if let Some(package) = bound.or(record.path.package.as_ref().map(|package| package.as_str())) {
+        out.push_str(package);
         out.push('/');
     }
     out.push_str(record.name.as_str());

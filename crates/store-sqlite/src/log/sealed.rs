@@ -14,10 +14,13 @@ use std::{
     collections::BTreeMap,
     fs::File,
     io::{self, Write},
+    num::NonZeroU64,
+    ops::Range,
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
 };
 
+use rustix::fs::{Advice, fadvise};
 use serde::{Deserialize, Serialize};
 
 use super::{active::Active, frame::Location, key::Key, segment::segment_path, sorted::SortedKeys};
@@ -237,8 +240,30 @@ impl Sealed {
         self.entry_at(index, number)
     }
 
+    /// Has the kernel fetch the places of a name's list. It is a hint, as the next one is.
+    pub(crate) fn announce_places(&self, index: &File, span: &Span, places: &Range<u64>) {
+        let begin = self.lists() + (span.first + places.start) * 4;
+        let _ = fadvise(index, begin, NonZeroU64::new((places.end - places.start) * 4), Advice::WillNeed);
+    }
+
+    /// Has it fetch the entries at those places.
+    pub(crate) fn announce_entries(&self, index: &File, span: &Span, places: &Range<u64>) -> io::Result<()> {
+        let mut numbers = vec![0; (places.end - places.start) as usize * 4];
+        index.read_exact_at(&mut numbers, self.lists() + (span.first + places.start) * 4)?;
+        for number in numbers.as_chunks::<4>().0 {
+            let begin = self.entries + u64::from(u32::from_le_bytes(*number)) * ENTRY as u64;
+            let _ = fadvise(index, begin, NonZeroU64::new(ENTRY as u64), Advice::WillNeed);
+        }
+        Ok(())
+    }
+
+    /// Where the name lists begin in the index file.
+    fn lists(&self) -> u64 {
+        self.entries + self.directory.records * ENTRY as u64
+    }
+
     fn number_at(&self, index: &File, place: u64, of_ids: bool) -> io::Result<u64> {
-        let lists = self.entries + self.directory.records * ENTRY as u64;
+        let lists = self.lists();
         let section = if of_ids { lists + self.directory.records * 4 } else { lists };
         let mut bytes = [0; 4];
         index.read_exact_at(&mut bytes, section + place * 4)?;

@@ -3,7 +3,7 @@
 //! A run is a sorted list with random access: one of a finished segment, of the segment that is being written, or of records not yet
 //! written. Counts and skips never walk: each run is asked for ranks, so that 10 million records cost as much as ten.
 
-use std::{cell::OnceCell, collections::BinaryHeap, fs::File, io, sync::Arc};
+use std::{cell::OnceCell, cmp::Reverse, collections::BinaryHeap, fs::File, io, sync::Arc};
 
 use super::{
     frame::Location,
@@ -38,6 +38,16 @@ pub(crate) enum Run<'a> {
     },
 }
 
+fn index_of<'a>(segment: &Sealed, index: &'a OnceCell<File>) -> io::Result<&'a File> {
+    Ok(match index.get() {
+        Some(file) => file,
+        None => {
+            let file = segment.open_index()?;
+            index.get_or_init(|| file)
+        }
+    })
+}
+
 /// An entry of a finished segment's list.
 fn sealed_entry(
     segment: &Sealed,
@@ -46,14 +56,7 @@ fn sealed_entry(
     named: bool,
     at: usize,
 ) -> io::Result<(Key, Location)> {
-    let file = match index.get() {
-        Some(file) => file,
-        None => {
-            let file = segment.open_index()?;
-            index.get_or_init(|| file)
-        }
-    };
-    segment.entry(file, span, named, at as u64)
+    segment.entry(index_of(segment, index)?, span, named, at as u64)
 }
 
 impl Run<'_> {
@@ -131,6 +134,22 @@ impl<'a> Window<'a> {
         self.high - self.low
     }
 
+    /// Its least key. Where the window has not cut its run off, that is known without a look at the disk.
+    fn least(&self) -> io::Result<Key> {
+        match &self.run {
+            Run::Sealed { span, .. } if self.low == 0 => Ok(span.least),
+            run => run.key(self.low),
+        }
+    }
+
+    /// Its greatest key; the same holds.
+    fn greatest(&self) -> io::Result<Key> {
+        match &self.run {
+            Run::Sealed { span, .. } if self.high as u64 == span.count => Ok(span.greatest),
+            run => run.key(self.high - 1),
+        }
+    }
+
     /// Takes its greatest key.
     fn pop(&mut self) -> io::Result<Option<(Key, Found)>> {
         if self.len() == 0 {
@@ -147,26 +166,64 @@ pub(crate) fn page(mut windows: Vec<Window<'_>>, skip: usize, limit: usize) -> i
     let total: usize = windows.iter().map(Window::len).sum();
     let Some(below) = total.checked_sub(skip).filter(|below| *below > 0) else { return Ok(Vec::new()) };
     let surplus = if skip == 0 { 0 } else { cut(&mut windows, below)? };
-    // The greatest key of every window, and whose it is; what it leads to is kept beside.
+    windows.retain(|window| window.len() > 0); // the cut may have emptied some
+    announce(&windows, limit.saturating_add(surplus))?;
+    // The greatest key of every window, and whose it is. What it leads to is kept beside, once the window's turn has come: most pages
+    // are of one or two windows, and the others' indexes are not read.
     let mut heads = BinaryHeap::new();
-    let mut heads_found = Vec::with_capacity(windows.len());
-    for (number, window) in windows.iter_mut().enumerate() {
-        let head = window.pop()?;
-        heads.extend(head.as_ref().map(|(key, _)| (*key, number)));
-        heads_found.push(head);
+    for (number, window) in windows.iter().enumerate() {
+        heads.push((window.greatest()?, number));
     }
+    let mut heads_found: Vec<Option<(Key, Found)>> = Vec::new();
+    heads_found.resize_with(windows.len(), || None);
     let mut records = Vec::with_capacity(limit.min(below));
     let mut place = 0;
     while let Some((_, number)) = heads.pop().filter(|_| records.len() < limit) {
-        let next = windows[number].pop()?;
-        heads.extend(next.as_ref().map(|(key, _)| (*key, number)));
-        let found = std::mem::replace(&mut heads_found[number], next);
+        let found = match heads_found[number].take() {
+            Some(found) => Some(found),
+            None => windows[number].pop()?,
+        };
+        heads_found[number] = windows[number].pop()?;
+        heads.extend(heads_found[number].as_ref().map(|(key, _)| (*key, number)));
         if place >= surplus {
             records.extend(found);
         }
         place += 1;
     }
     Ok(records)
+}
+
+/// A page of a name that is in so many finished segments reads a little of each index.
+const SCATTERED: usize = 4;
+
+/// Has the kernel fetch what the page of the latest `places` will read of indexes, where that is a little of many: one after the other, each
+/// would wait for the disk.
+fn announce(windows: &[Window<'_>], places: usize) -> io::Result<()> {
+    let mut latest_first = Vec::new();
+    for window in windows {
+        if let Run::Sealed { segment, index, span, named: true } = &window.run {
+            latest_first.push((window.greatest()?, window, segment, index, span));
+        }
+    }
+    latest_first.sort_unstable_by_key(|(greatest, ..)| Reverse(*greatest));
+    let mut before = 0;
+    latest_first.retain(|(_, window, ..)| {
+        let reached = before < places;
+        before += window.len();
+        reached
+    });
+    if latest_first.len() < SCATTERED {
+        return Ok(());
+    }
+    let read_of =
+        |window: &Window<'_>| window.high.saturating_sub(places).max(window.low) as u64..window.high as u64;
+    for (_, window, segment, index, span) in &latest_first {
+        segment.announce_places(index_of(segment, index)?, span, &read_of(window));
+    }
+    for (_, window, segment, index, span) in latest_first {
+        segment.announce_entries(index_of(segment, index)?, span, &read_of(window))?;
+    }
+    Ok(())
 }
 
 /// A cut need not be exact: so few keys too many are skipped one by one.
@@ -178,8 +235,8 @@ fn cut(windows: &mut [Window<'_>], below: usize) -> io::Result<usize> {
         Search { bounds: windows.iter().map(|window| (window.low, window.high)).collect(), windows, below };
     let (mut least, mut greatest) = (u64::MAX, 0);
     for window in search.windows.iter() {
-        least = least.min(window.run.key(window.low)?.start);
-        greatest = greatest.max(window.run.key(window.high - 1)?.start);
+        least = least.min(window.least()?.start);
+        greatest = greatest.max(window.greatest()?.start);
     }
     // First the millisecond in which the last of the least keys lies, then its id within that.
     let start =

@@ -4,18 +4,20 @@ use std::{
     cell::OnceCell,
     fs::File,
     io,
+    num::NonZeroU64,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
 };
 
 use flint_model::{Activation, ActivationId};
 use flint_store::{ActivationQuery, Page, StoreError};
+use rustix::fs::{Advice, fadvise};
 
 use super::{
     active::Active,
     frame::Location,
     key::Key,
-    pending::Pending,
+    pending::{Pending, Stored},
     sealed::Sealed,
     segment::read_record,
     select::{self, Found, Run, Window},
@@ -73,8 +75,39 @@ pub(crate) struct View {
 /// A record's file and place in it.
 struct Place {
     path: PathBuf,
-    file: Option<Arc<File>>,
+    file: Arc<File>,
     at: Location,
+}
+
+/// A record of a page.
+enum Entry {
+    Pending(Arc<Stored>),
+    Written(Place),
+}
+
+/// What the kernel reads ahead of a reader, at the least: records that are closer than this come in one go.
+const NEAR: u64 = 64 << 10;
+
+impl Place {
+    fn open(path: &Path, at: Location) -> Result<Self, ReadError> {
+        let file = Arc::new(File::open(path).map_err(damage(path))?);
+        Ok(Self { path: path.to_owned(), file, at })
+    }
+
+    fn is_far_from(&self, other: &Self) -> bool {
+        self.at.offset.abs_diff(other.at.offset) > NEAR
+    }
+
+    /// Has the kernel fetch it, if it is not in memory, while other records are looked for: a page of records that lie far apart then takes
+    /// about as long as one of them. It is only a hint.
+    fn announce(&self, with_logs: bool) {
+        let length = u64::from(self.at.head) + if with_logs { u64::from(self.at.logs) } else { 0 };
+        let _ = fadvise(&*self.file, self.at.offset, NonZeroU64::new(length), Advice::WillNeed);
+    }
+
+    fn read(&self, key: Key, with_logs: bool) -> Result<Activation, ReadError> {
+        read_record(&self.file, key, self.at, with_logs).map_err(damage(&self.path))
+    }
 }
 
 /// How often a read begins anew because retention removed a segment under it.
@@ -109,16 +142,15 @@ impl View {
             }
             let id = id.as_u128();
             if let Some((key, at)) = segments.active.find(namespace, id) {
-                let place = Place { path: segments.path.clone(), file: Some(Arc::clone(&segments.file)), at };
+                let place = Place { path: segments.path.clone(), file: Arc::clone(&segments.file), at };
                 drop(segments);
-                return read(&place, key, true).map(Some);
+                return place.read(key, true).map(Some);
             }
             let sealed = segments.sealed.clone();
             drop(segments);
             for segment in sealed.iter().rev() {
                 if let Some((key, at)) = segment.find(namespace, id).map_err(damage(&segment.segment))? {
-                    return read(&Place { path: segment.segment.clone(), file: None, at }, key, true)
-                        .map(Some);
+                    return Place::open(&segment.segment, at)?.read(key, true).map(Some);
                 }
             }
             Ok(None)
@@ -146,30 +178,39 @@ impl View {
                 })
                 .collect();
             drop(segments);
-            let mut place: Option<Place> = None;
-            found
+            let mut entries: Vec<(Key, Entry)> = Vec::with_capacity(found.len());
+            for (key, found, location) in found {
+                let (path, file, at) = match (found, location) {
+                    (Found::Pending(stored), _) => {
+                        entries.push((key, Entry::Pending(stored)));
+                        continue;
+                    }
+                    (Found::Sealed(segment, at), _) => (segment.segment.clone(), None, at),
+                    (Found::Active(_), Some(at)) => (active.0.clone(), Some(Arc::clone(&active.1)), at),
+                    (Found::Active(_), None) => {
+                        unreachable!("every active record was given its location above")
+                    }
+                };
+                let before = match entries.last() {
+                    Some((_, Entry::Written(before))) if before.path == path => Some(before),
+                    _ => None,
+                };
+                // Neighbours are mostly in one segment: its file stays open from one to the next.
+                let file = match before.map(|before| Arc::clone(&before.file)).or(file) {
+                    Some(file) => file,
+                    None => Arc::new(File::open(&path).map_err(damage(&path))?),
+                };
+                let place = Place { path, file, at };
+                if before.is_none_or(|before| before.is_far_from(&place)) {
+                    place.announce(with_logs);
+                }
+                entries.push((key, Entry::Written(place)));
+            }
+            entries
                 .into_iter()
-                .map(|(key, found, location)| {
-                    let (path, file, at) = match (found, location) {
-                        (Found::Pending(stored), _) => return Ok(stored.to_activation(with_logs)),
-                        (Found::Sealed(segment, at), _) => (segment.segment.clone(), None, at),
-                        (Found::Active(_), Some(at)) => (active.0.clone(), Some(Arc::clone(&active.1)), at),
-                        (Found::Active(_), None) => {
-                            unreachable!("every active record was given its location above")
-                        }
-                    };
-                    // Neighbours are mostly in one segment: its file stays open from one to the next.
-                    let open = place
-                        .take()
-                        .filter(|before| before.path == path)
-                        .and_then(|before| before.file)
-                        .or(file);
-                    let file = match open {
-                        Some(file) => file,
-                        None => Arc::new(File::open(&path).map_err(damage(&path))?),
-                    };
-                    let here = place.insert(Place { path, file: Some(file), at });
-                    read(here, key, with_logs)
+                .map(|(key, entry)| match entry {
+                    Entry::Pending(stored) => Ok(stored.to_activation(with_logs)),
+                    Entry::Written(place) => place.read(key, with_logs),
                 })
                 .collect()
         })
@@ -243,16 +284,4 @@ fn damage(path: &Path) -> impl FnOnce(io::Error) -> ReadError {
         }),
         _ => ReadError::Store(file_fault("reading activations", path)(error)),
     }
-}
-
-fn read(place: &Place, key: Key, with_logs: bool) -> Result<Activation, ReadError> {
-    let opened;
-    let file = match &place.file {
-        Some(file) => file.as_ref(),
-        None => {
-            opened = File::open(&place.path).map_err(damage(&place.path))?;
-            &opened
-        }
-    };
-    read_record(file, key, place.at, with_logs).map_err(damage(&place.path))
 }

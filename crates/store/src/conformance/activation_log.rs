@@ -111,13 +111,27 @@ pub async fn filters_agree_with_a_plain_list(log: &dyn ActivationLog) {
     }
 }
 
-/// A record is found under the name that was called, in the package of the function, which may be another namespace's.
+/// A record is found under the name that was called, in the package of the function, which may be another namespace's, or in the binding
+/// through which it was called.
 pub async fn a_name_is_that_of_the_call(log: &dyn ActivationLog) {
-    let mut record = activation("guest", "other/pack/work", 1, 0);
-    record.name = "called".parse().unwrap();
-    log.append(record);
+    let called = |at: u64| {
+        let mut record = activation("guest", "other/pack/work", at, 0);
+        record.name = "called".parse().unwrap();
+        record
+    };
+    let mut bound = called(2);
+    bound.annotations.set("binding", "guest/mine");
+    log.append(called(1));
+    log.append(bound);
     for _ in 0..2 {
-        for (name, count) in [("pack/called", 1), ("called", 0), ("work", 0), ("pack/work", 0), ("pack", 0)] {
+        for (name, count) in [
+            ("pack/called", 1),
+            ("mine/called", 1),
+            ("called", 0),
+            ("work", 0),
+            ("pack/work", 0),
+            ("pack", 0),
+        ] {
             let query = ActivationQuery { name: Some(name.to_owned()), ..everything() };
             assert_eq!(log.count(&namespace_name("guest"), &query).await.unwrap(), count, "{name}");
         }

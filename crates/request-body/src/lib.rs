@@ -1,0 +1,120 @@
+//! Reading a request's whole body, within bounds of size and time: what all fronts have in common.
+
+#![forbid(unsafe_code)]
+
+use std::{error::Error, time::Duration};
+
+use bytes::Bytes;
+use http_body::Body;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+
+/// How long a body may take to arrive: who stops in the middle must not hold its room for ever.
+pub const WITHIN: Duration = Duration::from_secs(120);
+
+/// How much of a body that is too large is read before it is refused, and how long that may take.
+const DISCARDED: u64 = 64 * 1024 * 1024;
+const DISCARDED_WITHIN: Duration = Duration::from_secs(10);
+
+/// Why a body could not be read.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum Unread {
+    /// It is too large.
+    #[error("the request's body has {size} bytes or more")]
+    TooLarge {
+        /// What it was said to have, or else the least that it has.
+        size: u64,
+    },
+    /// It did not arrive in time.
+    #[error("the request's body did not arrive within {} seconds", WITHIN.as_secs())]
+    Late,
+    /// The connection ended first, or what came is not HTTP.
+    #[error("the request's body ended early: {0}")]
+    Broken(String),
+}
+
+/// All of a body, if it has at most `limit` bytes.
+pub async fn read<B>(mut body: B, limit: u64) -> Result<Bytes, Unread>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    let said = body.size_hint().lower();
+    if said > limit {
+        discard(body).await;
+        return Err(Unread::TooLarge { size: said });
+    }
+    let most = usize::try_from(limit).unwrap_or(usize::MAX);
+    let reading = tokio::time::timeout(WITHIN, Limited::new(&mut body, most).collect());
+    match reading.await {
+        Err(_) => Err(Unread::Late),
+        Ok(Ok(whole)) => Ok(whole.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => {
+            discard(body).await;
+            Err(Unread::TooLarge { size: limit.saturating_add(1) })
+        }
+        Ok(Err(error)) => Err(Unread::Broken(error.to_string())),
+    }
+}
+
+/// Reads what is left of a body and forgets it: a client that is still writing would not see the refusal. Within bounds; who
+/// sends more than that has the connection closed.
+async fn discard<B: Body<Data = Bytes> + Unpin>(mut body: B) {
+    let reading = async {
+        let mut left = DISCARDED;
+        while let Some(Ok(frame)) = body.frame().await {
+            let length = frame.data_ref().map_or(0, |data| data.len() as u64);
+            match left.checked_sub(length) {
+                Some(rest) => left = rest,
+                None => return,
+            }
+        }
+    };
+    // Late or not, the refusal is next.
+    let _ = tokio::time::timeout(DISCARDED_WITHIN, reading).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use futures_util::{Stream, StreamExt, stream};
+    use http_body::Frame;
+    use http_body_util::{Full, StreamBody};
+
+    use super::*;
+
+    fn pieces(
+        pieces: impl Stream<Item = Result<Bytes, std::io::Error>> + Unpin,
+    ) -> impl Body<Data = Bytes, Error = std::io::Error> + Unpin {
+        StreamBody::new(pieces.map(|piece| piece.map(Frame::data)))
+    }
+
+    fn letters(count: usize) -> impl Stream<Item = Result<Bytes, std::io::Error>> + Unpin {
+        stream::iter((0..count).map(|_| Ok(Bytes::from_static(b"x"))))
+    }
+
+    #[tokio::test]
+    async fn a_body_is_read_whole_or_refused_with_its_size() {
+        let full = |length: usize| Full::new(Bytes::from(vec![b'x'; length]));
+        assert_eq!(read(full(5), 5).await.unwrap().len(), 5);
+        assert_eq!(read(full(9), 5).await, Err(Unread::TooLarge { size: 9 }), "as it was said");
+        assert_eq!(read(pieces(letters(5)), 5).await.unwrap().len(), 5);
+        assert_eq!(
+            read(pieces(letters(9)), 5).await,
+            Err(Unread::TooLarge { size: 6 }),
+            "as far as it was read"
+        );
+        let nothing = StreamBody::new(stream::empty::<Result<Frame<Bytes>, Infallible>>());
+        assert_eq!(read(nothing, 0).await, Ok(Bytes::new()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_stops_in_the_middle_is_not_waited_for() {
+        let stops = || pieces(letters(3).chain(stream::pending()));
+        assert_eq!(read(stops(), 5).await, Err(Unread::Late));
+        // The refusal comes also when the rest of what is too large does not.
+        assert_eq!(read(stops(), 2).await, Err(Unread::TooLarge { size: 3 }));
+        let breaks = letters(1).chain(stream::iter([Err(std::io::Error::other("reset"))]));
+        assert_eq!(read(pieces(breaks), 5).await, Err(Unread::Broken("reset".to_owned())));
+    }
+}
