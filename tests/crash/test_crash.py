@@ -28,6 +28,17 @@ def main(params):
     return {'n': params['n']}
 """
 
+# Calls another one through the gate of its sandbox, and waits.
+CALLER = """
+import base64, json, os, urllib.request
+def main(params):
+    url = os.environ['__OW_API_HOST'] + '/api/v1/namespaces/_/actions/slow?blocking=true'
+    key = base64.b64encode(os.environ['__OW_API_KEY'].encode()).decode()
+    headers = {'Authorization': 'Basic ' + key, 'Content-Type': 'application/json'}
+    with urllib.request.urlopen(urllib.request.Request(url, json.dumps(params).encode(), headers)) as answer:
+        return {'called': answer.status}
+"""
+
 
 class Caller(threading.Thread):
     """Sends asynchronous calls until the server is gone, and keeps what was accepted."""
@@ -117,6 +128,24 @@ class Crash(unittest.TestCase):
         time.sleep(1)
         self.server.kill()
         assert_nothing_left(self.server)
+
+    def test_kill_9_while_functions_call_each_other_leaves_nothing(self):
+        self.server.start()
+        self.server.put("slow", "python:default", WORK)
+        key = [{"key": "provide-api-key", "value": True}]
+        self.server.put("caller", "python:default", CALLER, annotations=key)
+        for n in range(4):
+            self.server.invoke_later("caller", {"n": n, "sleep": 30})
+
+        def waiting():
+            return int(self.server.request("GET", "/activation/count").body) >= 8
+
+        wait_for(waiting, 60, "calls that wait for others")
+        self.server.kill()
+        assert_nothing_left(self.server)
+        self.server.start()
+        status, record = self.server.invoke("caller", {"n": 1, "sleep": 0})
+        self.assertEqual((status, record["response"]["result"]["called"]), (200, 200), record)
 
     def test_kill_9_while_deploying_leaves_a_catalog_that_opens(self):
         self.server.start()

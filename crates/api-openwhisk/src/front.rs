@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Instant};
 
 use axum::{Router, body::Body, extract::State, response::Response};
-use flint_controller::Controller;
-use http::StatusCode;
+use flint_controller::{Caller, Controller};
+use http::{StatusCode, request::Parts};
 
 use crate::{
     actions, activations, basic_auth, gateway, info, invoke, packages,
@@ -40,7 +40,7 @@ const UPLOADS: usize = 4;
 
 /// The API. It answers every path, those that it does not know with its own 404, so it belongs behind other fronts.
 pub struct Front {
-    controller: Arc<Controller>,
+    pub(crate) controller: Arc<Controller>,
     config: FrontConfig,
     uploads: Uploads,
 }
@@ -148,44 +148,68 @@ async fn answer(
     };
     let key = basic_auth::key_of(&parts.headers)?;
     let caller = controller.authenticate(&key).await?;
-    let request = Request {
-        controller,
-        uploads: &front.uploads,
-        caller,
-        key,
-        transaction,
-        arrived,
-        query: Query::parse(parts.uri.query().unwrap_or_default()),
-        headers: &parts.headers,
-    };
-    match route? {
-        Route::ActionInvoke(name) => invoke::invoke(&request, name, body).await,
-        Route::ActionGet(name) => actions::get(&request, name).await,
-        Route::ActionPut(name) => actions::put(&request, name, body).await,
-        Route::ActionDelete(name) => actions::delete(&request, name).await,
-        Route::ActionList(namespace, package) => actions::list(&request, namespace, package).await,
-        Route::ActivationList(namespace) => activations::list(&request, namespace).await,
-        Route::Activation(namespace, id) => activations::get(&request, namespace, id).await,
-        Route::ActivationResult(namespace, id) => activations::result(&request, namespace, id).await,
-        Route::ActivationLogs(namespace, id) => activations::logs(&request, namespace, id).await,
-        Route::Namespaces => info::namespaces(&request),
-        Route::Limits(namespace) => info::limits(&request, namespace),
-        Route::PackageList(namespace) => packages::list(&request, namespace).await,
-        Route::PackagePut(name) => packages::put(&request, name, body).await,
-        Route::PackageGet(name) => packages::get(&request, name).await,
-        Route::PackageDelete(name) => packages::delete(&request, name).await,
-        Route::TriggerList(namespace) => triggers::list(&request, namespace).await,
-        Route::TriggerPut(name) => triggers::put(&request, name, body).await,
-        Route::TriggerGet(name) => triggers::get(&request, name).await,
-        Route::TriggerDelete(name) => triggers::delete(&request, name).await,
-        Route::TriggerFire(name) => triggers::fire(&request, name, body).await,
-        Route::RuleList(namespace) => rules::list(&request, namespace).await,
-        Route::RulePut(name) => rules::put(&request, name, body).await,
-        Route::RuleGet(name) => rules::get(&request, name).await,
-        Route::RuleDelete(name) => rules::delete(&request, name).await,
-        Route::RuleStatus(name) => rules::set_status(&request, name, body).await,
+    let request = front.request(&parts, caller, key, transaction, arrived);
+    answer_caller(&request, route?, &parts, body).await
+}
+
+impl Front {
+    /// A request whose caller is known.
+    pub(crate) fn request<'a>(
+        &'a self,
+        parts: &'a Parts,
+        caller: Caller,
+        key: String,
+        transaction: Arc<str>,
+        arrived: Instant,
+    ) -> Request<'a> {
+        Request {
+            controller: &self.controller,
+            uploads: &self.uploads,
+            caller,
+            key,
+            transaction,
+            arrived,
+            query: Query::parse(parts.uri.query().unwrap_or_default()),
+            headers: &parts.headers,
+        }
+    }
+}
+
+/// Does what takes a key. Everything else is unknown here.
+pub(crate) async fn answer_caller(
+    request: &Request<'_>,
+    route: Route<'_>,
+    parts: &Parts,
+    body: Body,
+) -> Result<Reply, Refusal> {
+    match route {
+        Route::ActionInvoke(name) => invoke::invoke(request, name, body).await,
+        Route::ActionGet(name) => actions::get(request, name).await,
+        Route::ActionPut(name) => actions::put(request, name, body).await,
+        Route::ActionDelete(name) => actions::delete(request, name).await,
+        Route::ActionList(namespace, package) => actions::list(request, namespace, package).await,
+        Route::ActivationList(namespace) => activations::list(request, namespace).await,
+        Route::Activation(namespace, id) => activations::get(request, namespace, id).await,
+        Route::ActivationResult(namespace, id) => activations::result(request, namespace, id).await,
+        Route::ActivationLogs(namespace, id) => activations::logs(request, namespace, id).await,
+        Route::Namespaces => info::namespaces(request),
+        Route::Limits(namespace) => info::limits(request, namespace),
+        Route::PackageList(namespace) => packages::list(request, namespace).await,
+        Route::PackagePut(name) => packages::put(request, name, body).await,
+        Route::PackageGet(name) => packages::get(request, name).await,
+        Route::PackageDelete(name) => packages::delete(request, name).await,
+        Route::TriggerList(namespace) => triggers::list(request, namespace).await,
+        Route::TriggerPut(name) => triggers::put(request, name, body).await,
+        Route::TriggerGet(name) => triggers::get(request, name).await,
+        Route::TriggerDelete(name) => triggers::delete(request, name).await,
+        Route::TriggerFire(name) => triggers::fire(request, name, body).await,
+        Route::RuleList(namespace) => rules::list(request, namespace).await,
+        Route::RulePut(name) => rules::put(request, name, body).await,
+        Route::RuleGet(name) => rules::get(request, name).await,
+        Route::RuleDelete(name) => rules::delete(request, name).await,
+        Route::RuleStatus(name) => rules::set_status(request, name, body).await,
         Route::Web => match gateway::verb(parts.uri.path()) {
-            Some(verb) => gateway::manage(&request, verb, Method::from(&parts.method), body).await,
+            Some(verb) => gateway::manage(request, verb, Method::from(&parts.method), body).await,
             None => Err(RouteError::Unknown.into()),
         },
         // Answered above.

@@ -8,7 +8,7 @@ use std::{
 use bytes::Bytes;
 use flint_executor::{Body, BodyError, BodyReceiver, Call, CallEnd, CallHead, Fault, Reply, ReplyHead};
 use flint_invoker::{Before, Job, Outcome, Ran, Refusal, StreamEnd};
-use flint_model::{ActivationId, ApiKey, ByteSize, NamespaceName, Timestamp};
+use flint_model::{ActivationId, ApiKey, ByteSize, Isolation, NamespaceName, Timestamp};
 use http::{HeaderMap, StatusCode};
 use tokio::sync::oneshot;
 
@@ -122,7 +122,7 @@ impl Controller {
     fn job(&self, call: &Admitted, body: Body, head: Option<Box<CallHead>>) -> Job {
         let function = &call.callable.function;
         let limits = &function.limits;
-        let OnAccount { key, environment } = call.callable.on_account(&call.namespace, &self.config.api_host);
+        let OnAccount { key, environment } = call.callable.on_account(&call.namespace, self.api_host(call));
         Job {
             function: Arc::clone(function),
             key,
@@ -144,6 +144,14 @@ impl Controller {
                 max_logs: limits.logs,
             },
         }
+    }
+
+    /// What a call is to call Flint: the gate of its sandbox, where that has one, since it reaches nothing else.
+    fn api_host(&self, call: &Admitted) -> &str {
+        let Callable { function, wants_key, .. } = &*call.callable;
+        let gate = self.config.gate.as_deref();
+        gate.filter(|_| *wants_key && function.strategy.isolation == Isolation::Process)
+            .unwrap_or(&self.config.api_host)
     }
 
     /// A streamed answer of HTTP that nobody takes: all of it, within the limit of a result.

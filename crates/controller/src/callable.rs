@@ -63,9 +63,6 @@ impl Callable {
         if let Some(binding) = &inherited.origin.binding {
             annotations.set("binding", binding.to_string());
         }
-        // Absent = yes, as in OpenWhisk, where only functions from before the annotation have none.
-        let wants_key = function.annotations.get("provide-api-key").is_none()
-            || function.annotations.is_truthy("provide-api-key");
         let path = &function.path;
         let parameters = function.parameters.over(&inherited.parameters);
         let environment = environment(&function.parameters, &inherited.parameters);
@@ -76,7 +73,7 @@ impl Callable {
             on_account: OnceLock::new(),
             lacks: None,
             annotations,
-            wants_key,
+            wants_key: function.wants_api_key(),
             conductor: function.annotations.is_truthy("conductor"),
             retry: policy::options(&function.annotations),
             built_in: BuiltIn::of(&function),

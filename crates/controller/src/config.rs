@@ -32,6 +32,8 @@ pub struct ControllerConfig {
     pub guest: bool,
     /// Where functions reach Flint, as `http://HOST:PORT`.
     pub api_host: String,
+    /// Where functions reach it that have a gate: those in sandboxes that want a key. `None`: there are no gates.
+    pub gate: Option<String>,
     /// How long a checked key is remembered.
     pub credential_ttl: Duration,
     /// How often unreferenced code and prepared artefacts are removed.
@@ -54,6 +56,7 @@ impl Default for ControllerConfig {
             secret_keys: Arc::new(NoSecretKeys),
             guest: false,
             api_host: "http://127.0.0.1:3233".to_owned(),
+            gate: None,
             credential_ttl: Duration::from_secs(30),
             collect_every: Duration::from_secs(600),
             metrics: MetricsConfig::default(),

@@ -118,6 +118,7 @@ impl Growth<'_> {
         let bring_up = BringUp { house, stems, function, artefact, runtime, zygote: true };
         let context = StartContext {
             id: InstanceId(0),
+            namespace: None,
             activation: None,
             transaction: "snapshot".into(),
             deadline: Instant::now() + function.limits.timeout,

@@ -7,6 +7,7 @@ use std::sync::{
 
 use async_trait::async_trait;
 use flint_executor::{Call, Instance, Invoked};
+use flint_gate::Admission;
 use flint_model::{ByteSize, InstanceId};
 use flint_runtimes::handler::HandlerInstance;
 
@@ -17,12 +18,14 @@ pub(crate) struct Clone {
     // Dropped in this order.
     handler: HandlerInstance,
     zygote: Arc<Zygote>,
+    /// Siblings share a network, and its gate, with the zygote: it is open on this one's account for as long as this one is there.
+    _admission: Option<Admission>,
     calls: AtomicU64,
 }
 
 impl Clone {
-    pub(crate) fn new(handler: HandlerInstance, zygote: Arc<Zygote>) -> Self {
-        Self { handler, zygote, calls: AtomicU64::new(0) }
+    pub(crate) fn new(handler: HandlerInstance, zygote: Arc<Zygote>, admission: Option<Admission>) -> Self {
+        Self { handler, zygote, _admission: admission, calls: AtomicU64::new(0) }
     }
 }
 

@@ -147,6 +147,8 @@ impl Tree {
                 once: self.function.strategy.reuse == Reuse::Never,
                 env: self.env(context),
             };
+            let gate = cell.gate.as_ref().zip(context.namespace.clone());
+            let admission = gate.map(|(gate, namespace)| gate.admit(namespace));
             let handler = HandlerInstance::restored(
                 context.id,
                 cell,
@@ -154,7 +156,7 @@ impl Tree {
                 &restore,
                 Arc::clone(&zygote.siblings),
             );
-            return Ok(Arc::new(Clone::new(handler, zygote)));
+            return Ok(Arc::new(Clone::new(handler, zygote, admission)));
         }
         // One that ends whenever it is asked may do so on purpose.
         self.tampered.fetch_add(1, Ordering::Relaxed);

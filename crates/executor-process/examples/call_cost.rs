@@ -248,6 +248,7 @@ fn cpu() -> Duration {
 fn context() -> StartContext {
     StartContext {
         id: InstanceId(1),
+        namespace: None,
         activation: None,
         transaction: "bench".into(),
         deadline: Instant::now() + LIMIT,

@@ -20,10 +20,12 @@ use flint_runtimes::{
     process::{command, logs::Logs},
     stems::Stems,
 };
-use flint_sandbox::{Launcher, ProbeState};
+use flint_sandbox::ProbeState;
 
 use crate::{
-    actionloop, run_request, server,
+    actionloop,
+    gated::Gated,
+    run_request, server,
     stdio::{Place, StdioInstance, Style},
 };
 
@@ -155,6 +157,7 @@ impl ProcessExecutor {
         let environment = prepared.function.parameters.environment().collect();
         let context = StartContext {
             id: flint_model::InstanceId(0),
+            namespace: None,
             activation: None,
             transaction: "deploy".into(),
             deadline: Instant::now() + prepared.function.limits.timeout,
@@ -192,21 +195,27 @@ impl ProcessExecutor {
             return Err(Fault::Platform { cause: "the function was prepared by another executor".into() });
         };
         let function = &prepared.function;
+        let starter = self.house.starter(function, &context);
         match (function.contract, &artefact.engine) {
             (Contract::Handler, Engine::Language(runtime)) => {
                 let (house, stems) = (&*self.house, &self.stems);
                 let bring_up = BringUp { house, stems, function, artefact, runtime, zygote: false };
                 let (cell, started) = bring_up.run(&context, logs).await?;
                 if function.strategy.concurrency > NonZeroU32::MIN {
+                    let gate = cell.gate.clone();
                     let instance = SharedInstance::new(context.id, cell, Arc::clone(artefact));
-                    return Ok((Arc::new(instance), started));
+                    let instance: Arc<dyn Instance> = match gate {
+                        Some(gate) => Arc::new(Gated { instance, gate }),
+                        None => Arc::new(instance),
+                    };
+                    return Ok((instance, started));
                 }
                 let instance = HandlerInstance::new(context.id, cell, Arc::clone(artefact)).await;
                 Ok((Arc::new(instance), started))
             }
             (Contract::Stdio | Contract::Skeleton, _) => {
                 let mut spec = command::for_program(context.id.to_string(), function, artefact);
-                command::set_all(&mut spec.env, self.house.environment(&context));
+                command::set_all(&mut spec.env, self.house.environment(function, &context));
                 let style = match function.contract {
                     Contract::Skeleton => {
                         command::set_all(&mut spec.env, run_request::identity(function));
@@ -215,8 +224,8 @@ impl ProcessExecutor {
                     _ => Style::Stdio,
                 };
                 let place = match function.strategy.reuse {
-                    Reuse::Never => Place::fresh(self.launcher().clone(), spec),
-                    Reuse::Warm => Place::kept(self.launcher(), spec, context.deadline).await?,
+                    Reuse::Never => Place::fresh(starter, spec),
+                    Reuse::Warm => Place::kept(&starter, spec, context.deadline).await?,
                 };
                 let instance = StdioInstance::new(context.id, place, style, Arc::clone(artefact));
                 Ok((Arc::new(instance), began.elapsed()))
@@ -226,14 +235,14 @@ impl ProcessExecutor {
                 let mut spec =
                     command::for_action_loop(context.id.to_string(), function, artefact, launchers);
                 command::set_all(&mut spec.env, run_request::identity(function));
-                command::set_all(&mut spec.env, self.house.environment(&context));
+                command::set_all(&mut spec.env, self.house.environment(function, &context));
                 let (id, deadline) = (context.id, context.deadline);
                 let start = actionloop::Start { function, artefact, spec, id, deadline };
-                let (instance, started) = start.bring_up(self.launcher(), began, logs).await?;
+                let (instance, started) = start.bring_up(&starter, began, logs).await?;
                 Ok((Arc::new(instance), started))
             }
             (Contract::Http | Contract::OpenWhisk, _) => {
-                let environment: Vec<_> = self.house.environment(&context).collect();
+                let environment: Vec<_> = self.house.environment(function, &context).collect();
                 let mut spec = command::for_program(context.id.to_string(), function, artefact);
                 command::set_all(&mut spec.env, environment.clone());
                 let server = server::Start {
@@ -244,7 +253,7 @@ impl ProcessExecutor {
                     id: context.id,
                     deadline: context.deadline,
                 };
-                let (instance, started) = server.bring_up(self.launcher(), began, logs).await?;
+                let (instance, started) = server.bring_up(&starter, began, logs).await?;
                 Ok((Arc::new(instance), started))
             }
             (contract, _) => Err(Fault::Platform {
@@ -254,10 +263,6 @@ impl ProcessExecutor {
                 ),
             }),
         }
-    }
-
-    fn launcher(&self) -> &Launcher {
-        self.house.launcher()
     }
 }
 

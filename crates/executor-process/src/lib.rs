@@ -13,6 +13,7 @@
 
 mod actionloop;
 mod executor;
+mod gated;
 mod run_request;
 mod server;
 mod stdio;

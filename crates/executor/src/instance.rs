@@ -6,7 +6,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use flint_model::{ActivationId, ByteSize, InstanceId, LogLine};
+use flint_model::{ActivationId, ByteSize, InstanceId, LogLine, NamespaceName};
 
 use crate::{Call, Fault, Invoked};
 
@@ -42,6 +42,8 @@ pub trait Instance: Send + Sync {
 pub struct StartContext {
     /// The new instance's id.
     pub id: InstanceId,
+    /// On whose account it will serve calls; `None` when it is to serve none itself.
+    pub namespace: Option<NamespaceName>,
     /// The activation that needs it; `None` when it is started ahead of need.
     pub activation: Option<ActivationId>,
     /// The request's transaction id.

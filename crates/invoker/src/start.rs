@@ -92,6 +92,7 @@ impl Invoker {
         environment.extend_from_slice(&call.environment);
         let context = StartContext {
             id: permit.id,
+            namespace: Some(permit.key.namespace.clone()),
             activation: Some(call.activation),
             transaction: call.transaction,
             deadline: deadline.into_std(),

@@ -64,6 +64,13 @@ impl Function {
     pub fn fallback(&self) -> Strategy {
         Strategy { start: Start::Spawn, reuse: self.asked.reuse.unwrap_or(Reuse::Warm), ..self.strategy }
     }
+
+    /// Whether its calls are handed their caller's key (annotation `provide-api-key`), and with it a way to the API. Absent = yes, as in OpenWhisk, where
+    /// only functions from before the annotation have none.
+    pub fn wants_api_key(&self) -> bool {
+        const WANTED: &str = "provide-api-key";
+        self.annotations.get(WANTED).is_none() || self.annotations.is_truthy(WANTED)
+    }
 }
 
 /// Where a function's code is and what it looks like.

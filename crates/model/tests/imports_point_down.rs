@@ -22,7 +22,7 @@ const FLOORS: &[&[&str]] = &[
     &["flint-executor-*", "flint-store-*", "flint-nats"],
     &["flint-runtimes"],
     &["flint-executor", "flint-store"],
-    &["flint-sandbox"],
+    &["flint-gate", "flint-sandbox"],
     &["flint-model", "flint-request-body", "flint-telemetry"],
 ];
 

@@ -2,6 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
+use flint_gate::Gates;
 use flint_model::ByteSize;
 use flint_sandbox::Launcher;
 
@@ -18,8 +19,10 @@ pub struct HouseConfig {
     pub launcher: Launcher,
     /// Where language runtimes are looked for besides PATH: folders with programs, installations, or folders of installations.
     pub search: Vec<PathBuf>,
-    /// Where functions are to call Flint: `__OW_API_HOST`.
+    /// Where functions are to call Flint: `__OW_API_HOST`, except for those with a gate.
     pub api_host: Option<String>,
+    /// How functions that want a key reach Flint from their sandboxes; absent: they do not.
+    pub gates: Option<Gates>,
     /// What an archive may contain.
     pub unpack: UnpackLimits,
     /// Load every function of contract `handler` once when it is prepared, so that a syntax error or a missing `main` is found at deploy. Off by
@@ -53,6 +56,7 @@ impl HouseConfig {
             launcher,
             search: Vec::new(),
             api_host: None,
+            gates: None,
             unpack: UnpackLimits::default(),
             validate: false,
             build_timeout: Duration::from_secs(60),

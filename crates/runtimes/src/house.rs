@@ -10,6 +10,7 @@ use async_trait::async_trait;
 use flint_executor::{
     Fault, FunctionSource, PrepareError, PrewarmTarget, Progress, RuntimeKind, StartContext,
 };
+use flint_gate::Gates;
 use flint_model::{ByteSize, Function, NamespaceName, Timestamp};
 use flint_sandbox::Launcher;
 
@@ -27,6 +28,7 @@ use crate::{
         code_images::CodeImages,
         command::{Launchers, ShimCommand},
         logs::Logs,
+        starter::Starter,
     },
     python::PythonShims,
     shims::Shims,
@@ -189,11 +191,21 @@ impl House {
         Ok(ShimCommand { runtime, shims: &self.shims, java, memory, zygote, image })
     }
 
+    /// The gates of this server, if the function is to have one.
+    pub fn gates_of(&self, function: &Function) -> Option<&Gates> {
+        self.config.gates.as_ref().filter(|_| function.wants_api_key())
+    }
+
     /// What is set before the code is loaded.
-    pub fn environment(&self, context: &StartContext) -> impl Iterator<Item = (String, String)> {
+    pub fn environment(
+        &self,
+        function: &Function,
+        context: &StartContext,
+    ) -> impl Iterator<Item = (String, String)> + use<> {
+        let api_host = self.gates_of(function).map(Gates::url).or_else(|| self.config.api_host.clone());
         let deadline = SystemTime::now() + context.deadline.saturating_duration_since(Instant::now());
         let own = [
-            ("__OW_API_HOST", self.config.api_host.clone()),
+            ("__OW_API_HOST", api_host),
             ("__OW_ACTIVATION_ID", context.activation.map(|id| id.to_string())),
             ("__OW_TRANSACTION_ID", Some(context.transaction.to_string())),
             ("__OW_DEADLINE", Some(Timestamp::from(deadline).as_millis().to_string())),
@@ -268,6 +280,7 @@ impl Grow for Nursery {
         };
         let command = self.house.command(&runtime, target.memory, false).await?;
         let spec = command.for_stem(id, &stems::limits(target.memory));
-        handler::launch(self.house.launcher(), &spec, None, deadline, logs).await
+        let starter = Starter::plain(self.house.launcher());
+        handler::launch(&starter, &spec, None, deadline, logs).await
     }
 }

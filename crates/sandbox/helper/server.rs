@@ -22,13 +22,24 @@ pub fn serve(directory: &str, id: &str) {
     });
 }
 
-/// One sandbox to its end; its output is this program's.
+/// One sandbox to its end; its output is this program's. `network`: `none`, `egress`, or the port of its loopback to listen on for it.
 pub fn one_shot(directory: &str, network: &str, program: &[&str]) {
+    let port = network.parse().ok();
     let network = if network == "egress" { Network::Egress } else { Network::None };
     let code = runtime().block_on(async {
         let launcher = Launcher::spawn(LauncherConfig::new(directory, "oneshot")).await.expect("a launcher");
-        let sandbox = start(&launcher, network, program, "/proc/self/fd/1").await;
+        let (sandbox, listener) = match port {
+            None => (start(&launcher, network, program, "/proc/self/fd/1").await, None),
+            Some(port) => {
+                let (spec, io) = prepare(network, program, "/proc/self/fd/1");
+                let (sandbox, listener) = launcher.start_and_listen(&spec, io, port).await.expect("a start");
+                (sandbox, Some(std::net::TcpListener::from(listener)))
+            }
+        };
         let exit = sandbox.wait().await;
+        if let Some(listener) = listener {
+            println!("accepted={}", listener.accept().is_ok());
+        }
         println!("exit={:?} oom={}", exit.status, exit.oom);
         launcher.shutdown().await;
         i32::from(!exit.status.success())
@@ -36,7 +47,7 @@ pub fn one_shot(directory: &str, network: &str, program: &[&str]) {
     std::process::exit(code);
 }
 
-async fn start(launcher: &Launcher, network: Network, program: &[&str], output: &str) -> Sandbox {
+fn prepare(network: Network, program: &[&str], output: &str) -> (SandboxSpec, SandboxIo) {
     let mut spec = SandboxSpec::new("test", program.iter().map(|word| (*word).to_owned()).collect());
     spec.network = network;
     spec.mounts.push(Mount {
@@ -52,6 +63,11 @@ async fn start(launcher: &Launcher, network: Network, program: &[&str], output: 
         }
     };
     let io = SandboxIo { stdin: None, stdout: open(), stderr: open(), link: None };
+    (spec, io)
+}
+
+async fn start(launcher: &Launcher, network: Network, program: &[&str], output: &str) -> Sandbox {
+    let (spec, io) = prepare(network, program, output);
     match launcher.start(&spec, io).await {
         Ok(sandbox) => sandbox,
         Err(error) => {

@@ -79,7 +79,7 @@ impl Cell {
         }
         self.held = false;
         drop(self);
-        started.await.map_err(|_| Error::LauncherGone)?
+        started.await.map_err(|_| Error::LauncherGone)?.map(|(sandbox, _)| sandbox)
     }
 }
 

@@ -57,8 +57,11 @@ type Answer = Result<(Told, Option<OwnedFd>), Fault>;
 #[derive(Debug)]
 struct Start {
     id: String,
-    reply: oneshot::Sender<Result<Sandbox>>,
+    reply: oneshot::Sender<Result<Begun>>,
 }
+
+/// A sandbox that runs, and the socket that listens in it, where one was asked for.
+pub(crate) type Begun = (Sandbox, Option<OwnedFd>);
 
 impl Connection {
     /// Starts a launcher and greets it.
@@ -143,7 +146,7 @@ impl Connection {
     }
 
     /// Registers a sandbox about to be started; the receiver gets it when it runs.
-    pub(crate) fn expect_start(&self, sid: u64, id: &str) -> oneshot::Receiver<Result<Sandbox>> {
+    pub(crate) fn expect_start(&self, sid: u64, id: &str) -> oneshot::Receiver<Result<Begun>> {
         let (reply, receiver) = oneshot::channel();
         self.pending().starts.insert(sid, Start { id: id.to_owned(), reply });
         receiver
@@ -250,10 +253,11 @@ impl Connection {
             Event::Started { sid, setup_us } => {
                 let (told, exit) = watch::channel(None);
                 let Some(start) = self.take_start(sid, Some(told)) else { return };
-                let Some(pidfd) = fds.into_iter().next() else { return };
+                let mut fds = fds.into_iter();
+                let Some(pidfd) = fds.next() else { return };
                 let sandbox = Sandbox::new(start.id, sid, setup_us, pidfd, exit, self.clone());
                 // When nobody waits any more, dropping the sandbox kills it.
-                let _ = start.reply.send(Ok(sandbox));
+                let _ = start.reply.send(Ok((sandbox, fds.next())));
             }
             Event::Failed { sid, fault } => {
                 if let Some(start) = self.take_start(sid, None) {

@@ -1,13 +1,13 @@
 //! The launcher process, seen from the server.
 
 use std::borrow::Cow;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio::sync::Mutex;
 
-use crate::connection::Connection;
+use crate::connection::{Begun, Connection};
 use crate::error::{Error, Fault, Result};
 use crate::sandbox::Sandbox;
 use crate::spec::{LauncherConfig, SandboxIo, SandboxSpec, check_limits};
@@ -50,6 +50,25 @@ impl Launcher {
     /// # Errors
     /// What was wrong, where, and what to do: see [`Error`].
     pub async fn start(&self, spec: &SandboxSpec, io: SandboxIo) -> Result<Sandbox> {
+        self.begin(spec, io, None).await.map(|(sandbox, _)| sandbox)
+    }
+
+    /// The same, with a non-blocking socket that listens on `port` of the sandbox's loopback (127.0.0.1) since before anything ran there. What connects
+    /// to it is inside that sandbox, whose network is nobody else's, also not after its end.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub async fn start_and_listen(
+        &self,
+        spec: &SandboxSpec,
+        io: SandboxIo,
+        port: u16,
+    ) -> Result<(Sandbox, OwnedFd)> {
+        let (sandbox, listener) = self.begin(spec, io, Some(port)).await?;
+        listener.map(|listener| (sandbox, listener)).ok_or(Error::LauncherGone)
+    }
+
+    async fn begin(&self, spec: &SandboxSpec, io: SandboxIo, listen: Option<u16>) -> Result<Begun> {
         check_spec(spec, io.link.is_some()).map_err(|fault| fault.setup(&spec.id))?;
         let connection = self.connection().await?;
         let sid = connection.next_number();
@@ -58,6 +77,7 @@ impl Launcher {
             spec: Cow::Borrowed(spec),
             stdin: io.stdin.is_some(),
             link: io.link.is_some(),
+            listen,
         };
         let fds: Vec<BorrowedFd<'_>> =
             [io.stdin.as_ref(), Some(&io.stdout), Some(&io.stderr), io.link.as_ref()]

@@ -61,6 +61,15 @@ impl Sandbox {
         })
     }
 
+    /// Resolves when it has ended, without keeping it.
+    pub fn end(&self) -> impl Future<Output = ()> + Send + 'static + use<> {
+        let mut exit = self.exit.clone();
+        async move {
+            // A sender that has gone tells as much.
+            let _ = exit.wait_for(Option::is_some).await;
+        }
+    }
+
     /// How it ended, if it has.
     pub fn exited(&self) -> Option<Exit> {
         self.exit.borrow().clone()
@@ -124,6 +133,20 @@ impl Sandbox {
         let (_, socket) = self.ask(Ask::Connect { port, v6 }).await?;
         let socket = socket.ok_or_else(|| failed(io::Error::other("the launcher sent no socket")))?;
         connected(socket).await.map_err(failed)
+    }
+
+    /// A non-blocking socket that listens on `port` of the sandbox's loopback (127.0.0.1), as that of [`crate::Launcher::start_and_listen`], for a sandbox in
+    /// which nothing but trusted code has run yet.
+    ///
+    /// # Errors
+    /// [`Error::Ended`]; [`Error::Operation`], for example because the port is taken.
+    pub async fn listen(&self, port: u16) -> Result<OwnedFd> {
+        let (_, socket) = self.ask(Ask::Listen { port }).await?;
+        socket.ok_or_else(|| Error::Operation {
+            id: self.id.clone(),
+            operation: format!("listen on port {port} inside"),
+            source: io::Error::other("the launcher sent no socket"),
+        })
     }
 
     /// Makes a directory of the host appear, read-only, inside the running sandbox, for a runtime that was started before its function was known.

@@ -25,8 +25,8 @@ pub(crate) const MESSAGE_MAX: usize = 160 * 1024;
 pub(crate) enum Request<'a> {
     /// The first message.
     Hello { config: Cow<'a, LauncherConfig>, server_pid: u32 },
-    /// With the descriptors: stdin if `stdin`, stdout, stderr, link if `link`.
-    Start { sid: u64, spec: Cow<'a, SandboxSpec>, stdin: bool, link: bool },
+    /// With the descriptors: stdin if `stdin`, stdout, stderr, link if `link`. `listen`: a port on its loopback to listen on before anything runs there.
+    Start { sid: u64, spec: Cow<'a, SandboxSpec>, stdin: bool, link: bool, listen: Option<u16> },
     /// Put the process `pid` into the cell `sid`; answered by [`Event::Started`] or [`Event::Failed`].
     Admit { sid: u64, pid: u32 },
     /// Nobody will use this cell. No answer.
@@ -46,6 +46,10 @@ pub(crate) enum Ask {
     Connect {
         port: u16,
         v6: bool,
+    },
+    /// Answered with the listening socket.
+    Listen {
+        port: u16,
     },
     Attach {
         source: PathBuf,
@@ -78,13 +82,13 @@ pub(crate) enum Event {
     Up,
     /// Answer to Hello: the launcher cannot work.
     Down { fault: Fault },
-    /// The payload runs; with the pidfd of the sandbox's pid 1.
+    /// The payload runs; with the pidfd of the sandbox's pid 1, and the listening socket if one was asked for.
     Started { sid: u64, setup_us: u64 },
     /// It does not, and nothing is left of it.
     Failed { sid: u64, fault: Fault },
     /// It has ended.
     Exited { sid: u64, exit: Exit },
-    /// Answer to Ask; with the socket for Connect, the tmpfs for Cell.
+    /// Answer to Ask; with the socket for Connect and Listen, the tmpfs for Cell.
     Done { seq: u64, answer: Result<Told, Fault> },
 }
 

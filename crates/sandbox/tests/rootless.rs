@@ -22,6 +22,10 @@ fn copy_helper(to: &Path) {
 
 /// Runs one sandbox from a server of an unprivileged user; gives its output.
 fn one_shot(program: &[&str]) -> (bool, String) {
+    one_shot_with("none", program)
+}
+
+fn one_shot_with(network: &str, program: &[&str]) -> (bool, String) {
     let directory = tempfile::tempdir().unwrap();
     let open = |path: &Path| std::fs::set_permissions(path, PermissionsExt::from_mode(0o755)).unwrap();
     open(directory.path());
@@ -31,7 +35,7 @@ fn one_shot(program: &[&str]) -> (bool, String) {
     let state = directory.path().join("state");
     std::fs::create_dir(&state).unwrap();
     let mut command = Command::new(&helper);
-    command.arg("one-shot").arg(&state).arg("none").args(program).current_dir("/");
+    command.arg("one-shot").arg(&state).arg(network).args(program).current_dir("/");
     if common::is_root() {
         std::os::unix::fs::chown(&state, Some(NOBODY), Some(NOBODY)).unwrap();
         command.uid(NOBODY).gid(NOBODY);
@@ -135,6 +139,18 @@ fn runtimes_work_without_root_too() {
         let (works, output) = one_shot(&[&[program], &arguments[..]].concat());
         assert!(works && output.starts_with("hello\n"), "{program}: {output}");
     }
+}
+
+#[test]
+fn somebody_outside_listens_inside_without_root_too() {
+    if !possible() {
+        return;
+    }
+    let program = [common::INSIDE, "intrude", "connect:127.0.0.1:3233"];
+    let (works, output) = one_shot_with("3233", &program);
+    assert!(works, "{output}");
+    let found = findings(&output);
+    assert_eq!((&*found["connect:127.0.0.1:3233"], &*found["accepted"]), ("OK", "true"), "{output}");
 }
 
 #[test]

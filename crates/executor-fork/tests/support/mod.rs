@@ -22,7 +22,8 @@ use flint_executor::{
 use flint_executor_fork::{ForkConfig, ForkExecutor};
 use flint_model::{
     ActivationId, Annotations, ByteSize, Code, CodeFormat, Contract, Digest, Function, FunctionLimits,
-    InstanceId, Isolation, Network, Parameters, Reuse, Start, Strategy, Timestamp, Version, WarmupEvent,
+    InstanceId, Isolation, NamespaceName, Network, Parameters, Reuse, Start, Strategy, Timestamp, Version,
+    WarmupEvent,
 };
 use flint_runtimes::{House as Shared, HouseConfig, Nursery, stems::Stems};
 use flint_sandbox::{Launcher, LauncherConfig};
@@ -45,6 +46,10 @@ impl House {
     }
 
     pub async fn with(fork: ForkConfig) -> Self {
+        Self::with_gates(fork, None).await
+    }
+
+    pub async fn with_gates(fork: ForkConfig, gates: Option<flint_gate::Gates>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let name = folder
             .path()
@@ -57,7 +62,8 @@ impl House {
         launcher.exe = Some(env!("CARGO_BIN_EXE_flint-executor-fork-test-launcher").into());
         let launcher = Launcher::spawn(launcher).await.unwrap();
         let (artefacts, runtimes) = (folder.path().join("artefacts"), folder.path().join("runtimes"));
-        let config = HouseConfig::new(artefacts, runtimes, launcher.clone());
+        let mut config = HouseConfig::new(artefacts, runtimes, launcher.clone());
+        config.gates = gates;
         let house = Arc::new(Shared::open(config).await.unwrap());
         let kinds = house.kinds();
         let (stems, nursery) = (Arc::default(), Arc::new(Nursery { house: Arc::clone(&house) }));
@@ -156,6 +162,7 @@ pub fn context() -> StartContext {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     StartContext {
         id: InstanceId(NEXT.fetch_add(1, Ordering::Relaxed)),
+        namespace: NamespaceName::parse("guest").ok(),
         activation: Some(ActivationId::generate()),
         transaction: "test".into(),
         deadline: Instant::now() + Duration::from_secs(30),

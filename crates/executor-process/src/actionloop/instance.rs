@@ -12,9 +12,9 @@ use flint_model::{ByteSize, Function, InstanceId};
 use flint_runtimes::{
     json, outcome,
     prepare::artefact::SharedArtefact,
-    process::{command, ending, logs::Logs, meter, timer::Timer},
+    process::{command, ending, logs::Logs, meter, starter::Starter, timer::Timer},
 };
-use flint_sandbox::{Launcher, Sandbox, SandboxIo, SandboxSpec};
+use flint_sandbox::{Sandbox, SandboxIo, SandboxSpec};
 use serde::Deserialize;
 use tokio::sync::Mutex;
 
@@ -57,7 +57,7 @@ impl Start<'_> {
     /// Starts the program and waits until it is ready, if it says so. With how long it took until it was started.
     pub(crate) async fn bring_up(
         mut self,
-        launcher: &Launcher,
+        starter: &Starter,
         began: Instant,
         logs: &mut Logs,
     ) -> Result<(ActionLoop, Duration), Fault> {
@@ -76,12 +76,12 @@ impl Start<'_> {
             stderr: theirs.stderr,
             link: Some(theirs.answers),
         };
-        let sandbox =
-            match tokio::time::timeout_at(self.deadline.into(), launcher.start(&self.spec, io)).await {
-                Err(_) => return Err(Fault::Deadline),
-                Ok(Err(error)) => return Err(ending::fault_of_start(&error, true)),
-                Ok(Ok(sandbox)) => Arc::new(sandbox),
-            };
+        let sandbox = match tokio::time::timeout_at(self.deadline.into(), starter.start(&self.spec, io)).await
+        {
+            Err(_) => return Err(Fault::Deadline),
+            Ok(Err(error)) => return Err(ending::fault_of_start(&error, true)),
+            Ok(Ok(sandbox)) => Arc::new(sandbox),
+        };
         let started = began.elapsed();
         let mut wire = Wire::new(Arc::clone(&sandbox), pipes, Timer::new(self.deadline));
         if acknowledges {

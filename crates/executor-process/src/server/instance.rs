@@ -11,7 +11,7 @@ use flint_executor::{
     BodySender, Call, CallEnd, Fault, Instance, Invoked, LastWord, Reply, ReplyHead, body_channel,
 };
 use flint_model::{ByteSize, Contract, Function, InstanceId};
-use flint_sandbox::{Launcher, Sandbox, SandboxIo, SandboxSpec};
+use flint_sandbox::{Sandbox, SandboxIo, SandboxSpec};
 use http_body::Body as _;
 use hyper::body::Incoming;
 use tokio::sync::{Mutex, OwnedMutexGuard, oneshot};
@@ -24,7 +24,7 @@ use crate::run_request;
 use flint_runtimes::{
     json, outcome,
     prepare::artefact::SharedArtefact,
-    process::{ending, logs::Logs, meter, output::Output, relay::RelayTask, timer::Timer},
+    process::{ending, logs::Logs, meter, output::Output, relay::RelayTask, starter::Starter, timer::Timer},
 };
 
 /// A response of a known length up to this is complete when the call returns; others stream.
@@ -67,7 +67,7 @@ impl Start<'_> {
     /// accepted.
     pub(crate) async fn bring_up(
         self,
-        launcher: &Launcher,
+        starter: &Starter,
         began: Instant,
         logs: &mut Logs,
     ) -> Result<(ServerInstance, Duration), Fault> {
@@ -78,12 +78,12 @@ impl Start<'_> {
         };
         let (output, [stdout, stderr]) = Output::both().map_err(no_pipes)?;
         let io = SandboxIo { stdin: None, stdout, stderr, link: None };
-        let sandbox =
-            match tokio::time::timeout_at(self.deadline.into(), launcher.start(&self.spec, io)).await {
-                Err(_) => return Err(Fault::Deadline),
-                Ok(Err(error)) => return Err(ending::fault_of_start(&error, true)),
-                Ok(Ok(sandbox)) => Arc::new(sandbox),
-            };
+        let sandbox = match tokio::time::timeout_at(self.deadline.into(), starter.start(&self.spec, io)).await
+        {
+            Err(_) => return Err(Fault::Deadline),
+            Ok(Err(error)) => return Err(ending::fault_of_start(&error, true)),
+            Ok(Ok(sandbox)) => Arc::new(sandbox),
+        };
         let mut line = Line::new(Arc::clone(&sandbox), output, Timer::new(self.deadline));
         let mut initialised = line.reach(logs).await.map_err(Failure::Broken);
         let started = began.elapsed();

@@ -9,10 +9,8 @@ use std::{
 };
 
 use flint_executor::Fault;
-use flint_runtimes::process::{command, ending};
-use flint_sandbox::{
-    Ended, Error, Exit, ExitStatus, Launcher, Program, Sandbox, SandboxIo, SandboxSpec, Spawner,
-};
+use flint_runtimes::process::{command, ending, starter::Starter};
+use flint_sandbox::{Ended, Error, Exit, ExitStatus, Program, Sandbox, SandboxIo, SandboxSpec, Spawner};
 use tokio::{sync::SetOnce, time::timeout_at};
 
 /// A process that was killed for want of memory is followed by its whole sandbox within this.
@@ -32,7 +30,7 @@ pub(super) struct Task {
 pub(crate) enum Place {
     /// A sandbox comes with the call, so that nothing runs before there is input.
     Fresh {
-        launcher: Launcher,
+        starter: Starter,
         /// Taken by the call.
         spec: Mutex<Option<Box<SandboxSpec>>>,
         sandbox: SetOnce<Arc<Sandbox>>,
@@ -60,13 +58,13 @@ pub(super) enum Process {
 
 impl Place {
     /// For one call.
-    pub(crate) fn fresh(launcher: Launcher, spec: SandboxSpec) -> Self {
-        Self::Fresh { launcher, spec: Mutex::new(Some(Box::new(spec))), sandbox: SetOnce::new() }
+    pub(crate) fn fresh(starter: Starter, spec: SandboxSpec) -> Self {
+        Self::Fresh { starter, spec: Mutex::new(Some(Box::new(spec))), sandbox: SetOnce::new() }
     }
 
     /// For any number of calls, one at a time.
     pub(crate) async fn kept(
-        launcher: &Launcher,
+        starter: &Starter,
         mut spec: SandboxSpec,
         deadline: Instant,
     ) -> Result<Self, Fault> {
@@ -77,7 +75,7 @@ impl Place {
             Ok((spawner, SandboxIo { stdin: None, stdout: null()?, stderr: null()?, link: Some(link) }))
         };
         let (spawner, io) = made().map_err(|error| no_descriptors(&error))?;
-        let sandbox = match timeout_at(deadline.into(), launcher.start(&spec, io)).await {
+        let sandbox = match timeout_at(deadline.into(), starter.start(&spec, io)).await {
             Err(_) => return Err(Fault::Deadline),
             Ok(started) => started.map_err(|error| ending::fault_of_start(&error, true))?,
         };
@@ -88,7 +86,7 @@ impl Place {
     /// Starts a call's process.
     pub(super) async fn start(&self, task: Task, deadline: Instant) -> Result<Process, Fault> {
         match self {
-            Self::Fresh { launcher, spec, sandbox } => {
+            Self::Fresh { starter, spec, sandbox } => {
                 let spec = spec.lock().unwrap_or_else(PoisonError::into_inner).take();
                 let Some(mut spec) = spec else {
                     let cause = "a process in a sandbox of its own serves one call only, and has served it";
@@ -98,7 +96,7 @@ impl Place {
                 command::set_all(&mut spec.env, task.env);
                 let (stdin, stdout, stderr) = (task.stdin, task.stdout, task.stderr);
                 let io = SandboxIo { stdin, stdout, stderr, link: None };
-                match timeout_at(deadline.into(), launcher.start(&spec, io)).await {
+                match timeout_at(deadline.into(), starter.start(&spec, io)).await {
                     Err(_) => Err(Fault::Deadline),
                     Ok(Err(error)) => Err(ending::fault_of_start(&error, true)),
                     Ok(Ok(started)) => {

@@ -22,7 +22,7 @@ use flint_executor::{
 use flint_executor_process::ProcessExecutor;
 use flint_model::{
     ActivationId, Annotations, ByteSize, Code, CodeFormat, Contract, Digest, Function, FunctionLimits,
-    InstanceId, Isolation, Network, Parameters, Reuse, Start, Strategy, Timestamp, Version,
+    InstanceId, Isolation, NamespaceName, Network, Parameters, Reuse, Start, Strategy, Timestamp, Version,
 };
 use flint_runtimes::{House as Shared, HouseConfig};
 use flint_sandbox::{Launcher, LauncherConfig};
@@ -97,6 +97,7 @@ pub fn context() -> StartContext {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     StartContext {
         id: InstanceId(NEXT.fetch_add(1, Ordering::Relaxed)),
+        namespace: NamespaceName::parse("guest").ok(),
         activation: Some(ActivationId::generate()),
         transaction: "test".into(),
         deadline: Instant::now() + Duration::from_secs(120),

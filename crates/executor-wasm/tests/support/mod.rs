@@ -195,6 +195,7 @@ pub(crate) fn context() -> StartContext {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     StartContext {
         id: InstanceId(NEXT.fetch_add(1, Ordering::Relaxed)),
+        namespace: None,
         activation: None,
         transaction: "test".into(),
         deadline: Instant::now() + AMPLE,

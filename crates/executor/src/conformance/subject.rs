@@ -14,7 +14,7 @@ use std::{
 use bytes::Bytes;
 use flint_model::{
     ActivationId, Annotations, ByteSize, Code, CodeFormat, Contract, Digest, Function, FunctionLimits,
-    InstanceId, Kind, LogLine, Network, Parameters, Strategy, Timestamp, Version,
+    InstanceId, Kind, LogLine, NamespaceName, Network, Parameters, Strategy, Timestamp, Version,
 };
 use serde_json::{Value, json};
 
@@ -145,6 +145,7 @@ pub(super) fn context(limit: Duration) -> StartContext {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     StartContext {
         id: InstanceId(NEXT.fetch_add(1, Ordering::Relaxed)),
+        namespace: NamespaceName::parse("guest").ok(),
         activation: Some(ActivationId::generate()),
         transaction: "conformance".into(),
         deadline: Instant::now() + limit,

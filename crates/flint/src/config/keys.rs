@@ -225,6 +225,27 @@ pub(crate) const KEYS: &[Key] = &[
         "Whether functions with network egress reach private addresses (10.0.0.0/8 and the like)",
     ),
     key(
+        "gate.enabled",
+        "true",
+        "Whether functions with the annotation provide-api-key reach the OpenWhisk API from their sandboxes; without it `__OW_API_HOST` names an address that they do not reach",
+    ),
+    key(
+        "gate.port",
+        "3233",
+        "Where they find it, on the loopback of their sandbox; they cannot use the port themselves",
+    ),
+    key("gate.connections", "64", "Connections to it at once from one instance; further ones wait"),
+    key(
+        "gate.max_connections",
+        "4096",
+        "Connections to it at once from all instances together; further ones wait",
+    ),
+    key(
+        "gate.idle_timeout",
+        r#""15s""#,
+        "How long such a connection may stay idle, take to send a request's head, or leave an answer unread",
+    ),
+    key(
         "sandbox.uid_base",
         "1600000",
         "First user id of the range that instances run as; ignored without root",

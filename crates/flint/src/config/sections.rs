@@ -1,10 +1,16 @@
 //! Everything that an operator can set, by section. What each key means is said in [`super::keys`].
 
-use std::{net::IpAddr, num::NonZeroUsize, path::PathBuf, time::Duration};
+use std::{
+    net::IpAddr,
+    num::{NonZeroU16, NonZeroUsize},
+    path::PathBuf,
+    time::Duration,
+};
 
 use flint_controller::{AsyncConfig, DeadLettersConfig, FeedsConfig, SecretsConfig, VersionsConfig};
 use flint_executor_fork::ForkConfig;
 use flint_executor_wasm::{WasmConfig, host::Services};
+use flint_gate::GateConfig;
 use flint_invoker::{PoolConfig, units};
 use flint_model::{ByteSize, FunctionLimits, LimitBounds};
 use flint_scheduler::QueueConfig;
@@ -28,6 +34,7 @@ pub(crate) struct Config {
     pub(crate) feeds: FeedsConfig,
     pub(crate) store: StoreSection,
     pub(crate) network: NetworkConfig,
+    pub(crate) gate: GateSection,
     pub(crate) sandbox: SandboxConfig,
     pub(crate) runtimes: RuntimesSection,
     pub(crate) prepare: PrepareConfig,
@@ -322,6 +329,39 @@ fn absolute<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<Pat
             Err(serde::de::Error::custom(format!("'{}' is not an absolute path", folder.display())))
         }
         None => Ok(folders),
+    }
+}
+
+/// How functions that are given a key reach the API from their sandboxes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct GateSection {
+    pub(crate) enabled: bool,
+    pub(crate) port: NonZeroU16,
+    pub(crate) connections: usize,
+    pub(crate) max_connections: usize,
+    #[serde(with = "units::duration")]
+    pub(crate) idle_timeout: Duration,
+}
+
+impl Default for GateSection {
+    fn default() -> Self {
+        let GateConfig { port, connections, max_connections, idle, .. } = GateConfig::default();
+        let port = NonZeroU16::new(port).unwrap_or(NonZeroU16::MIN);
+        Self { enabled: true, port, connections, max_connections, idle_timeout: idle }
+    }
+}
+
+impl GateSection {
+    /// `None`: there are to be no gates.
+    pub(crate) fn config(&self, server: &ServerConfig) -> Option<GateConfig> {
+        self.enabled.then(|| GateConfig {
+            port: self.port.get(),
+            connections: self.connections.max(1),
+            max_connections: self.max_connections,
+            idle: self.idle_timeout,
+            max_header: usize::try_from(server.max_header.as_u64()).unwrap_or(usize::MAX),
+        })
     }
 }
 

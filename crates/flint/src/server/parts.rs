@@ -19,6 +19,7 @@ use flint_executor::Executor;
 use flint_executor_fork::ForkExecutor;
 use flint_executor_process::ProcessExecutor;
 use flint_executor_wasm::{WasmExecutor, Workshop, host::Services};
+use flint_gate::Gates;
 use flint_invoker::{Invoker, InvokerConfig};
 use flint_runtimes::{House, HouseConfig, UnpackLimits};
 use flint_sandbox::{Launcher, LauncherConfig, SweepReport};
@@ -49,6 +50,7 @@ pub(super) struct Parts {
     /// Whether the guest key works.
     pub(super) guest: bool,
     fronts: Arc<Fronts>,
+    gates: Option<Gates>,
     feed: ActivationFeed,
     store: Arc<SqliteStore>,
     launcher: Launcher,
@@ -78,7 +80,9 @@ impl Parts {
         launcher: Launcher,
     ) -> anyhow::Result<Self> {
         let (guest, url) = (bound.ip().is_loopback(), url_of(bound));
-        let house = Arc::new(House::open(house_config(config, &data_dir, &url, launcher.clone())).await?);
+        let gates = config.gate.config(&config.server).map(Gates::new);
+        let in_house = house_config(config, &data_dir, &url, gates.clone(), launcher.clone());
+        let house = Arc::new(House::open(in_house).await?);
         let process = Arc::new(ProcessExecutor::new(Arc::clone(&house)));
         let fork =
             ForkExecutor::new(Arc::clone(&house), Arc::clone(process.stems()), config.snapshot.config());
@@ -96,12 +100,21 @@ impl Parts {
             activations: Arc::new(TappedLog { log: store.activations(), feed: feed.clone() }),
             ..stores_of(&store)
         };
-        let controller = Controller::new(controller_config(config, guest, &url), stores, scheduler, invoker);
+        let controller_config = ControllerConfig {
+            gate: gates.as_ref().map(Gates::url),
+            ..controller_config(config, guest, &url)
+        };
+        let controller = Controller::new(controller_config, stores, scheduler, invoker);
+        if let Some(gates) = &gates {
+            gates
+                .serve(flint_api_openwhisk::router_inside(Arc::clone(&controller), front_config(Vec::new())));
+        }
         let begun = begin(&controller, guest, &data_dir, &url).await;
         let operator = match begun {
             Ok(operator) => operator,
             Err(error) => {
                 controller.shutdown(Duration::ZERO).await;
+                close(gates).await;
                 return Err(error);
             }
         };
@@ -121,7 +134,7 @@ impl Parts {
         let openwhisk = Front::new(Arc::clone(&controller), front_config(web_hosts.to_vec()));
         let controlled = Arc::clone(&controller);
         let fronts = Arc::new(Fronts { web_hosts, native, openwhisk, controller: controlled, guest });
-        Ok(Self { controller, url, guest, fronts, feed, store, launcher, data_dir, operator })
+        Ok(Self { controller, url, guest, fronts, gates, feed, store, launcher, data_dir, operator })
     }
 
     /// What answers requests.
@@ -131,9 +144,10 @@ impl Parts {
 
     /// Ends everything in order: no further calls, the running ones (at most `within`), connections, records, sandboxes.
     pub(super) async fn shutdown(self, within: Duration, serving: JoinHandle<()>) {
-        let Self { controller, fronts, feed, store, launcher, data_dir, mut operator, .. } = self;
+        let Self { controller, fronts, gates, feed, store, launcher, data_dir, mut operator, .. } = self;
         feed.close();
         controller.shutdown(within).await;
+        close(gates).await;
         connections::join(serving).await;
         drop((fronts, controller));
         let closed = match Arc::into_inner(store) {
@@ -232,12 +246,26 @@ async fn wasm(
     Ok(executor)
 }
 
-fn house_config(config: &Config, data_dir: &Path, url: &str, launcher: Launcher) -> HouseConfig {
+/// Ends the gates, and lets go of what they hold of the server.
+async fn close(gates: Option<Gates>) {
+    if let Some(gates) = gates {
+        gates.close().await;
+    }
+}
+
+fn house_config(
+    config: &Config,
+    data_dir: &Path,
+    url: &str,
+    gates: Option<Gates>,
+    launcher: Launcher,
+) -> HouseConfig {
     let prepare = &config.prepare;
     let built_in = HouseConfig::new(data_dir.join("prepared"), data_dir.join("runtimes"), launcher);
     HouseConfig {
         search: config.runtimes.search.clone(),
         api_host: Some(url.to_owned()),
+        gates,
         unpack: UnpackLimits { entries: prepare.max_files, bytes: prepare.max_unpacked },
         build_timeout: prepare.build_timeout,
         build_memory: prepare.build_memory,

@@ -49,7 +49,8 @@ impl BringUp<'_> {
         let mut spec = command.for_function(context.id.to_string(), function, artefact);
         // What happens before the snapshot happens once, for whatever calls will come: it is to change nothing outside.
         spec.network_closed = self.zygote && !function.snapshot.warmup_network;
-        let cell = launch(house.launcher(), &spec, command.image, context.deadline, logs).await?;
+        let starter = house.starter(function, context);
+        let cell = launch(&starter, &spec, command.image, context.deadline, logs).await?;
         let started = began.elapsed();
         Ok((self.load(cell, context, logs).await?, started))
     }
@@ -59,7 +60,7 @@ impl BringUp<'_> {
     /// # Errors
     /// Why the function does not load; nothing of it is left then.
     pub async fn run_prewarmed(self, context: &StartContext, logs: &mut Logs) -> Result<Option<Cell>, Fault> {
-        match self.stem().await {
+        match self.stem(context).await {
             Some(cell) => self.load(cell, context, logs).await.map(Some),
             None => Ok(None),
         }
@@ -73,7 +74,10 @@ impl BringUp<'_> {
         let init = Init {
             code: &artefact.record.code,
             main: function.main.as_deref().or(artefact.record.main.as_deref()),
-            env: house.environment(context).map(|(key, value)| (key, Value::String(value))).collect(),
+            env: house
+                .environment(function, context)
+                .map(|(key, value)| (key, Value::String(value)))
+                .collect(),
             namespace: path.namespace.as_str(),
             name: &name,
             version: &version,
@@ -83,13 +87,21 @@ impl BringUp<'_> {
     }
 
     /// A runtime that is up already, with the function's code attached.
-    async fn stem(self) -> Option<Cell> {
+    async fn stem(self, context: &StartContext) -> Option<Cell> {
         // What becomes a snapshot is started for it.
         if self.zygote || !stems::fits(self.function) {
             return None;
         }
         let key = StemKey { runtime: self.runtime.identity(), memory: self.function.limits.memory };
-        let cell = self.stems.take(&key)?;
+        let mut cell = self.stems.take(&key)?;
+        // Before the code, which could take the port.
+        match self.house.starter(self.function, context).add_gate(&cell.sandbox).await {
+            Ok(gate) => cell.gate = gate,
+            Err(error) => {
+                tracing::warn!(%error, "a prewarmed runtime could not be given a way to the API");
+                return None;
+            }
+        }
         match cell.sandbox.attach(&self.artefact.code_folder(), CODE).await {
             Ok(()) => Some(cell),
             Err(error) => {

@@ -6,6 +6,7 @@ use flint_executor::{
     Call, CallEnd, Fault, Invoked, Reply, ReplyHead,
     link::{ErrorKind, Frame, FrameKind, Freeze, LinkFailure},
 };
+use flint_gate::Gate;
 use flint_model::{ByteSize, SnapshotReport};
 use flint_sandbox::{CodeImage, Sandbox, SealSpec, Sealed};
 use tokio::sync::Mutex;
@@ -45,6 +46,7 @@ pub enum NotFrozen {
 /// A function loaded into a runtime that can be frozen.
 pub struct Candidate {
     sandbox: Arc<Sandbox>,
+    gate: Option<Gate>,
     channel: Arc<Mutex<Channel>>,
     image: Option<Arc<CodeImage>>,
 }
@@ -63,6 +65,7 @@ impl Candidate {
         match why {
             None => Ok(Self {
                 sandbox: cell.sandbox,
+                gate: cell.gate,
                 channel: Arc::new(Mutex::new(cell.channel)),
                 image: cell.image,
             }),
@@ -105,7 +108,7 @@ impl Candidate {
         expect: &SealSpec,
         deadline: Instant,
     ) -> Result<(Frozen, SnapshotReport, Sealed), NotFrozen> {
-        let Self { sandbox, channel, image } = self;
+        let Self { sandbox, gate, channel, image } = self;
         let Some(channel) = Arc::into_inner(channel) else {
             ending::completely(&sandbox).await;
             return Err(NotFrozen::Broken(Fault::Platform { cause: "a warm-up call is under way".into() }));
@@ -113,7 +116,7 @@ impl Candidate {
         let mut channel = channel.into_inner();
         match ask(&mut channel, &sandbox, freeze, deadline).await {
             Ok(report) => match sandbox.seal(expect).await {
-                Ok(sealed) => Ok((Frozen::new(sandbox, channel, image), report, sealed)),
+                Ok(sealed) => Ok((Frozen::new(sandbox, gate, channel, image), report, sealed)),
                 Err(error) => {
                     ending::completely(&sandbox).await;
                     Err(match error {

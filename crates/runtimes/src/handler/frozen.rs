@@ -14,6 +14,7 @@ use std::{
 
 use bytes::BytesMut;
 use flint_executor::link::{Decoder, Frame, FrameKind, LinkFailure};
+use flint_gate::Gate;
 use flint_model::ByteSize;
 use flint_sandbox::{CodeImage, Sandbox};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
@@ -49,6 +50,7 @@ pub enum NotForked {
 #[derive(Debug)]
 pub struct Frozen {
     sandbox: Arc<Sandbox>,
+    gate: Option<Gate>,
     link: Arc<UnixStream>,
     waiting: Arc<Waiting>,
     last: AtomicU32,
@@ -70,13 +72,19 @@ impl Waiting {
 }
 
 impl Frozen {
-    pub(super) fn new(sandbox: Arc<Sandbox>, channel: Channel, image: Option<Arc<CodeImage>>) -> Self {
+    pub(super) fn new(
+        sandbox: Arc<Sandbox>,
+        gate: Option<Gate>,
+        channel: Channel,
+        image: Option<Arc<CodeImage>>,
+    ) -> Self {
         let (link, output) = channel.into_parts();
         let (link, waiting) = (Arc::new(link), Arc::<Waiting>::default());
         let listener =
             tokio::spawn(listen(Arc::clone(&link), output, Arc::clone(&waiting), Arc::clone(&sandbox)));
         Self {
             sandbox,
+            gate,
             link,
             waiting,
             last: AtomicU32::new(0),
@@ -138,7 +146,7 @@ impl Frozen {
             flint_sandbox::Error::Ended { .. } => NotForked::Ended,
             other => NotForked::Platform(other.to_string()),
         })?;
-        Ok(Cell { sandbox: Arc::new(sandbox), channel, hello, image: None })
+        Ok(Cell { sandbox: Arc::new(sandbox), gate: self.gate.clone(), channel, hello, image: None })
     }
 
     async fn send(&self, number: u32, prime: bool, fds: &[BorrowedFd<'_>; 4]) -> io::Result<()> {

@@ -6,13 +6,14 @@ use flint_executor::{
     Fault,
     link::{ErrorKind, Frame, FrameKind, Hello, Init, LinkFailure},
 };
-use flint_sandbox::{CodeImage, Launcher, Sandbox, SandboxIo, SandboxSpec};
+use flint_gate::Gate;
+use flint_sandbox::{CodeImage, Sandbox, SandboxIo, SandboxSpec};
 
 use super::{
     channel::{Channel, Event},
     upload::Upload,
 };
-use crate::process::{ending, logs::Logs};
+use crate::process::{ending, logs::Logs, starter::Starter};
 
 const PROTOCOL: u32 = 1;
 
@@ -21,6 +22,8 @@ const PROTOCOL: u32 = 1;
 pub struct Cell {
     /// The sandbox.
     pub sandbox: Arc<Sandbox>,
+    /// Its gate to the API, if its function has one.
+    pub gate: Option<Gate>,
     pub(super) channel: Channel,
     /// What the shim said first.
     pub(super) hello: Hello,
@@ -102,7 +105,7 @@ pub(super) fn fault_of_error(frame: &Frame, phase: Phase) -> Fault {
 
 /// Starts a sandbox and waits for the shim's HELLO. Where it is given an image of its code, that is its standard input at first.
 pub(crate) async fn launch(
-    launcher: &Launcher,
+    starter: &Starter,
     spec: &SandboxSpec,
     image: Option<Arc<CodeImage>>,
     deadline: Instant,
@@ -117,11 +120,11 @@ pub(crate) async fn launch(
     let (channel, [stdout, stderr, link]) = Channel::open(deadline).map_err(no_pipes)?;
     let stdin = image.as_ref().map(|image| image.descriptor()).transpose().map_err(no_pipes)?;
     let io = SandboxIo { stdin, stdout, stderr, link: Some(link) };
-    let starting = tokio::time::timeout_at(deadline.into(), launcher.start(spec, io));
-    let sandbox = match starting.await {
+    let starting = tokio::time::timeout_at(deadline.into(), starter.start_with_gate(spec, io));
+    let (sandbox, gate) = match starting.await {
         Err(_) => return Err(Fault::Deadline),
         Ok(Err(error)) => return Err(ending::fault_of_start(&error, false)),
-        Ok(Ok(sandbox)) => Arc::new(sandbox),
+        Ok(Ok((sandbox, gate))) => (Arc::new(sandbox), gate),
     };
     let mut channel = channel;
     let event = next(&mut channel, logs).await;
@@ -130,7 +133,7 @@ pub(crate) async fn launch(
         _ => None,
     };
     match hello {
-        Some(hello) => Ok(Cell { sandbox, channel, hello, image }),
+        Some(hello) => Ok(Cell { sandbox, gate, channel, hello, image }),
         None => Err(end(sandbox, channel, event, logs, Phase::Starting).await),
     }
 }

@@ -7,5 +7,6 @@ pub mod logs;
 pub mod meter;
 pub mod output;
 pub mod relay;
+pub mod starter;
 pub mod timer;
 pub mod tool;

@@ -26,6 +26,10 @@ impl Launcher {
                 Ok(socket) => (Ok(Told::Done), Some(socket)),
                 Err(fault) => (Err(fault), None),
             },
+            Ask::Listen { port } => match self.listen(sid, port) {
+                Ok(socket) => (Ok(Told::Done), Some(socket)),
+                Err(fault) => (Err(fault), None),
+            },
             Ask::Attach { source, target } => (self.attach(sid, &source, target), None),
             Ask::Usage => {
                 let usage = self.leaf(sid).map(|leaf| leaf.map(Leaf::usage).unwrap_or_default());
@@ -68,6 +72,13 @@ impl Launcher {
         self.networks
             .connect(net.namespace.as_fd(), port, v6)
             .map_err(|error| Fault::step(format!("connect to port {port}"), &error))
+    }
+
+    fn listen(&mut self, sid: u64, port: u16) -> Result<std::os::fd::OwnedFd, Fault> {
+        let net = self.live.get_mut(&sid).and_then(|live| live.slot.net.as_mut()).ok_or(Fault::Ended)?;
+        self.networks
+            .listen(net, port)
+            .map_err(|error| Fault::step(format!("listen on port {port} inside"), &error))
     }
 
     fn open_network(&mut self, sid: u64) -> Result<(), Fault> {

@@ -42,7 +42,12 @@ impl Launcher {
                     live.running = true;
                     live.setup_us = live.began.elapsed().as_micros() as u64;
                     let event = Event::Started { sid, setup_us: live.setup_us };
-                    let _ = crate::wire::send(self.server.as_fd(), &event, &[live.pidfd.as_fd()]);
+                    let listener = live.listener.take();
+                    let fds: Vec<_> = [Some(live.pidfd.as_fd()), listener.as_ref().map(AsFd::as_fd)]
+                        .into_iter()
+                        .flatten()
+                        .collect();
+                    let _ = crate::wire::send(self.server.as_fd(), &event, &fds);
                 }
                 Report::Running => {}
                 Report::Fault(fault) => {
@@ -68,7 +73,7 @@ impl Launcher {
     /// Pid 1 has ended, and with it every process of the sandbox.
     fn on_end(&mut self, sid: u64) {
         self.on_reports(sid);
-        let Some(live) = self.live.remove(&sid) else { return };
+        let Some(mut live) = self.live.remove(&sid) else { return };
         let _ = waitid(WaitId::PidFd(live.pidfd.as_fd()), WaitIdOptions::EXITED);
         // The server has the pidfd too: closing ours would not end the watch, and the end would be told again and again.
         let _ = epoll::delete(&self.epoll, &live.pidfd);
@@ -95,6 +100,9 @@ impl Launcher {
             self.tell(&Event::Failed { sid, fault }, &[]);
         }
         self.end_cells_of(sid);
+        if let Some(net) = live.slot.net.take_if(|net| net.is_listened_in) {
+            self.networks.release(net);
+        }
         let recyclable = live.running && live.slot.leaf.as_ref().is_none_or(|leaf| leaf.recyclable());
         match live.key {
             Some(key) if recyclable => {

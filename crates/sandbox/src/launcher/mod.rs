@@ -82,6 +82,8 @@ struct Live {
     began: Instant,
     setup_us: u64,
     running: bool,
+    /// A socket that listens inside, until the server is given it.
+    listener: Option<OwnedFd>,
     fault: Option<Fault>,
     status: Option<ExitStatus>,
     oom: bool,
@@ -157,7 +159,9 @@ impl Launcher {
         };
         match request {
             Request::Hello { .. } => {}
-            Request::Start { sid, spec, stdin, link } => self.start(sid, &spec, stdin, link, fds),
+            Request::Start { sid, spec, stdin, link, listen } => {
+                self.start(sid, &spec, [stdin, link], listen, fds)
+            }
             Request::Admit { sid, pid } => self.admit(sid, pid),
             Request::DropCell { sid } => self.drop_cell(sid),
             Request::Ask { seq, sid, ask } => self.answer(seq, sid, ask),

@@ -22,14 +22,22 @@ use crate::wire::Event;
 const FORKS_UNDER_WAY: u32 = 256;
 
 impl Launcher {
-    pub(super) fn start(&mut self, sid: u64, spec: &SandboxSpec, stdin: bool, link: bool, fds: Vec<OwnedFd>) {
+    /// `stdin`, `link`: whether these are among the descriptors.
+    pub(super) fn start(
+        &mut self,
+        sid: u64,
+        spec: &SandboxSpec,
+        [stdin, link]: [bool; 2],
+        listen: Option<u16>,
+        fds: Vec<OwnedFd>,
+    ) {
         let began = Instant::now();
         let mut fds = fds.into_iter();
         let mut next = |wanted: bool| if wanted { fds.next() } else { None };
         let (stdin, stdout, stderr, link) = (next(stdin), next(true), next(true), next(link));
         let result = match (stdout, stderr) {
             (Some(stdout), Some(stderr)) => {
-                self.launch(sid, spec, began, [stdin, Some(stdout), Some(stderr), link])
+                self.launch(sid, spec, began, listen, [stdin, Some(stdout), Some(stderr), link])
             }
             _ => Err(Fault::Invalid { what: "stdout and stderr did not arrive".into() }),
         };
@@ -43,6 +51,7 @@ impl Launcher {
         sid: u64,
         spec: &SandboxSpec,
         began: Instant,
+        listen: Option<u16>,
         io: [Option<OwnedFd>; 4],
     ) -> Result<(), Fault> {
         let mounts = self.open_mounts(spec)?;
@@ -58,8 +67,12 @@ impl Launcher {
             .slots
             .take(spec.recycle_key.as_deref(), spec.network)
             .map_err(|error| Fault::step("make a user namespace", &error))?;
-        match self.clone_init(&mut slot, spec, &mounts, tmp, io) {
-            Ok((pid, pidfd, reports)) => {
+        // Before anything runs there that could take the port.
+        let made = self
+            .listen_before(&mut slot, spec, listen)
+            .and_then(|listener| Ok((listener, self.clone_init(&mut slot, spec, &mounts, tmp, io)?)));
+        match made {
+            Ok((listener, (pid, pidfd, reports))) => {
                 let oom = slot.leaf.as_ref().and_then(|leaf| leaf.oom_event());
                 for (fd, kind) in [(Some(pidfd.as_fd()), PIDFD), (Some(reports.as_fd()), REPORTS), (oom, OOM)]
                 {
@@ -75,6 +88,7 @@ impl Launcher {
                     began,
                     setup_us: 0,
                     running: false,
+                    listener,
                     fault: None,
                     status: None,
                     oom: false,
@@ -91,6 +105,22 @@ impl Launcher {
                 Err(fault)
             }
         }
+    }
+
+    /// Listens on a port of the loopback that the sandbox will have, if it is to have one.
+    fn listen_before(
+        &mut self,
+        slot: &mut Slot,
+        spec: &SandboxSpec,
+        port: Option<u16>,
+    ) -> Result<Option<OwnedFd>, Fault> {
+        let Some(port) = port else { return Ok(None) };
+        let net = match &mut slot.net {
+            Some(net) => net,
+            none => none.insert(self.networks.take(spec.network)?),
+        };
+        let listener = self.networks.listen(net, port);
+        listener.map(Some).map_err(|error| Fault::step(format!("listen on port {port} inside"), &error))
     }
 
     /// Clones pid 1; gives its process id, its pidfd and the pipe it reports through.

@@ -2,11 +2,11 @@
 
 use std::fs::File;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, listen, socket_with};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags};
 
 use super::egress::{Egress, EgressConfig};
@@ -15,10 +15,15 @@ use crate::error::Fault;
 use crate::spec::Network;
 use crate::sys;
 
+/// Connections that wait to be accepted by who listens in a sandbox for the server.
+const BACKLOG: i32 = 64;
+
 /// The network of one sandbox.
 #[derive(Debug)]
 pub(crate) struct SandboxNet {
     pub(crate) namespace: OwnedFd,
+    /// Somebody listens, or has listened, in it for the server: it is for one sandbox only.
+    pub(crate) is_listened_in: bool,
     /// Its number among those with a way out.
     egress: Option<u32>,
     /// That way is open.
@@ -50,7 +55,7 @@ impl Namespaces {
             Network::None => None,
             Network::Egress => Some(self.egress.connect(self.host.as_fd(), namespace.as_fd())?),
         };
-        Ok(SandboxNet { namespace, egress, open: false })
+        Ok(SandboxNet { namespace, is_listened_in: false, egress, open: false })
     }
 
     /// Opens or closes the way out, where there is one.
@@ -90,6 +95,20 @@ impl Namespaces {
         let made = loopback::up().and_then(|()| current());
         sys::enter(self.host.as_fd(), LinkNameSpaceType::Network)?;
         made
+    }
+
+    /// A non-blocking socket that listens on `port` of the loopback of a sandbox's network. From then on the network is not for another sandbox: whoever
+    /// holds the socket may still do so when this one has ended.
+    pub(crate) fn listen(&self, net: &mut SandboxNet, port: u16) -> io::Result<OwnedFd> {
+        net.is_listened_in = true;
+        sys::enter(net.namespace.as_fd(), LinkNameSpaceType::Network)?;
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None);
+        sys::enter(self.host.as_fd(), LinkNameSpaceType::Network)?;
+        let socket = socket?;
+        bind(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, port))?;
+        listen(&socket, BACKLOG)?;
+        Ok(socket)
     }
 
     /// A non-blocking socket that connects, or is about to, to `port` on the loopback of `namespace`.

@@ -87,6 +87,7 @@ pub(super) fn call(body: &Bytes) -> Call {
 pub(super) fn context() -> StartContext {
     StartContext {
         id: InstanceId(1),
+        namespace: None,
         activation: None,
         transaction: "bench".into(),
         deadline: Instant::now() + AMPLE,

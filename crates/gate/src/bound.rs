@@ -1,0 +1,142 @@
+//! What a gate is bound to: whose calls its sandbox serves, and until when.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Instant,
+};
+
+use flint_model::{ActivationId, NamespaceName};
+use tokio::sync::Notify;
+
+/// The gate of one sandbox. That it is dropped changes nothing: it lives as long as the sandbox.
+#[derive(Clone, Debug)]
+pub struct Gate(Arc<Bound>);
+
+#[derive(Debug, Default)]
+struct Bound {
+    members: Mutex<Members>,
+    changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Members {
+    /// On whose accounts the sandbox works now, each as often as it was admitted.
+    namespaces: HashMap<NamespaceName, usize>,
+    /// Calls whose time may end before the sandbox does.
+    running: HashMap<ActivationId, Instant>,
+}
+
+/// Keys of a namespace are let in for as long as this is there.
+#[derive(Debug)]
+pub struct Admission {
+    gate: Gate,
+    namespace: NamespaceName,
+}
+
+/// The requests of an activation end at its deadline for as long as this is there.
+#[derive(Debug)]
+pub struct Running {
+    gate: Gate,
+    activation: ActivationId,
+}
+
+impl Gate {
+    /// Closed to everybody.
+    pub(crate) fn closed() -> Self {
+        Self(Arc::default())
+    }
+
+    /// From now on the sandbox works on this account too.
+    pub fn admit(&self, namespace: NamespaceName) -> Admission {
+        *self.members().namespaces.entry(namespace.clone()).or_default() += 1;
+        self.0.changed.notify_one();
+        Admission { gate: self.clone(), namespace }
+    }
+
+    /// Whether the sandbox works on anybody's account. What it does before, it does for nobody.
+    pub fn is_open(&self) -> bool {
+        !self.members().namespaces.is_empty()
+    }
+
+    /// Whether the sandbox works on this account.
+    pub fn admits(&self, namespace: &NamespaceName) -> bool {
+        self.members().namespaces.contains_key(namespace)
+    }
+
+    /// A call whose sandbox may go on when its time is over.
+    pub fn running(&self, activation: ActivationId, deadline: Instant) -> Running {
+        self.members().running.insert(activation, deadline);
+        Running { gate: self.clone(), activation }
+    }
+
+    /// When the requests of this activation end, if that is before their sandbox does.
+    pub fn deadline(&self, activation: ActivationId) -> Option<Instant> {
+        self.members().running.get(&activation).copied()
+    }
+
+    /// How many there are who may have connections of their own.
+    pub(crate) fn members_now(&self) -> usize {
+        self.members().namespaces.values().sum::<usize>().max(1)
+    }
+
+    /// Resolves when there are more or fewer of them. For one who waits.
+    pub(crate) async fn changed(&self) {
+        self.0.changed.notified().await;
+    }
+
+    fn members(&self) -> MutexGuard<'_, Members> {
+        self.0.members.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Admission {
+    fn drop(&mut self) {
+        let mut members = self.gate.members();
+        if let Some(count) = members.namespaces.get_mut(&self.namespace) {
+            *count -= 1;
+            if *count == 0 {
+                members.namespaces.remove(&self.namespace);
+            }
+        }
+        drop(members);
+        self.gate.0.changed.notify_one();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.gate.members().running.remove(&self.activation);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_open_to_those_for_whom_the_sandbox_works_as_long_as_it_does() {
+        let (gate, one, other) = (Gate::closed(), NamespaceName::parse("one"), NamespaceName::parse("other"));
+        let (one, other) = (one.expect("a name"), other.expect("a name"));
+        assert!(!gate.is_open() && !gate.admits(&one));
+        assert_eq!(gate.members_now(), 1);
+        let first = gate.admit(one.clone());
+        let second = gate.admit(one.clone());
+        assert!(gate.is_open() && gate.admits(&one) && !gate.admits(&other));
+        let third = gate.admit(other.clone());
+        assert_eq!(gate.members_now(), 3);
+        drop((first, third));
+        assert!(gate.admits(&one) && !gate.admits(&other));
+        drop(second);
+        assert!(!gate.is_open() && !gate.admits(&one));
+    }
+
+    #[test]
+    fn a_calls_deadline_is_known_while_it_runs() {
+        let (gate, id, at) = (Gate::closed(), ActivationId::generate(), Instant::now());
+        let running = gate.running(id, at);
+        assert_eq!((gate.deadline(id), gate.deadline(ActivationId::generate())), (Some(at), None));
+        drop(running);
+        assert_eq!(gate.deadline(id), None);
+    }
+}

@@ -1,0 +1,46 @@
+//! One connection.
+
+use std::time::Duration;
+
+use axum::{Router, body::Body};
+use http::{
+    HeaderMap, HeaderName,
+    header::{FORWARDED, HOST},
+};
+use hyper::{body::Incoming, server::conn::http1};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tower::Service;
+
+use crate::{Gate, patient::Patient};
+
+/// By what a client, or a proxy before a server, says who was called. Here a function says it, so it means nothing.
+const SAID_OF_THE_SERVER: [HeaderName; 5] = [
+    HOST,
+    FORWARDED,
+    HeaderName::from_static("x-forwarded-host"),
+    HeaderName::from_static("x-forwarded-proto"),
+    HeaderName::from_static("x-forwarded-for"),
+];
+
+/// Serves requests until the other side goes, or takes too long.
+pub(crate) async fn serve(http: &http1::Builder, stream: TcpStream, api: Router, gate: Gate, idle: Duration) {
+    // Best effort: without it small answers only wait a little longer.
+    let _ = stream.set_nodelay(true);
+    let service = hyper::service::service_fn(move |mut request: http::Request<Incoming>| {
+        forget_the_server(request.headers_mut());
+        request.extensions_mut().insert(gate.clone());
+        api.clone().call(request.map(Body::new))
+    });
+    let stream = TokioIo::new(Patient::new(stream, idle));
+    if let Err(error) = http.serve_connection(stream, service).await {
+        // The function's doing: it went away, or does not speak HTTP.
+        tracing::debug!(%error, "a function's connection to the API ended early");
+    }
+}
+
+fn forget_the_server(headers: &mut HeaderMap) {
+    for name in &SAID_OF_THE_SERVER {
+        headers.remove(name);
+    }
+}

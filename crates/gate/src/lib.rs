@@ -1,0 +1,19 @@
+//! The way of functions to the server's own API, from inside of sandboxes that reach nothing else.
+//!
+//! A *gate* is a socket that listens on the loopback of one sandbox's network and is held by the server. What comes in there comes from that sandbox and
+//! from nowhere else, so the gate knows on whose account the sandbox works, and lets in nobody else's key. It lives as long as the sandbox.
+//!
+//! This crate accepts, bounds and ends connections; it knows no API. Whoever composes the server says what answers ([`Gates::serve`]), and that asks the
+//! [`Gate`], which is among a request's extensions, for whom it may be answered.
+
+#![forbid(unsafe_code)]
+
+mod bound;
+mod config;
+mod connection;
+mod gates;
+mod patient;
+
+pub use bound::{Admission, Gate, Running};
+pub use config::GateConfig;
+pub use gates::Gates;
