@@ -70,11 +70,11 @@ class Gate(UnderAttack):
             "    answers['named'] = ask(own, '/api/v1/namespaces/victims/actions')[0]\n"
             "    answers['wrong'] = ask(own[:40] + 'x' + own[41:], list)[0]\n"
             "    answers['bearer'] = ask('', list, more='Authorization: Bearer ' + own + '\\r\\n')[0]\n"
-            "    answers['error'] = json.loads(text)['error']\n"
+            "    answers['text'] = json.loads(text)['error']\n"
             "    return answers\n"
         )
         forbidden = "The supplied authentication is not authorized to access this resource."
-        expected = {"own": 200, "bare": 200, "none": 401, "victim": 403, "named": 403, "wrong": 401, "bearer": 401, "error": forbidden}
+        expected = {"own": 200, "bare": 200, "none": 401, "victim": 403, "named": 403, "wrong": 401, "bearer": 401, "text": forbidden}
         self.assertEqual(self.server.request("GET", "/api/v1/namespaces/_/actions", auth=self.victim).status, 200, "the key is a good one")
         self.both(lambda start, reuse: self.assertEqual(self.attack(start, reuse, body, {"victim": self.victim}), expected))
 

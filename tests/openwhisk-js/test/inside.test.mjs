@@ -114,11 +114,11 @@ def main(params):
     try:
         urllib.request.urlopen(url.replace("/echo", "/missing"), b"{}", timeout=60)
     except urllib.error.HTTPError as error:
-        return {"said": said, "without": error.code, "error": json.load(error)["error"]}
+        return {"said": said, "without": error.code, "text": json.load(error)["error"]}
 `,
   });
   const result = await ow.actions.invoke({ name: 'python-inside', blocking: true, result: true, params: { a: 'ä' } });
-  assert.deepEqual(result, { said: { a: 'ä' }, without: 401, error: 'The resource requires authentication, which was not supplied with the request' });
+  assert.deepEqual(result, { said: { a: 'ä' }, without: 401, text: 'The resource requires authentication, which was not supplied with the request' });
 });
 
 test('a native action calls from a shell', async () => {
