@@ -1,5 +1,7 @@
 //! The API as functions reach it from inside of their sandboxes: through a gate, over a socket, with keys that may and that may not.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod support;
 
 use std::{
