@@ -283,6 +283,7 @@ fn controller_config(config: &Config, guest: bool, url: &str) -> ControllerConfi
         dead_letters: config.dead_letters.clone(),
         guest,
         api_host: url.to_owned(),
+        gate: None,
         credential_ttl: config.server.credential_ttl,
         collect_every: config.server.collect_every,
         metrics: MetricsConfig { max_functions: config.metrics.functions },
