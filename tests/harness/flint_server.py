@@ -108,6 +108,8 @@ class Server:
             except subprocess.TimeoutExpired:
                 self.kill()
                 raise AssertionError(f"the server did not stop when asked:\n{self.log_text()}")
+            code = self.process.returncode
+            assert code == 0, f"the server was asked to stop and ended with {code}:\n{self.log_text()}"
         return self.process.returncode if self.process else None
 
     def remove(self):
@@ -208,4 +210,26 @@ def assert_nothing_left(server, seconds=120):
     try:
         wait_for(gone, seconds, "a clean machine")
     except AssertionError as error:
-        raise AssertionError(f"{error}: {sorted(found)}\n{server.log_text()}") from None
+        left = "\n  ".join(sorted(found) + sorted(members(found)))
+        end = f"the server ended with {server.process.returncode}; its log ends with"
+        raise AssertionError(f"{error}:\n  {left}\n{end}\n{server.log_text()[-3000:]}") from None
+
+
+def members(found):
+    """What is inside the cgroups that were left: groups, and the tasks in each, with their states."""
+    for line in found:
+        kind, _, root = line.partition(" ")
+        for directory, _, _ in os.walk(root) if kind == "cgroup" else ():
+            try:
+                tasks = Path(directory, "tasks")
+                tasks = tasks if tasks.exists() else Path(directory, "cgroup.threads")
+                yield f"{directory} has " + (" ".join(map(task, tasks.read_text().split())) or "no tasks")
+            except OSError as error:
+                yield f"{directory}: {error}"
+
+
+def task(tid):
+    try:
+        return "{}:{}:{}".format(tid, *re.search(r"\((.*)\) (\S)", Path(f"/proc/{tid}/stat").read_text(), re.S).groups())
+    except (OSError, AttributeError):
+        return f"{tid}:gone"

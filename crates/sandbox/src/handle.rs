@@ -164,7 +164,10 @@ async fn sweep(config: &LauncherConfig) {
     let state_dir = config.state_dir.clone();
     match tokio::task::spawn_blocking(move || crate::sweep(&state_dir)).await {
         Ok(report) if report == SweepReport::default() => {}
-        Ok(report) => tracing::info!(?report, "swept after the launcher"),
+        Ok(report) if report.problems.is_empty() => tracing::info!(?report, "swept after the launcher"),
+        Ok(report) => {
+            tracing::warn!(?report, "the launcher left what could not be removed; the next start tries again")
+        }
         Err(error) => tracing::error!(%error, "the sweep after the launcher broke off"),
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 
-use crate::cgroup::{Controller, Layout, Tree, moves, remove_tree};
+use crate::cgroup::{Controller, Layout, Tree, moves, remove_trees};
 use crate::inspect::pidfd;
 use crate::launcher::is_root;
 use crate::sys::{self, Forked};
@@ -172,9 +172,7 @@ fn cgroups() -> Vec<Probe> {
     } else {
         lacking("cgroup-freezer", ProbeState::Missing, "no hierarchy is writable", remedy)
     });
-    for directory in tree.directories() {
-        let _ = remove_tree(&directory, Duration::from_millis(100));
-    }
+    let _ = remove_trees(&tree.directories(), Duration::from_millis(100));
     probes
 }
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::cgroup::remove_tree;
+use crate::cgroup::remove_trees;
 use crate::net;
 use crate::root::RootKind;
 use crate::state::State;
@@ -28,8 +28,8 @@ pub struct SweepReport {
     pub problems: Vec<String>,
 }
 
-/// How long a cgroup may stay busy with dying processes.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long cgroups may stay busy with dying processes.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Removes the leftovers of dead servers that used `state_dir`, and what any dead server of this host has left in the network. Call it at server start, before [`crate::Launcher::spawn`]. Blocks.
 ///
@@ -64,17 +64,12 @@ pub fn sweep(state_dir: &Path) -> SweepReport {
 
 fn sweep_launcher(state: &State, report: &mut SweepReport) {
     report.launchers += 1;
-    for directory in &state.cgroups {
-        if !directory.exists() {
-            continue;
+    match remove_trees(&state.cgroups, PATIENCE) {
+        Ok(removed) => {
+            report.processes += removed.processes;
+            report.cgroups += removed.groups;
         }
-        match remove_tree(directory, PATIENCE) {
-            Ok((processes, cgroups)) => {
-                report.processes += processes;
-                report.cgroups += cgroups;
-            }
-            Err(error) => report.problems.push(format!("cgroup {}: {error}", directory.display())),
-        }
+        Err(error) => report.problems.push(error.to_string()),
     }
 }
 

@@ -351,8 +351,6 @@ mod tests {
         }
         assert!(!child.wait().unwrap().success());
         drop(leaf);
-        for directory in tree.directories() {
-            super::super::remove_tree(&directory, std::time::Duration::from_secs(5)).unwrap();
-        }
+        super::super::remove_trees(&tree.directories(), std::time::Duration::from_secs(5)).unwrap();
     }
 }

@@ -6,12 +6,14 @@ mod counters;
 mod detect;
 mod leaf;
 pub(crate) mod moves;
+mod remove;
 mod tree;
 
 pub(crate) use detect::{Controller, Layout, Version};
 pub(crate) use leaf::Leaf;
+pub(crate) use remove::remove_trees;
+pub(crate) use tree::Tree;
 use tree::processes;
-pub(crate) use tree::{Tree, remove_tree};
 
 use std::fs;
 use std::io::{self, Read};

@@ -98,6 +98,9 @@ struct Live {
 /// A sandbox that takes longer to come up is given up.
 const SETUP_DEADLINE: Duration = Duration::from_secs(20);
 
+/// How long the groups may stay busy with dying processes at the end; less than the server waits for the launcher.
+const END_PATIENCE: Duration = Duration::from_secs(20);
+
 /// epoll tokens: the server's socket, and for each sandbox `sid * 4` plus one of these.
 const SERVER: u64 = 0;
 const PIDFD: u64 = 1;
@@ -199,12 +202,9 @@ impl Launcher {
             let _ = rustix::process::waitid(id, rustix::process::WaitIdOptions::EXITED);
         }
         self.networks.end();
-        let mut removed = true;
-        for directory in self.tree.iter().flat_map(Tree::directories) {
-            removed &= crate::cgroup::remove_tree(&directory, Duration::from_secs(5)).is_ok();
-        }
+        let directories = self.tree.as_ref().map(Tree::directories).unwrap_or_default();
         // What is left is for a sweep, which finds it by the state file.
-        if removed {
+        if crate::cgroup::remove_trees(&directories, END_PATIENCE).is_ok() {
             become_launcher::remove_state(&self.state);
         }
     }

@@ -38,6 +38,9 @@ pub(super) struct Block {
     _lock: File,
 }
 
+/// What making the directory and looking into it fail with while somebody removes it: it was there already, but is no directory any more.
+const GOING: [io::ErrorKind; 2] = [io::ErrorKind::NotFound, io::ErrorKind::AlreadyExists];
+
 impl Registry {
     /// That of the calling thread's network namespace.
     pub(super) fn of_this_network() -> io::Result<Self> {
@@ -55,10 +58,10 @@ impl Registry {
     pub(super) fn enter(&self) -> io::Result<Turn> {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)?;
-            match self.try_enter() {
+            let made = DirBuilder::new().recursive(true).mode(0o700).create(&self.directory);
+            match made.and_then(|()| self.try_enter()) {
                 Ok(Some(turn)) => return Ok(turn),
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                Err(error) if !GOING.contains(&error.kind()) => return Err(error),
                 // The last one out has just removed the directory, or somebody has a turn.
                 _ if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(2)),
                 _ => {
