@@ -7,7 +7,7 @@ use flint_controller::{Caller, Controller};
 use http::{StatusCode, request::Parts};
 
 use crate::{
-    actions, activations, basic_auth, gateway, info, invoke, packages,
+    actions, activations, basic_auth, description, gateway, info, invoke, packages,
     parse::{Method, Query, Route, RouteError, route},
     refusal::Refusal,
     reply::{self, Reply},
@@ -139,6 +139,8 @@ async fn answer(
         Ok(Route::InvokersReady) => return info::ready(controller).await,
         Ok(Route::InFlight) => return Reply::json(StatusCode::OK, &controller.calls_in_flight()),
         Ok(Route::Api) => return info::api(&front.config),
+        Ok(Route::ApiDocs) => return Ok(Reply::raw_json(StatusCode::OK, description::document())),
+        Ok(Route::Docs) => return Ok(Reply::html(description::page())),
         Ok(Route::Preflight) => return Ok(Reply::empty()),
         // What is left of them here is the management of APIs.
         Ok(Route::Web) if parts.method == http::Method::OPTIONS => return Ok(Reply::empty()),

@@ -9,6 +9,7 @@
 mod actions;
 mod activations;
 mod basic_auth;
+mod description;
 mod front;
 mod gateway;
 mod info;

@@ -16,6 +16,7 @@ use crate::{refusal::Refusal, transaction};
 
 pub(crate) const ACTIVATION: HeaderName = HeaderName::from_static("x-openwhisk-activation-id");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=UTF-8");
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=UTF-8");
 pub(crate) const REALM: HeaderValue = HeaderValue::from_static("Basic realm=\"OpenWhisk secure realm\"");
 const ALLOWED_HEADERS: HeaderValue =
@@ -51,6 +52,11 @@ impl Reply {
     /// A text body.
     pub(crate) fn text(body: &'static str) -> Self {
         Self { content_type: Some(TEXT), ..Self::raw_json(StatusCode::OK, body) }
+    }
+
+    /// A page.
+    pub(crate) fn html(body: Bytes) -> Self {
+        Self { content_type: Some(HTML), ..Self::raw_json(StatusCode::OK, body) }
     }
 
     /// No body.

@@ -5,7 +5,7 @@
 mod support;
 
 use serde_json::json;
-use support::{Api, config};
+use support::{Api, config, request};
 
 #[tokio::test]
 async fn the_api_describes_itself() {
@@ -16,6 +16,54 @@ async fn the_api_describes_itself() {
     });
     assert_eq!(api.get("/api/v1").await.json(), expected);
     assert_eq!(api.get("/ping").await.text, "pong");
+}
+
+#[tokio::test]
+async fn what_the_api_names_as_its_description_is_there_for_anybody() {
+    let api = Api::start().await;
+    let named = api.get("/api/v1").await.json()["swagger_paths"].clone();
+    let (document, page) = (named["api-docs"].as_str().unwrap(), named["ui"].as_str().unwrap());
+    for prefix in ["/api/v1", ""] {
+        let reply = api.send(request("GET", &format!("{prefix}{document}"), None, &[])).await;
+        assert_eq!((reply.status, reply.header("content-type")), (200, Some("application/json")));
+        let document = reply.json();
+        assert_eq!((&document["swagger"], &document["basePath"]), (&json!("2.0"), &json!("/api/v1")));
+        assert!(document["paths"]["/namespaces/{namespace}/actions/{action}"]["post"].is_object());
+        let reply = api.send(request("GET", &format!("{prefix}{page}"), None, &[])).await;
+        assert_eq!((reply.status, reply.header("content-type")), (200, Some("text/html; charset=UTF-8")));
+        assert!(reply.text.contains("invokeAction"), "{}", reply.text);
+        assert_eq!(api.call("POST", &format!("{prefix}{page}"), None).await.status, 405);
+    }
+}
+
+/// What the description says of answers is what is answered.
+#[tokio::test]
+async fn described_answers_have_the_fields_that_are_answered() {
+    let api = Api::start().await;
+    let document = api.get("/api/v1/api-docs").await.json();
+    api.action("f", "echo it").await;
+    let web = json!({"annotations": [{"key": "a", "value": 1}]});
+    assert_eq!(api.call("PUT", "packages/p", Some(web.clone())).await.status, 200);
+    assert_eq!(api.call("PUT", "triggers/t", Some(web)).await.status, 200);
+    let rule = json!({"trigger": "/_/t", "action": "/_/f"});
+    assert_eq!(api.call("PUT", "rules/r", Some(rule)).await.status, 200);
+    let record = api.blocking("f", json!({})).await.json();
+    for (shape, answered) in [
+        ("Limits", api.get("limits").await.json()),
+        ("Action", api.get("actions/f").await.json()),
+        ("ActionSummary", api.get("actions").await.json()[0].clone()),
+        ("Package", api.get("packages/p").await.json()),
+        ("PackageSummary", api.get("packages").await.json()[0].clone()),
+        ("Trigger", api.get("triggers/t").await.json()),
+        ("Rule", api.get("rules/r").await.json()),
+        ("Activation", record),
+        ("Error", api.get("actions/none").await.json()),
+    ] {
+        let described = document["definitions"][shape]["properties"].as_object().unwrap();
+        for (field, _) in answered.as_object().unwrap() {
+            assert!(described.contains_key(field), "{shape} has no {field}");
+        }
+    }
 }
 
 #[tokio::test]

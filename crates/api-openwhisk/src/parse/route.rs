@@ -47,6 +47,10 @@ pub enum Route<'a> {
     InFlight,
     /// `GET /api/v1`
     Api,
+    /// `GET /api/v1/api-docs`
+    ApiDocs,
+    /// `GET /api/v1/docs`
+    Docs,
     /// `OPTIONS` below `/api/v1`
     Preflight,
     /// Anything below `/api/v1/web`
@@ -146,6 +150,8 @@ pub fn route(method: Method, path: &str) -> Result<Route<'_>, RouteError> {
             "/invokers/healthy/count" => get(Route::HealthyInvokers),
             "/invokers/ready" => get(Route::InvokersReady),
             "/activation" | "/activation/count" => get(Route::InFlight),
+            "/api-docs" => get(Route::ApiDocs),
+            "/docs" | "/docs/" => get(Route::Docs),
             _ => Err(RouteError::Unknown),
         };
     };
@@ -162,6 +168,8 @@ pub fn route(method: Method, path: &str) -> Result<Route<'_>, RouteError> {
     let segments: [Option<&str>; 6] = std::array::from_fn(|_| segments.next());
     match segments {
         [None | Some(""), None, ..] => get(Route::Api),
+        [Some("api-docs"), None, ..] => get(Route::ApiDocs),
+        [Some("docs"), None | Some("" | "index.html"), None, ..] => get(Route::Docs),
         [Some("namespaces"), None | Some(""), None, ..] => get(Route::Namespaces),
         [Some("namespaces"), Some(namespace), Some(collection), first, second, None] => {
             entity(method, namespace, collection, first, second)
@@ -262,6 +270,11 @@ mod tests {
             (Method::Options, "/api/v1/web/guest/default/x", Route::Web),
             (Method::Options, "/api/v1/webs", Route::Preflight),
             (Method::Options, "/api/v1/gateway/guest/a", Route::Gateway),
+            (Method::Get, "/api/v1/api-docs", Route::ApiDocs),
+            (Method::Get, "/api-docs", Route::ApiDocs),
+            (Method::Get, "/api/v1/docs", Route::Docs),
+            (Method::Get, "/api/v1/docs/index.html", Route::Docs),
+            (Method::Get, "/docs", Route::Docs),
             (Method::Get, "/api/v1/namespaces", Route::Namespaces),
             (Method::Get, "/api/v1/namespaces/", Route::Namespaces),
             (Method::Get, "/api/v1/namespaces/_/limits", Route::Limits("_")),
@@ -296,6 +309,8 @@ mod tests {
             "/api",
             "/api/v10",
             "/api/v1/x",
+            "/api/v1/api-docs/x",
+            "/api/v1/docs/x",
             "/api/v1/namespaces/_",
             "/api/v1/namespaces/_/x",
             "/api/v1/namespaces/_/actions/a/b/c",
