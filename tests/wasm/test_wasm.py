@@ -1,5 +1,6 @@
 """Functions in WebAssembly through the real command line and server. tests/wasm/run.sh brings the toolchains and calls this."""
 
+import base64
 import hashlib
 import json
 import os
@@ -13,7 +14,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "harness"))
 
-from flint_server import FLINT, Server, assert_nothing_left  # noqa: E402
+from flint_server import FLINT, GUEST, Server, assert_nothing_left  # noqa: E402
 
 SERVER = None
 SCRATCH = None
@@ -23,7 +24,7 @@ def setUpModule():
     global SERVER, SCRATCH
     SCRATCH = tempfile.TemporaryDirectory(prefix="flint-wasm-")
     # CPython in a component is 18 MB to compile, on a machine that may have other things to do.
-    SERVER = Server(settings={"FLINT_WASM__COMPILE_TIMEOUT": "5min"}).start()
+    SERVER = Server(settings={"FLINT_WASM__COMPILE_TIMEOUT": "5min", "FLINT_WASM__HTTP_0_3": "true"}).start()
 
 
 def tearDownModule():
@@ -125,6 +126,93 @@ class Rust(Cli):
         self.assertEqual((answer.status, answer.headers["content-type"]), (200, "text/plain"))
         self.assertIn("a=b", answer.headers["x-path"])
         self.assertEqual(answer.body, body.upper())
+
+
+class CallsBack(Cli):
+    """The way to the API, from a component with no other grant."""
+
+    API = "/api/v1/namespaces/_/actions/"
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.module = Path(SCRATCH.name) / "caller.wasm"
+
+    def building(self, name):
+        """The environment of a build that leaves nothing in the repository."""
+        return {"CARGO_BUILD_TARGET": "wasm32-wasip2", "CARGO_TARGET_DIR": str(Path(SCRATCH.name) / f"{name}-target")}
+
+    def caller(self, name, *options):
+        """A function that sends what it is told to; built once."""
+        source = self.module if self.module.exists() else ROOT / "tests/wasm/functions/caller"
+        env = self.building("caller")
+        self.deploy(source, *options, name=name, env=env)
+        if not self.module.exists():
+            built = Path(SCRATCH.name) / "caller-target/wasm32-wasip2/release/caller.wasm"
+            self.module.write_bytes(built.read_bytes())
+
+    def tell(self, name, **told):
+        return json.loads(self.call(name, "-P", "-", stdin=json.dumps(told).encode()))
+
+    def test_it_calls_another_function_and_nothing_but_the_api(self):
+        self.deploy(ROOT / "functions/wasm/rust-hello", name="greeted")
+        self.caller("calls", "--annotation", "provide-api-key=true")
+        greeted = self.API + "greeted?blocking=true&result=true"
+        said = self.tell("calls", path=greeted, body={"name": "gate"})
+        self.assertEqual((said.get("status"), said.get("said")), (200, {"greeting": "Hello, gate!"}), said)
+        self.assertEqual(said["host"], "http://127.0.0.1:3233")
+        self.assertTrue(said["key"].startswith(GUEST + "."), "its caller's key, with the activation behind it")
+        again = self.API + "calls?blocking=true&result=true"
+        said = self.tell("calls", path=again, body={"path": greeted, "body": {"name": "chain"}})
+        self.assertEqual(said["said"]["said"], {"greeting": "Hello, chain!"}, said)
+        said = self.tell("calls", path=self.API + "none?blocking=true", body={})
+        self.assertEqual(said["status"], 404, said)
+
+        for what, path, status in [
+            ("the native API", "/v1/functions", 404),
+            ("metrics", "/metrics", 404),
+            ("a web action", "/api/v1/web/guest/default/greeted.json", 404),
+        ]:
+            with self.subTest(what):
+                self.assertEqual(self.tell("calls", path=path)["status"], status)
+        self.assertEqual(self.tell("calls", path=self.API + "greeted", key="no:key")["status"], 401)
+        made = self.flint("namespace", "create", "neighbour", "--data-dir", SERVER.data_dir)
+        other = made.stdout.decode().strip()
+        self.assertEqual(SERVER.request("GET", self.API.rstrip("/"), auth=other).status, 200, "the key is a good one")
+        said = self.tell("calls", path=self.API.rstrip("/"), key=other)
+        self.assertEqual(said["status"], 403, said)
+
+    def test_a_component_for_0_3_reaches_it_too(self):
+        source, env = ROOT / "tests/wasm/functions/forwarder", self.building("forwarder")
+        deployed = self.deploy(source, "--annotation", "provide-api-key=true", name="forwards", env=env)
+        self.assertEqual(deployed["contract"], "wasi-http")
+
+        def ask(path, key, **headers):
+            credentials = "Basic " + base64.b64encode(key.encode()).decode()
+            headers = {"x-credentials": credentials, "Content-Type": "text/plain", **headers}
+            return SERVER.request("POST", f"/v1/functions/forwards/invoke{path}", b"", headers)
+
+        answer = ask("/api/v1/namespaces", GUEST)
+        self.assertEqual((answer.status, answer.json()), (200, ["guest"]), answer)
+        self.assertEqual(ask("/api/v1/namespaces", "no:key").status, 401)
+        self.assertEqual(ask("/v1/functions", GUEST).status, 404)
+        refused = ask("/any", GUEST, **{"x-host": f"http://127.0.0.1:{SERVER.port}"})
+        self.assertEqual(refused.status, 502, refused)
+        self.assertIn("HttpRequestDenied", refused.body.decode())
+
+    def test_other_addresses_of_this_host_are_not_reached(self):
+        self.caller("wanders", "--annotation", "provide-api-key=true", "--allow-host", "*", "--allow-host", f"*:{SERVER.port}")
+        for host in (SERVER.url, f"http://localhost:{SERVER.port}", "http://localhost:3233", "http://127.0.0.2:3233", "http://127.0.0.1:1"):
+            with self.subTest(host):
+                refused = self.tell("wanders", host=host, path="/")["refused"]
+                self.assertRegex(refused, "HttpRequestDenied|DestinationIpProhibited")
+
+    def test_without_the_annotation_there_is_neither_key_nor_way(self):
+        self.caller("keyless", "--allow-host", "*", "--allow-host", "*:3233")
+        said = self.tell("keyless", path=self.API.rstrip("/"), host="http://127.0.0.1:3233", key=GUEST)
+        self.assertRegex(said["refused"], "DestinationIpProhibited")
+        said = self.tell("keyless", path=self.API.rstrip("/"))
+        self.assertNotIn("status", said, "the address that it is told is the server's own, which it does not reach")
 
 
 class Snapshots(Cli):

@@ -8,7 +8,7 @@ use std::{
 use bytes::Bytes;
 use flint_executor::{Body, BodyError, BodyReceiver, Call, CallEnd, CallHead, Fault, Reply, ReplyHead};
 use flint_invoker::{Before, Job, Outcome, Ran, Refusal, StreamEnd};
-use flint_model::{ActivationId, ApiKey, ByteSize, Isolation, NamespaceName, Timestamp};
+use flint_model::{ActivationId, ApiKey, ByteSize, NamespaceName, Timestamp};
 use http::{HeaderMap, StatusCode};
 use tokio::sync::oneshot;
 
@@ -146,12 +146,10 @@ impl Controller {
         }
     }
 
-    /// What a call is to call Flint: the gate of its sandbox, where that has one, since it reaches nothing else.
+    /// What a call is to call Flint: its gate, where it has one, since it reaches nothing else.
     fn api_host(&self, call: &Admitted) -> &str {
-        let Callable { function, wants_key, .. } = &*call.callable;
         let gate = self.config.gate.as_deref();
-        gate.filter(|_| *wants_key && function.strategy.isolation == Isolation::Process)
-            .unwrap_or(&self.config.api_host)
+        gate.filter(|_| call.callable.wants_key).unwrap_or(&self.config.api_host)
     }
 
     /// A streamed answer of HTTP that nobody takes: all of it, within the limit of a result.

@@ -70,6 +70,7 @@ pub(crate) struct House {
     pub(crate) compiler: Compiler,
     pub(crate) long: LongWork,
     pub(crate) packages: Packages,
+    pub(crate) services: Arc<Services>,
 }
 
 /// An engine with its pool, and what goes with it. Whatever a call counts is here once more, and in cache lines of its own (`align`), so that
@@ -166,7 +167,7 @@ impl House {
             .map_err(|error| failed("opening the folder of assets")(error.to_string()))?;
         let long = LongWork::start(config.threads).map_err(|error| failed(THREADS)(error.to_string()))?;
         let compiler = Compiler::new(workshop, config.clone());
-        Ok(Self { config, grounds, ground_0_3, crowd: Crowd::default(), compiler, long, packages })
+        Ok(Self { config, grounds, ground_0_3, crowd: Crowd::default(), compiler, long, packages, services })
     }
 }
 
@@ -283,7 +284,10 @@ impl Executor for WasmExecutor {
         };
         let began = Instant::now();
         let (house, artefact) = (Arc::clone(house), Arc::clone(artefact));
-        let instance = Arc::new(WasmInstance::new(context.id, house, artefact, context.environment));
+        // Its caller's, for a function of another namespace's published package.
+        let gates = artefact.gates.as_ref().zip(context.namespace);
+        let gate = gates.map(|(gates, namespace)| Arc::new(gates.direct(namespace)));
+        let instance = Arc::new(WasmInstance::new(context.id, house, artefact, context.environment, gate));
         // Never zero, which would say that a waiting instance was taken; what is recorded are µs.
         let started = began.elapsed().max(Duration::from_micros(1));
         Ok(Started { instance, started, restored: None, initialised: started, logs: Vec::new() })

@@ -11,6 +11,7 @@ use flint_executor::{
     Body, BodyError, BodySender, Call, CallEnd, Fault, Instance, Invoked, LastWord, Reply, ReplyHead,
     body_channel,
 };
+use flint_gate::DirectGate;
 use flint_model::{ByteSize, InstanceId, LogStream, Usage};
 use futures_util::future::select_all;
 use tokio::{
@@ -43,6 +44,8 @@ pub(crate) struct WasmInstance {
     artefact: Arc<Artefact>,
     /// What the start was given for the guest's environment.
     environment: Vec<(String, String)>,
+    /// Its way to the API, for as long as it is there.
+    gate: Option<Arc<DirectGate>>,
     relay: Mutex<Option<JoinHandle<()>>>,
     stopped: SetOnce<()>,
 }
@@ -80,8 +83,9 @@ impl WasmInstance {
         house: Arc<House>,
         artefact: Arc<Artefact>,
         environment: Vec<(String, String)>,
+        gate: Option<Arc<DirectGate>>,
     ) -> Self {
-        Self { id, house, artefact, environment, relay: Mutex::new(None), stopped: SetOnce::new() }
+        Self { id, house, artefact, environment, gate, relay: Mutex::new(None), stopped: SetOnce::new() }
     }
 
     /// A place in the pool, for which a call may have to wait: on the engine of this thread, or on one that has room.
@@ -148,6 +152,7 @@ impl WasmInstance {
             stdout: Box::new(running.logs.stream(LogStream::Stdout)),
             logs: running.logs.clone(),
             env: self.environment(&held, &call, environment::of),
+            gate: None,
         };
         let mut store = self.store(&held.settled, seed, &running.pace);
         let longest = if running.wanted.json { running.wanted.max_result } else { u64::MAX };
@@ -291,7 +296,8 @@ impl Instance for WasmInstance {
                 let body = std::mem::replace(&mut call.body, Body::Full(Bytes::new()));
                 let (inlet, outlet) = (Inlet::new(body), Outlet::default());
                 let (stdin, stdout) = (Box::new(inlet.clone()), Box::new(outlet.clone()));
-                let seed = CallSeed { stdin, stdout, logs: running.logs.clone(), env };
+                let gate = self.gate.clone();
+                let seed = CallSeed { stdin, stdout, logs: running.logs.clone(), env, gate };
                 let mut store = self.store(&held.settled, seed, &running.pace);
                 let guest = Box::pin(async move {
                     let _held = held;
@@ -315,6 +321,7 @@ impl Instance for WasmInstance {
                     stdout: Box::new(running.logs.stream(LogStream::Stdout)),
                     logs: running.logs.clone(),
                     env,
+                    gate: self.gate.clone(),
                 };
                 let mut store = self.store(&held.settled, seed, &running.pace);
                 let (respond, responded) = oneshot::channel();

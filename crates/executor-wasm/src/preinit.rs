@@ -90,6 +90,7 @@ pub(crate) fn run(
         stdout: Box::new(logs.stream(LogStream::Stdout)),
         logs: logs.clone(),
         env: Vec::new(),
+        gate: None,
     };
     let host = Host::new(&services, &Arc::new(grants), call);
     let memory = usize::try_from(initialiser.memory.as_u64()).unwrap_or(usize::MAX);

@@ -8,6 +8,7 @@ use std::{
 
 use bytes::Bytes;
 use flint_executor::{FunctionSource, PrepareError, Progress};
+use flint_gate::Gates;
 use flint_model::{ByteSize, Function};
 use wasmtime::ResourcesRequired;
 
@@ -30,6 +31,8 @@ pub(crate) struct Artefact {
     pub(crate) settled: Vec<Arc<Settled>>,
     /// The most bytes of an instance's memories together.
     pub(crate) memory: usize,
+    /// Where its instances get their way to the API: for one that has a key, and can send requests at all.
+    pub(crate) gates: Option<Gates>,
 }
 
 /// A function on one engine.
@@ -99,7 +102,9 @@ pub(crate) async fn prepare(
         settled.push(settle(other, &read_again(other, &key, shape)?)?);
     }
     let memory = usize::try_from(function.limits.memory.as_u64()).unwrap_or(usize::MAX);
-    Ok(Made { artefact: Artefact { settled, memory }, steps: vec![step], took })
+    let has_gate = function.wants_api_key() && compiled.sends_requests();
+    let gates = house.services.gates.clone().filter(|_| has_gate);
+    Ok(Made { artefact: Artefact { settled, memory, gates }, steps: vec![step], took })
 }
 
 /// Code on its way to the compiler.

@@ -9,7 +9,7 @@ use http::{
 };
 use hyper::{body::Incoming, server::conn::http1};
 use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tower::Service;
 
 use crate::{Gate, patient::Patient};
@@ -24,9 +24,13 @@ const SAID_OF_THE_SERVER: [HeaderName; 5] = [
 ];
 
 /// Serves requests until the other side goes, or takes too long.
-pub(crate) async fn serve(http: &http1::Builder, stream: TcpStream, api: Router, gate: Gate, idle: Duration) {
-    // Best effort: without it small answers only wait a little longer.
-    let _ = stream.set_nodelay(true);
+pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
+    http: &http1::Builder,
+    stream: S,
+    api: Router,
+    gate: Gate,
+    idle: Duration,
+) {
     let service = hyper::service::service_fn(move |mut request: http::Request<Incoming>| {
         forget_the_server(request.headers_mut());
         request.extensions_mut().insert(gate.clone());

@@ -13,13 +13,14 @@ use flint_model::NamespaceName;
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioTimer;
 use tokio::{
-    net::TcpStream,
+    io::{AsyncRead, AsyncWrite},
+    runtime::Handle,
     sync::{OwnedSemaphorePermit, Semaphore},
     task::JoinSet,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::{Gate, GateConfig, connection};
+use crate::{DirectGate, Gate, GateConfig, connection};
 
 /// After a failed accept (out of file descriptors, mostly), so that the loop does not spin.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -29,15 +30,23 @@ const PAUSE: Duration = Duration::from_millis(50);
 pub struct Gates(Arc<Shared>);
 
 #[derive(Debug)]
-struct Shared {
-    config: GateConfig,
+pub(crate) struct Shared {
+    pub(crate) config: GateConfig,
     http: http1::Builder,
     /// What answers, once there is something; taken out again in the end.
-    api: RwLock<Option<Router>>,
+    api: RwLock<Option<Api>>,
     /// Places for connections.
     places: Arc<Semaphore>,
-    tasks: TaskTracker,
-    closing: CancellationToken,
+    pub(crate) tasks: TaskTracker,
+    pub(crate) closing: CancellationToken,
+}
+
+/// What answers.
+#[derive(Clone, Debug)]
+pub(crate) struct Api {
+    router: Router,
+    /// The server's own threads, whoever asks.
+    pub(crate) runtime: Handle,
 }
 
 impl Gates {
@@ -70,8 +79,9 @@ impl Gates {
         format!("http://127.0.0.1:{}", self.port())
     }
 
-    /// What answers from now on. Requests have the [`Gate`] that they came through as an extension, and it is for what answers to ask it.
-    pub fn serve(&self, api: Router) {
+    /// What answers from now on, on the runtime that this is called on. Requests have the [`Gate`] that they came through as an extension, and it is for what answers to ask it.
+    pub fn serve(&self, router: Router) {
+        let api = Api { router, runtime: Handle::current() };
         *self.0.api.write().unwrap_or_else(PoisonError::into_inner) = Some(api);
     }
 
@@ -105,6 +115,11 @@ impl Gates {
         Ok(gate)
     }
 
+    /// A gate without a socket, to be asked by whoever runs a guest of this account in the server's own process.
+    pub fn direct(&self, whose: NamespaceName) -> DirectGate {
+        DirectGate::new(Arc::clone(&self.0), whose)
+    }
+
     /// Ends every gate and lets go of what answers.
     pub async fn close(&self) {
         self.0.closing.cancel();
@@ -125,6 +140,8 @@ async fn accept(shared: Arc<Shared>, listener: tokio::net::TcpListener, gate: Ga
             accepted = listener.accept(), if connections.len() < most => match accepted {
                 Ok((stream, _)) => {
                     let Some((api, place)) = place(&shared).await else { continue };
+                    // Best effort: without it small answers only wait a little longer.
+                    let _ = stream.set_nodelay(true);
                     connections.spawn(serve(Arc::clone(&shared), stream, api, gate.clone(), place));
                 }
                 Err(error) => {
@@ -137,13 +154,19 @@ async fn accept(shared: Arc<Shared>, listener: tokio::net::TcpListener, gate: Ga
 }
 
 /// A place for one more connection, when it has its turn, and what answers there; `None` when nothing does (yet).
-async fn place(shared: &Shared) -> Option<(Router, OwnedSemaphorePermit)> {
+pub(crate) async fn place(shared: &Shared) -> Option<(Api, OwnedSemaphorePermit)> {
     let place = Arc::clone(&shared.places).acquire_owned().await.ok()?;
     let api = shared.api.read().unwrap_or_else(PoisonError::into_inner).clone()?;
     Some((api, place))
 }
 
-async fn serve(shared: Arc<Shared>, stream: TcpStream, api: Router, gate: Gate, place: OwnedSemaphorePermit) {
-    connection::serve(&shared.http, stream, api, gate, shared.config.idle).await;
+pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
+    shared: Arc<Shared>,
+    stream: S,
+    api: Api,
+    gate: Gate,
+    place: OwnedSemaphorePermit,
+) {
+    connection::serve(&shared.http, stream, api.router, gate, shared.config.idle).await;
     drop(place);
 }

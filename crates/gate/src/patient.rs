@@ -9,20 +9,19 @@ use std::{
 
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
-    net::TcpStream,
     time::{Instant, Sleep},
 };
 
 /// A stream that fails when nothing can be written for too long: an answer that nobody reads would be kept for ever.
-pub(crate) struct Patient {
-    stream: TcpStream,
+pub(crate) struct Patient<S> {
+    stream: S,
     patience: Duration,
     /// Since a write had to wait.
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
-impl Patient {
-    pub(crate) fn new(stream: TcpStream, patience: Duration) -> Self {
+impl<S> Patient<S> {
+    pub(crate) fn new(stream: S, patience: Duration) -> Self {
         Self { stream, patience, waiting: None }
     }
 
@@ -39,7 +38,7 @@ impl Patient {
     }
 }
 
-impl AsyncRead for Patient {
+impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -49,7 +48,7 @@ impl AsyncRead for Patient {
     }
 }
 
-impl AsyncWrite for Patient {
+impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
         self.judge(cx, written)

@@ -11,7 +11,7 @@ use std::{
 };
 
 use axum::{Router, body::Body, extract::State};
-use flint_gate::{Gate, GateConfig, Gates};
+use flint_gate::{DirectGate, Gate, GateConfig, Gates};
 use flint_model::NamespaceName;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -234,4 +234,74 @@ async fn closing_ends_everything_and_lets_go_of_the_api() {
         assert!(Instant::now() < until, "somebody still holds the API");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
+}
+
+/// What is said on a connection of a gate without a socket, to its end.
+async fn say(gate: &DirectGate, request: &str) -> String {
+    let mut stream = gate.connect().await.unwrap();
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut said = String::new();
+    stream.read_to_string(&mut said).await.unwrap();
+    said
+}
+
+const LAST: &str = "GET /a HTTP/1.1\r\nhost: evil.example\r\nforwarded: for=x\r\nconnection: close\r\n\r\n";
+
+#[tokio::test]
+async fn a_guest_of_this_process_has_one_without_a_socket() {
+    let (gates, _api) = gates(GateConfig::default(), Api::default());
+    let gate = gates.direct(name("guest"));
+    let said = say(&gate, LAST).await;
+    assert!(said.starts_with("HTTP/1.1 200") && said.contains("/a open=true"), "{said}");
+    assert!(said.ends_with("headers=connection\n"), "what it says of the server is not heard: {said}");
+    gates.close().await;
+    assert!(gate.connect().await.is_err(), "nobody answers any more");
+}
+
+#[tokio::test]
+async fn what_a_guest_asked_for_ends_with_its_connection_with_itself_and_with_the_server() {
+    for ends in ["connection", "guest", "server"] {
+        let (gates, api) =
+            gates(GateConfig::default(), Api { go: Some(Semaphore::new(0)), ..Api::default() });
+        let gate = gates.direct(name("guest"));
+        let mut stream = gate.connect().await.unwrap();
+        stream.write_all(LAST.as_bytes()).await.unwrap();
+        api.arrived.notified().await;
+        match ends {
+            "connection" => drop(stream),
+            "guest" => drop(gate),
+            _ => gates.close().await,
+        }
+        tokio::time::timeout(Duration::from_secs(60), api.dropped.notified()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_guest_has_as_many_connections_as_a_sandbox_and_takes_from_the_same_in_all() {
+    let config = GateConfig { connections: 2, max_connections: 3, ..GateConfig::default() };
+    let (gates, _api) = gates(config, Api::default());
+    let (one, other) = (gates.direct(name("guest")), gates.direct(name("guest")));
+    let waits = async |gate: &DirectGate| {
+        tokio::time::timeout(Duration::from_millis(200), gate.connect()).await.is_err()
+    };
+    let (first, _second) = (one.connect().await.unwrap(), one.connect().await.unwrap());
+    assert!(waits(&one).await, "its own");
+    let _third = other.connect().await.unwrap();
+    assert!(waits(&other).await, "those of all");
+    drop(first);
+    assert!(say(&other, LAST).await.contains("200"));
+}
+
+#[tokio::test]
+async fn a_guest_that_says_nothing_or_does_not_read_is_let_go() {
+    let config = GateConfig { idle: Duration::from_millis(200), ..GateConfig::default() };
+    let (gates, _api) = gates(config, Api::default());
+    let gate = gates.direct(name("guest"));
+    assert_eq!(say(&gate, "").await, "", "silence");
+    let mut deaf = gate.connect().await.unwrap();
+    deaf.write_all(b"GET /large HTTP/1.1\r\n\r\n").await.unwrap();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let mut said = Vec::new();
+    let _ = deaf.read_to_end(&mut said).await;
+    assert!(said.starts_with(b"HTTP/1.1 200") && said.len() < 64 << 20, "{} bytes", said.len());
 }

@@ -44,7 +44,22 @@ impl Compiled {
             }
         }
     }
+
+    /// Whether its guests can send requests. There is nothing for core modules that could.
+    pub(crate) fn sends_requests(&self) -> bool {
+        match self {
+            Self::Module(_) => false,
+            Self::Component(component) => {
+                let kind = component.component_type();
+                let mut names = kind.imports(component.engine()).map(|(name, _)| name);
+                names.any(|name| SENDERS.iter().any(|sender| name.starts_with(sender)))
+            }
+        }
+    }
 }
+
+/// What a component imports that sends requests, in 0.2 and in 0.3.
+const SENDERS: [&str; 2] = ["wasi:http/outgoing-handler@", "wasi:http/client@"];
 
 /// Code that can be instantiated.
 pub(crate) enum Code {

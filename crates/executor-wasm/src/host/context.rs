@@ -8,6 +8,7 @@ use std::{
     },
 };
 
+use flint_gate::DirectGate;
 use flint_model::LogStream;
 use rand_core::TryRng;
 use wasmtime::component::ResourceTable;
@@ -36,6 +37,8 @@ pub struct CallSeed {
     pub logs: LogSink,
     /// Its environment.
     pub env: Vec<(String, String)>,
+    /// Its way to the server's API, where it has one.
+    pub gate: Option<Arc<DirectGate>>,
 }
 
 /// A store's data that contains a [`Host`].
@@ -50,6 +53,7 @@ pub struct Host {
     pub(super) services: Arc<Services>,
     pub(super) grants: Arc<Grants>,
     seed: Option<CallSeed>,
+    gate: Option<Arc<DirectGate>>,
     /// Of a core module.
     p1: Option<Box<WasiP1Ctx>>,
     /// Of a component.
@@ -66,9 +70,9 @@ pub(super) struct Context {
 
 impl Host {
     /// For one call of the function that `grants` are of.
-    pub fn new(services: &Arc<Services>, grants: &Arc<Grants>, seed: CallSeed) -> Self {
-        let (services, grants) = (Arc::clone(services), Arc::clone(grants));
-        Self { services, grants, seed: Some(seed), p1: None, p2: None, wasi: None }
+    pub fn new(services: &Arc<Services>, grants: &Arc<Grants>, mut seed: CallSeed) -> Self {
+        let (services, grants, gate) = (Arc::clone(services), Arc::clone(grants), seed.gate.take());
+        Self { services, grants, seed: Some(seed), gate, p1: None, p2: None, wasi: None }
     }
 
     /// WASI preview 1, for core modules.
@@ -83,7 +87,8 @@ impl Host {
     /// The handles of a component, and HTTP.
     pub(super) fn p2(&mut self) -> &mut Context {
         if self.p2.is_none() {
-            let outbound = Outbound::new(Arc::clone(&self.services), Arc::clone(&self.grants));
+            let outbound =
+                Outbound::new(Arc::clone(&self.services), Arc::clone(&self.grants), self.gate.take());
             let mut table = ResourceTable::new();
             table.set_max_capacity(MOST_HANDLES);
             self.p2 = Some(Box::new(Context { http: WasiHttpCtx::new(), outbound, table }));
@@ -98,7 +103,7 @@ impl Host {
         if let Some(drawn) = &self.grants.drawn {
             builder.secure_random(Watched(Arc::clone(drawn)));
         }
-        let Some(CallSeed { stdin, stdout, logs, env }) = self.seed.take() else { return builder };
+        let Some(CallSeed { stdin, stdout, logs, env, gate: _ }) = self.seed.take() else { return builder };
         builder.stdin(stdin).stdout(stdout).stderr(logs.stream(LogStream::Stderr)).envs(&env);
         if let Some(folder) = &self.grants.assets
             && let Err(error) = builder.preopened_dir(folder, ASSETS, FsPerms::ReadOnly)

@@ -5,6 +5,7 @@ use std::{
     sync::{Arc, atomic::AtomicBool},
 };
 
+use flint_gate::Gates;
 use flint_model::{ByteSize, Function, FunctionPath, HostPattern, NamespaceName};
 use flint_store::{KeyValue, KeyValueQuota};
 use wasmtime_wasi_config::WasiConfigVariables;
@@ -21,16 +22,18 @@ pub struct Services {
     pub quota: KeyValueQuota,
     /// What sends their requests.
     pub http: Arc<HttpClient>,
+    /// How they reach the server's own API; absent: they do not.
+    pub gates: Option<Gates>,
 }
 
 impl Services {
     /// How much a namespace may keep unless the operator says otherwise.
     pub const QUOTA: KeyValueQuota = KeyValueQuota { keys: 100_000, bytes: ByteSize::mib(64) };
 
-    /// With the usual bounds.
+    /// With the usual bounds, and no way to the server's API.
     pub fn new(values: Option<Arc<dyn KeyValue>>) -> Result<Self, rustls::Error> {
         let http = Arc::new(HttpClient::new(HttpBounds::default(), Reach::Public)?);
-        Ok(Self { values, quota: Self::QUOTA, http })
+        Ok(Self { values, quota: Self::QUOTA, http, gates: None })
     }
 }
 

@@ -87,7 +87,7 @@ impl Parts {
         let fork =
             ForkExecutor::new(Arc::clone(&house), Arc::clone(process.stems()), config.snapshot.config());
         let executors: Vec<Arc<dyn Executor>> =
-            vec![process, Arc::new(fork), wasm(config, &data_dir, &store, house).await?];
+            vec![process, Arc::new(fork), wasm(config, &data_dir, &store, gates.clone(), house).await?];
         let abilities = {
             let executors = executors.clone();
             spawn_blocking(move || doctor::abilities(&executors)).await.context("looking at the host")?
@@ -226,11 +226,12 @@ async fn wasm(
     config: &Config,
     data_dir: &Path,
     store: &SqliteStore,
+    gates: Option<Gates>,
     house: Arc<House>,
 ) -> anyhow::Result<Arc<dyn Executor>> {
     let settings = config.wasm.config(config.pool.memory);
     let services = Services::new(Some(store.values())).context("preparing outbound requests")?;
-    let services = Arc::new(Services { quota: config.wasm.quota(), ..services });
+    let services = Arc::new(Services { quota: config.wasm.quota(), gates, ..services });
     let folder = data_dir.join("wasm");
     let is_used = folder.exists();
     let executor = Arc::new(WasmExecutor::new(settings, &folder, services, Workshop::Sandboxes(house)));

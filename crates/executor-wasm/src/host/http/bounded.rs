@@ -32,10 +32,10 @@ impl<B> Bounded<B> {
     }
 
     /// A response's body.
-    pub(super) fn response(inner: B, most: u64, idle: Duration, place: OwnedSemaphorePermit) -> Self {
+    pub(super) fn response(inner: B, most: u64, idle: Duration, place: Option<OwnedSemaphorePermit>) -> Self {
         let too_large = || Error::HttpResponseBodySize(None);
         let idle = Some((idle, Box::pin(tokio::time::sleep(idle))));
-        Self { inner: Box::pin(inner), left: most, too_large, idle, _place: Some(place) }
+        Self { inner: Box::pin(inner), left: most, too_large, idle, _place: place }
     }
 }
 

@@ -1,5 +1,5 @@
 //! HTTP requests of functions (`wasi:http/outgoing-handler`): to the hosts that a function was allowed, at public addresses only, with
-//! bounds on their number, time and size.
+//! bounds on their number, time and size; and to the server's own API, for a function that has a gate.
 //!
 //! Names are resolved here, and the address that is connected to is one that was looked at: a name that resolves to something
 //! else a moment later changes nothing. Redirects are the guest's to follow, each as a request of its own.
@@ -7,6 +7,7 @@
 mod bounded;
 mod connect;
 mod send;
+mod way;
 
 use std::{
     sync::{
@@ -16,13 +17,18 @@ use std::{
     time::Duration,
 };
 
+use flint_gate::DirectGate;
 use flint_model::{ByteSize, HttpScheme};
 use http::{Request, Response, Uri};
 use tokio::sync::Semaphore;
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpHooks};
 
 pub use self::connect::HttpClient;
+use self::way::Way;
 use super::{Grants, Services};
+
+/// Where guests find the gate: as those in a sandbox find theirs, on a loopback of their own. Here there is none, and nothing is connected to.
+const GATE: &str = "127.0.0.1";
 
 /// Bounds on the requests that functions send.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,23 +79,26 @@ pub(super) struct Outbound {
     grants: Arc<Grants>,
     left: AtomicU32,
     places: Arc<Semaphore>,
+    /// The way to the server's API, which is this call's own.
+    gate: Option<Arc<DirectGate>>,
 }
 
 impl Outbound {
-    /// To the hosts that `grants` allow.
-    pub(super) fn new(services: Arc<Services>, grants: Arc<Grants>) -> Self {
+    /// To the hosts that `grants` allow, and to the API through `gate`.
+    pub(super) fn new(services: Arc<Services>, grants: Arc<Grants>, gate: Option<Arc<DirectGate>>) -> Self {
         let bounds = services.http.bounds();
         let (left, places) =
             (AtomicU32::new(bounds.requests), Arc::new(Semaphore::new(bounds.at_once as usize)));
-        Self { services, grants, left, places }
+        Self { services, grants, left, places, gate }
     }
 
     /// To the hosts of one pattern.
     #[cfg(test)]
     fn to(client: HttpClient, allow: &str) -> Self {
         let mut outbound = Self::new(
-            Arc::new(Services { values: None, quota: Services::QUOTA, http: Arc::new(client) }),
+            Arc::new(Services { http: Arc::new(client), ..Services::new(None).unwrap() }),
             Arc::new(Grants::of_initialiser(&"guest/f".parse().unwrap(), None).0),
+            None,
         );
         outbound.allow(allow);
         outbound
@@ -102,9 +111,12 @@ impl Outbound {
         self.grants = Arc::new(grants);
     }
 
-    /// Where a request goes, if it may.
-    fn admit(&self, uri: &Uri) -> Result<Target, Error> {
+    /// How a request goes where it wants to, if it may. The gate's address means the gate to whom has one, and to everybody else what it says.
+    fn admit(&self, uri: &Uri) -> Result<Way, Error> {
         let target = Target::of(uri)?;
+        if let Some(gate) = self.gate.as_ref().filter(|gate| target.is_gate(gate.port())) {
+            return Ok(Way::Gate(Arc::clone(gate)));
+        }
         let Target { scheme, host, port } = &target;
         if !self.grants.allow_hosts.iter().any(|pattern| pattern.allows(*scheme, host, *port)) {
             return Err(Error::HttpRequestDenied);
@@ -112,7 +124,9 @@ impl Outbound {
         let counted =
             self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
         counted.map_err(|_| Error::ConnectionLimitReached)?;
-        Ok(target)
+        let place = Arc::clone(&self.places).try_acquire_owned();
+        let place = place.map_err(|_| Error::ConnectionLimitReached)?;
+        Ok(Way::Out { client: Arc::clone(&self.services.http), target, place })
     }
 }
 
@@ -146,6 +160,11 @@ impl Target {
         };
         Ok(Self { scheme, host, port })
     }
+
+    /// Exactly what `__OW_API_HOST` says, and no other name of it.
+    fn is_gate(&self, port: u16) -> bool {
+        self.scheme == HttpScheme::Http && self.host == GATE && self.port == port
+    }
 }
 
 type Sent = Result<(Response<WasiBody>, Box<dyn Future<Output = Result<(), Error>> + Send>), Error>;
@@ -157,15 +176,8 @@ impl WasiHttpHooks for Outbound {
         options: Option<RequestOptions>,
         _: Box<dyn Future<Output = Result<(), Error>> + Send>,
     ) -> Box<dyn Future<Output = Sent> + Send> {
-        let admitted = self.admit(request.uri()).and_then(|target| {
-            let place = Arc::clone(&self.places).try_acquire_owned();
-            Ok((target, place.map_err(|_| Error::ConnectionLimitReached)?))
-        });
-        let client = Arc::clone(&self.services.http);
-        Box::new(async move {
-            let (target, place) = admitted?;
-            client.send(&target, request, options.unwrap_or_default(), place).await
-        })
+        let admitted = self.admit(request.uri());
+        Box::new(async move { send::send(admitted?, request, options.unwrap_or_default()).await })
     }
 }
 
@@ -188,6 +200,39 @@ mod tests {
         {
             assert_eq!(target(wrong), None, "{wrong}");
         }
+    }
+
+    #[test]
+    fn only_its_own_address_means_the_gate_and_only_to_whom_has_one() {
+        let client =
+            || HttpClient::new(HttpBounds { requests: 1, ..HttpBounds::default() }, Reach::Public).unwrap();
+        let gates = flint_gate::Gates::new(flint_gate::GateConfig::default());
+        let mut outbound = Outbound::to(client(), "https://example.com");
+        let at = |outbound: &Outbound, uri: &str| outbound.admit(&uri.parse().unwrap());
+        assert!(matches!(at(&outbound, "http://127.0.0.1:3233/"), Err(Error::HttpRequestDenied)));
+        outbound.gate = Some(Arc::new(gates.direct("guest".parse().unwrap())));
+        for elsewhere in [
+            "https://127.0.0.1:3233/",
+            "http://127.0.0.1/",
+            "http://127.0.0.1:3234/",
+            "http://127.0.0.1:80/",
+            "http://127.0.0.2:3233/",
+            "http://0.0.0.0:3233/",
+            "http://2130706433:3233/",
+            "http://localhost:3233/",
+            "http://[::1]:3233/",
+            "http://[::ffff:127.0.0.1]:3233/",
+            "http://127.0.0.1.example.com:3233/",
+        ] {
+            let refused = at(&outbound, elsewhere).err().unwrap();
+            assert!(matches!(refused, Error::HttpRequestDenied), "{elsewhere}: {refused}");
+        }
+        assert!(matches!(at(&outbound, "http://x@127.0.0.1:3233/"), Err(Error::HttpRequestUriInvalid)));
+        // What goes there is no request to another host, and is not counted as one.
+        for _ in 0..100 {
+            assert!(matches!(at(&outbound, "http://127.0.0.1:3233/api/v1"), Ok(Way::Gate(_))));
+        }
+        assert!(matches!(at(&outbound, "https://example.com/"), Ok(Way::Out { .. })));
     }
 
     #[test]
