@@ -1,0 +1,3 @@
+const { shape } = require('./shape.js');
+
+exports.main = () => ({ shape });

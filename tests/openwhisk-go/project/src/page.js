@@ -1,0 +1,3 @@
+function main({ dish }) {
+  return { headers: { 'content-type': 'text/html' }, body: `<p>${dish || 'bread'}</p>` };
+}

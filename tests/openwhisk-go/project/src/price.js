@@ -1,0 +1,3 @@
+function main({ pieces, each, organic, baker, note, currency }) {
+  return { text: `${pieces * each} ${currency}`, organic, baker, note };
+}
