@@ -60,7 +60,7 @@ def wait_status(pidfd):
     """How a process that is not our child has ended, as wait(2) tells it; None where the kernel does not say."""
     info = bytearray(64)
     struct.pack_into("Q", info, 0, PIDFD_INFO_EXIT)
-    for _ in range(500):
+    for _ in range(6000):
         try:
             fcntl.ioctl(pidfd, PIDFD_GET_INFO, info)
         except OSError as error:

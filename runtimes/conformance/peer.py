@@ -192,14 +192,14 @@ class Peer:
     def stderr(self):
         return self.output["stderr"].so_far().decode("utf-8", "replace")
 
-    def wait(self, timeout_s=20):
+    def wait(self, timeout_s=60):
         """The exit status, with all output collected."""
         status = self.process.wait(timeout_s)
         for output in self.output.values():
             output.ended(timeout_s)
         return status
 
-    def close(self, timeout_s=20):
+    def close(self, timeout_s=60):
         self.socket.close()
         try:
             return self.wait(timeout_s)

@@ -93,7 +93,7 @@ def loops(report=print):
 
 def _run(*argv):
     try:
-        done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=30)
+        done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120)
     except OSError:
         return ""
     return done.stdout if done.returncode == 0 else ""

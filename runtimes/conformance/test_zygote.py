@@ -244,7 +244,7 @@ class ZygoteContract:
         clones = [self.clone() for _ in range(5)]
         for clone in clones:
             clone.end()
-        for _ in range(200):
+        for _ in range(6000):
             if all(outside.is_gone(clone.pid) for clone in clones):
                 break
             time.sleep(0.01)

@@ -94,12 +94,12 @@ class Clone(Peer):
         fields = {"entropy": (entropy or os.urandom(32)).hex(), "time": time_us, "instance": str(self.number), **more}
         self.send("RESTORE", payload=json.dumps(fields).encode())
 
-    def end(self, timeout_s=20):
+    def end(self, timeout_s=60):
         """Waits until the clone has closed its output, which is what is left of its end here."""
         self.socket.close()
         return self.ended(timeout_s)
 
-    def ended(self, timeout_s=20):
+    def ended(self, timeout_s=60):
         for output in self.output.values():
             assert output.ended(timeout_s), "the clone keeps its output open"
         self.tmp.cleanup()

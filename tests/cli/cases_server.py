@@ -3,7 +3,6 @@
 import json
 import signal
 import socket
-import time
 
 from harness import Server, claim, eventually, free_port
 
@@ -66,26 +65,27 @@ def test_wrong_addresses_and_keys_are_refused(world):
 
 def test_sigterm_lets_running_calls_end(world):
     server = Server(world, world.path("drain-data"))
-    slow = "exports.main = () => new Promise((done) => setTimeout(() => done({ finished: true }), 700));\n"
+    slow = "exports.main = () => new Promise((done) => setTimeout(() => done({ finished: true }), 5000));\n"
     world.ok("deploy", world.file("slow.js", slow), url=server.url)
     calling = world.start("invoke", "slow", url=server.url)
     eventually("the call runs", lambda: b'flint_calls_in_flight 1' in fetch(f"{server.url}/metrics"))
     server.signal(signal.SIGTERM)
     claim(server.wait() == 0, server.log())
-    calling.process.wait(20)
+    calling.process.wait(120)
     claim(calling.process.returncode == 0 and "finished" in calling.text(), calling.text(), server.log())
 
 
 def test_a_second_signal_stops_at_once(world):
-    server = Server(world, world.path("twice-data"), "--set", "limits.max_timeout=10min")
+    server = Server(world, world.path("twice-data"), "--set", "limits.max_timeout=10min", "--set", "server.drain_timeout=10min")
     world.ok("deploy", world.file("forever.js", "exports.main = () => new Promise(() => setInterval(() => {}, 1000));\n"), "--timeout", "5m", url=server.url)
     calling = world.start("invoke", "forever", url=server.url)
     eventually("the call runs", lambda: b'flint_calls_in_flight 1' in fetch(f"{server.url}/metrics"))
     server.signal(signal.SIGINT)
-    time.sleep(0.3)
+    eventually("it waits for the call", lambda: "stopping: running calls have" in server.log())
     server.signal(signal.SIGINT)
-    server.process.wait(5)
-    calling.process.wait(20)
+    # Far less than it would wait for the call.
+    server.wait()
+    calling.process.wait(120)
     claim(calling.process.returncode != 0, calling.text())
 
 
@@ -100,5 +100,5 @@ def test_health_ready_metrics_and_the_description_answer(world):
 def fetch(url):
     import urllib.request
 
-    with urllib.request.urlopen(url, timeout=10) as answer:
+    with urllib.request.urlopen(url, timeout=120) as answer:
         return answer.read()

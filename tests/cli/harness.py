@@ -171,7 +171,7 @@ class Running:
     def text(self):
         return self.out.read_text(errors="replace")
 
-    def until(self, part, within_s=30):
+    def until(self, part, within_s=180):
         deadline = time.monotonic() + within_s
         while part not in self.text():
             if self.process.poll() is not None or time.monotonic() > deadline:
@@ -184,7 +184,7 @@ class Running:
         if self.process.poll() is None:
             self.process.send_signal(number)
             try:
-                self.process.wait(10)
+                self.process.wait(60)
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
@@ -210,7 +210,7 @@ def claim(holds, *said):
         raise CaseFailed("\n".join(str(part) for part in said) or "a claim does not hold")
 
 
-def eventually(what, holds, within_s=20):
+def eventually(what, holds, within_s=180):
     """Waits until `holds()` is truthy and gives it."""
     deadline = time.monotonic() + within_s
     while True:

@@ -8,7 +8,9 @@ from flint_server import Server, assert_nothing_left
 
 NEIGHBOUR = "function main(params) { return { echo: params.n } }"
 KINDS = {"js": "nodejs:default", "py": "python:default"}
-SHORT = {"timeout_ms": 3000, "memory_mb": 128}
+# For what is to meet its time limit, and for what is not, however busy the machine is.
+SHORT = {"timeout_ms": 6000, "memory_mb": 128}
+PATIENT = {"timeout_ms": 60000, "memory_mb": 128}
 PYTHON_PRELUDE = """
 import ctypes, os, socket, sys
 libc = ctypes.CDLL(None, use_errno=True)
@@ -85,7 +87,7 @@ class UnderAttack(unittest.TestCase):
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(120)
+            thread.join(300)
         return answers
 
     def server_log(self):

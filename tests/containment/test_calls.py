@@ -6,7 +6,10 @@ from pathlib import Path
 from threading import Thread
 
 from flint_server import wait_for
-from platform_under_attack import PYTHON_PRELUDE, UnderAttack
+from platform_under_attack import PATIENT, PYTHON_PRELUDE, SHORT, UnderAttack
+
+# Siblings of bombs share their limit: enough for them beside the bombs, and not too much for those.
+A_WHILE = {**SHORT, "timeout_ms": 20000}
 
 # A call that has a secret everywhere it can be, and one that looks for it everywhere it can.
 PARTIES = PYTHON_PRELUDE + """
@@ -147,7 +150,7 @@ class Calls(UnderAttack):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        prepared = cls.deploy(cls(), "parties", "py", PARTIES)
+        prepared = cls.deploy(cls(), "parties", "py", PARTIES, limits=PATIENT)
         assert prepared["snapshot"]["kept"], prepared
 
     def beside_a_secret(self, attack):
@@ -156,7 +159,7 @@ class Calls(UnderAttack):
         victim = Thread(target=lambda: outcome.update(answer=self.call("parties", {"secret": "do-not-leak"})))
         victim.start()
         answers = [attack() for _ in range(3)]
-        victim.join(60)
+        victim.join(300)
         status, response = outcome["answer"]
         self.assertEqual(status, 200, response)
         self.assertEqual(response["result"], {"secret": "do-not-leak", "env": "do-not-leak", "tmp": ["secret", "socket"], "unharmed": True})
@@ -175,7 +178,7 @@ class Calls(UnderAttack):
         self.test_calls_that_end_violently_end_alone()
 
     def test_a_nodejs_call_finds_and_reaches_nothing_of_another(self):
-        self.assertTrue(self.deploy("node-parties", "js", NODE_PARTIES)["snapshot"]["kept"])
+        self.assertTrue(self.deploy("node-parties", "js", NODE_PARTIES, limits=PATIENT)["snapshot"]["kept"])
         calls = [("node-parties", {"secret": "do-not-leak"})] + [("node-parties", {})] * 3
         (status, response), *attacks = self.at_once(calls)
         self.assertEqual((status, response["result"]), (200, {"secret": "do-not-leak", "unharmed": True}))
@@ -195,7 +198,7 @@ class Calls(UnderAttack):
         victim = Thread(target=hold)
         victim.start()
         answers = [self.call("parties") for _ in range(2)]
-        victim.join(60)
+        victim.join(300)
         for status, response in answers:
             self.assertEqual(status, 200, response)
             self.assertNotIn("of-another-namespace", str(response))
@@ -232,7 +235,7 @@ def main(params):
     time.sleep(0.3)
     return {'n': params['n']}
 """
-        self.deploy("bombs", "py", code)
+        self.deploy("bombs", "py", code, limits=A_WHILE)
         bombs = ["memory", "fork", "threads", "files", "memory"]
         answers = self.at_once([("bombs", {"bomb": bomb}) for bomb in bombs] + [("bombs", {"bomb": None, "n": n}) for n in range(8)])
         for n, (status, response) in enumerate(answers[len(bombs):]):
@@ -246,7 +249,7 @@ def main(params):
     def test_no_state_survives_a_call(self):
         for language, code in REMAINS.items():
             name = f"remains-{language}"
-            self.assertTrue(self.deploy(name, language, code)["snapshot"]["kept"])
+            self.assertTrue(self.deploy(name, language, code, limits=PATIENT)["snapshot"]["kept"])
             answers = [self.call(name, {"n": n}) for n in range(6)]
             self.assertEqual({status for status, _ in answers}, {200}, answers)
             results = [response["result"] for _, response in answers]
@@ -260,7 +263,7 @@ def main(params):
             "py": "def main(params):\n    print('call', params['n'])\n    return {'n': params['n']}\n",
             "js": "exports.main = ({ n }) => { console.log('call', n); return { n }; };",
         }.items():
-            self.deploy("many", language, code)
+            self.deploy("many", language, code, limits=PATIENT)
             with ThreadPoolExecutor(200) as pool:
                 answers = list(pool.map(lambda n: self.server.invoke("many", {"n": n}), range(200)))
                 wrong = [(n, record) for n, (status, record) in enumerate(answers) if status != 200 or record["response"]["result"] != {"n": n}]
@@ -280,14 +283,14 @@ def main(params):
             os.write(3, struct.pack('>IBBHI', len(body), kind, 1, 0, call) + body)
     return {}
 """
-        self.deploy("forger", "py", code)
+        self.deploy("forger", "py", code, limits=PATIENT)
         outcome = {}
         victim = Thread(target=lambda: outcome.update(answer=self.call("parties", {"secret": "mine"})))
         victim.start()
         for _ in range(3):
             status, response = self.call("forger")
             self.assertEqual((status, response["status"]), (502, "action developer error"), response)
-        victim.join(60)
+        victim.join(300)
         self.assertEqual(outcome["answer"][1]["result"]["secret"], "mine")
 
     def test_daemons_end_with_their_call(self):
@@ -304,10 +307,10 @@ def main(params):
     time.sleep(0.2)
     return {}
 """
-        self.deploy("daemons", "py", code)
+        self.deploy("daemons", "py", code, limits=PATIENT)
         for _ in range(3):
             self.assertEqual(self.call("daemons")[0], 200)
-        wait_for(lambda: not processes_called("flint-daemon"), 20, "the end of every daemon")
+        wait_for(lambda: not processes_called("flint-daemon"), 120, "the end of every daemon")
 
 
 def processes_called(name):

@@ -5,7 +5,7 @@ import shutil
 import time
 import unittest
 
-from platform_under_attack import PYTHON_PRELUDE, UnderAttack
+from platform_under_attack import PATIENT, PYTHON_PRELUDE, SHORT, UnderAttack
 
 # What is left behind, what is said about it, and when: at load, or in each warm-up call.
 LEFT_BEHIND = [
@@ -162,7 +162,7 @@ class Zygotes(UnderAttack):
             else:
                 code = f"{act};\nexports.main = () => ({{}});" if when == "load" else f"exports.main = () => {{ {act}; return {{}}; }};"
             name = f"left-{number}"
-            prepared = self.deploy(name, language, code, start=None, warmup=[{}] if when == "warm-up" else [])
+            prepared = self.deploy(name, language, code, start=None, limits=PATIENT, warmup=[{}] if when == "warm-up" else [])
             self.assertEqual((prepared.get("strategy") or {}).get("start"), "spawn", prepared)
             self.assertIn(reason, prepared["fallback"])
             explanation = self.server.request("GET", f"/v1/explain/{name}").json()
@@ -212,7 +212,7 @@ class Zygotes(UnderAttack):
         self.each(check, cases(bombs), at_once=3)
 
     def test_nothing_leads_to_the_memory_of_the_code_that_snapshots_share(self):
-        prepared = self.deploy("looks", "js", SHARED_CODE, warmup=[{}])
+        prepared = self.deploy("looks", "js", SHARED_CODE, warmup=[{}], limits=PATIENT)
         self.assertEqual(prepared["strategy"]["start"], "fork", prepared)
         self.assertNotIn("flint-code", str(prepared), "it is no native code of the function's")
         status, record = self.server.invoke("looks")
@@ -228,7 +228,7 @@ class Zygotes(UnderAttack):
     def test_patched_builtins_see_their_own_call_only(self):
         for language, code in PATCHED.items():
             with self.subTest(language=language):
-                prepared = self.deploy("patched", language, code, warmup=[{"secret": "warm-up"}])
+                prepared = self.deploy("patched", language, code, warmup=[{"secret": "warm-up"}], limits=PATIENT)
                 self.assertTrue(prepared["snapshot"]["kept"], prepared)
                 secrets = [f"secret-{n}-of-{language}" for n in range(4)]
                 for _ in range(2):
@@ -247,7 +247,9 @@ class Zygotes(UnderAttack):
 
         def check(_, attack):
             name = f"late-{attack.replace('_', '-')}"
-            prepared = self.deploy(name, "py", AFTER_THE_FREEZE.replace("ATTACK", attack))
+            # Fifteen load at once, and only what hangs is to meet its time limit.
+            limits = SHORT if attack in silent else {**SHORT, "timeout_ms": 20000}
+            prepared = self.deploy(name, "py", AFTER_THE_FREEZE.replace("ATTACK", attack), limits=limits)
             self.assertTrue(prepared["snapshot"]["kept"], prepared)
             if attack == "alarm":
                 time.sleep(2)  # it has gone off by then

@@ -12,7 +12,7 @@ import threading
 import time
 import unittest
 
-from flint_server import Server, assert_nothing_left
+from flint_server import Server, assert_nothing_left, wait_for
 
 ROUNDS = int(os.environ.get("CRASH_RETRY_ROUNDS", "5"))
 SEED = int(os.environ.get("CRASH_SEED", str(random.randrange(1 << 32))))
@@ -125,6 +125,9 @@ class CrashOfRetries(unittest.TestCase):
             for client in callers + redrivers:
                 client.start()
             time.sleep(source.uniform(0.5, 2.5))
+            if round_number == ROUNDS - 1:
+                # By then each side has met the other, however slow the machine is.
+                wait_for(lambda: redriven or any(one.redriven for one in redrivers), 180, "a letter that is redriven")
             self.server.kill()
             for client in callers + redrivers:
                 client.enough.set()
@@ -141,7 +144,7 @@ class CrashOfRetries(unittest.TestCase):
         self.all_is_quiet()
         records, letters = self.records(), self.letters()
         print(f"{len(accepted)} calls accepted, {len(redriven)} redriven, {len(letters)} letters left", flush=True)
-        self.assertGreater(len(accepted), ROUNDS)
+        self.assertGreaterEqual(len(accepted), ROUNDS)
         self.assertTrue(letters)
         self.assertTrue(redriven)
 

@@ -24,7 +24,8 @@ NODE_FUNCTIONS = interpreters.ROOT / "runtimes/nodejs/test/functions"
 CLONES = 50
 AT_ONCE = 3
 LIMITS = {"timeout_ms": 20000, "memory_mb": 256}
-SHORT = {"timeout_ms": 1000, "memory_mb": 256}
+# The runtime has to be up within it as well.
+SHORT = {"timeout_ms": 5000, "memory_mb": 256}
 
 server = None
 report = {}

@@ -245,7 +245,7 @@ async fn what_an_activation_asked_for_is_let_go_when_its_time_is_over() {
     let inside = Inside::start().await;
     inside.api.action("slow", "wait here").await;
     let id = ActivationId::generate();
-    let running = inside.gate.running(id, Instant::now() + Duration::from_millis(300));
+    let running = inside.gate.running(id, Instant::now() + Duration::from_secs(2));
     let key = ApiKey::of_activation(GUEST_KEY, id);
     let path = "/api/v1/namespaces/_/actions/slow?blocking=true";
     let cut = inside.ask(&key, "POST", path, "{}").await;

@@ -51,7 +51,8 @@ async fn a_warm_up_that_breaks_leaves_a_snapshot_without_warm_up() {
         for (way, said) in [("hang", "time limit"), ("exit", "ended"), ("memory", "memory")] {
             let source = warmed(handler(kind, code), &["{}", &json!({ "way": way }).to_string()]);
             let source = adjusted(source, |function| {
-                function.limits.timeout = Duration::from_secs(3);
+                // Only what hangs is to meet it, however busy the machine is.
+                function.limits.timeout = Duration::from_secs(if way == "hang" { 5 } else { 60 });
                 function.limits.memory = ByteSize::mib(128);
             });
             let prepared = house.prepare(source).await;

@@ -70,12 +70,14 @@ async fn an_idle_zygote_goes_and_comes_back_with_the_next_call() {
     // Alive, an instance keeps what it was forked from.
     let instance = house.start_prepared(&prepared).await.instance;
     eventually("it is let go", || house.counts().zygotes == 0).await;
+    // On a busy machine it may have been let go before that start as well.
+    let rebuilt = house.counts().rebuilt;
     assert_eq!(support::text(instance.invoke(support::json("{}")).await), "{}");
     instance.stop().await;
     drop(instance);
     eventually("nothing is left of it", || house.shims().is_empty()).await;
     assert_eq!(house.answer_of(&prepared, "{}").await, serde_json::json!({}));
-    assert_eq!(house.counts().rebuilt, 1);
+    assert_eq!(house.counts().rebuilt, rebuilt + 1);
     house.end().await;
 }
 
@@ -130,12 +132,12 @@ async fn the_memory_of_zygotes_is_known_and_given_back_when_it_is_short() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn shutdown_leaves_nothing_not_even_what_is_being_made() {
     let mut house = House::new().await;
-    let slow = "exports.main = () => { const end = Date.now() + 50; while (Date.now() < end); return {}; };";
+    let slow = "exports.main = () => { const end = Date.now() + 100; while (Date.now() < end); return {}; };";
     let source = || warmed(handler("nodejs:default", slow), &["{}"]);
     drop(house.prepare(source()).await);
     house.restart(ForkConfig::default()).await;
     let prepared = house.prepare(source()).await;
-    for _ in 0..10 {
+    for _ in 0..3 {
         house.answer_of(&prepared, "{}").await;
     }
     assert_eq!(house.counts().rebuilt, 0, "the warmed-up one is still being made");

@@ -143,7 +143,7 @@ async fn a_reader_that_stalls_ends_its_own_call_only() {
             tokio::spawn(async move { instance.invoke(json(r#"{"mode":"wait"}"#)).await })
         };
         let mut call = json(r#"{"mode":"endless","size":60000}"#);
-        call.deadline = Instant::now() + Duration::from_secs(2);
+        call.deadline = Instant::now() + Duration::from_secs(6);
         let invoked = instance.invoke(call).await;
         let Invoked::Streaming { mut body, end, .. } = invoked else { panic!("{invoked:?}") };
         let end = end.await.unwrap();
@@ -172,7 +172,7 @@ async fn a_caller_that_does_not_finish_its_request_ends_its_own_call_only() {
         let (sender, body) = flint_executor::body_channel();
         sender.send(Ok(Bytes::from_static(b"{\"mode\":"))).await.unwrap();
         let mut call = support::call(Body::Stream(body));
-        call.deadline = Instant::now() + Duration::from_secs(2);
+        call.deadline = Instant::now() + Duration::from_secs(6);
         let Invoked::Done { result, end } = instance.invoke(call).await else { panic!() };
         assert_eq!((result.unwrap_err(), end.reusable), (Fault::Deadline, true));
         progress(&instance, "produced", 0).await;

@@ -78,7 +78,7 @@ async fn calls_begin_where_the_initialiser_ended() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hostile_initialisers_are_refused_with_the_way_out() {
-    let brief = WasmConfig { compile_timeout: Duration::from_secs(3), ..WasmConfig::default() };
+    let brief = WasmConfig { compile_timeout: Duration::from_secs(6), ..WasmConfig::default() };
     let impatient = Sandboxed::with(brief, 1).await;
     let looping = core(r#"(func (export "wizer-initialize") (loop $l (br $l)))"#, "");
     let told = refused(&impatient, &looping).await;

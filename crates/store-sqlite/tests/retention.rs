@@ -12,7 +12,7 @@ use flint_store_sqlite::{Retention, SqliteStore, StoreConfig};
 
 /// Waits for the log's thread to do something, for as long as nobody would wait.
 async fn until(what: &str, mut done: impl AsyncFnMut() -> bool) {
-    for _ in 0..400 {
+    for _ in 0..2400 {
         if done().await {
             return;
         }

@@ -48,12 +48,12 @@ class Clone(Peer):
         self.send("RESTORE", payload=json.dumps({"entropy": entropy, "time": int(time.time() * 1e6), "instance": "i"}).encode())
         return self.receive()
 
-    def wait(self, timeout_s=20):
+    def wait(self, timeout_s=60):
         """Until the process has ended: its outputs are closed then."""
         for output in self.output.values():
             assert output.ended(timeout_s), "the clone has not ended"
 
-    def close(self, timeout_s=20):
+    def close(self, timeout_s=60):
         self.socket.close()
         self.wait(timeout_s)
         self.tmp.cleanup()

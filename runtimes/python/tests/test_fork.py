@@ -52,7 +52,7 @@ class Life(ForkTestCase):
         living = self.clone(zygote)
         living.invoke()
         # The other is reaped by the kernel, a moment after its outputs were closed.
-        until = time.monotonic() + 20
+        until = time.monotonic() + 60
         while children_of(zygote.process.pid) != [str(living.pid)] and time.monotonic() < until:
             time.sleep(0.01)
         self.assertEqual(children_of(zygote.process.pid), [str(living.pid)])

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { Server, failure, record } from '../lib/server.mjs';
+import { Server, eventually, failure, record } from '../lib/server.mjs';
 
 let server;
 let ow;
@@ -21,7 +21,12 @@ const call = async (name) => {
 const annotation = (entity, key) => entity.annotations.find((pair) => pair.key === key)?.value;
 
 test('a record has its logs, times and annotations', async () => {
-  const [cold, warm] = [await call('logs'), await call('logs')];
+  const cold = await call('logs');
+  // The instance may still be on its way back when the next call comes.
+  const warm = await eventually('a warm call', async () => {
+    const again = await call('logs');
+    return annotation(again, 'initTime') === undefined && again;
+  });
   const lines = [...warm.logs].sort();
   assert.equal(lines.length, 2);
   for (const line of lines) assert.match(line, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z (stdout|stderr): (out|err)$/);
@@ -30,7 +35,6 @@ test('a record has its logs, times and annotations', async () => {
   assert.match(annotation(warm, 'kind'), /^nodejs:/);
   assert.equal(annotation(warm, 'limits').memory, 256);
   assert.equal(typeof annotation(cold, 'initTime'), 'number');
-  assert.equal(annotation(warm, 'initTime'), undefined);
 });
 
 test('result and logs can be read alone', async () => {

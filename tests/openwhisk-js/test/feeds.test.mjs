@@ -56,7 +56,7 @@ test('an alarm fires every second, each instant once', async () => {
 
 test('an alarm that fires once takes its trigger and rules along', async () => {
   await listening('once');
-  const params = { date: Date.now() + 1500, deleteAfterFire: 'rules', trigger_payload: { of: 'once' } };
+  const params = { date: Date.now() + 5000, deleteAfterFire: 'rules', trigger_payload: { of: 'once' } };
   await ow.feeds.create({ name: `${ALARMS}/once`, trigger: 'once', params });
   assert.equal((await events('once', 1)).length, 1);
   const missing = (promise) => promise.then(() => false, (error) => error.statusCode === 404);

@@ -151,14 +151,14 @@ test('an action without the annotation has neither key nor way', async () => {
 });
 
 test('what a call asked for ends with its time', async () => {
-  await ow.actions.update({ name: 'slow', action: 'async function main() { await new Promise((go) => setTimeout(go, 4000)); return { slow: true } }' });
+  await ow.actions.update({ name: 'slow', action: 'async function main() { await new Promise((go) => setTimeout(go, 12000)); return { slow: true } }' });
   await withClient('impatient', `
     exports.main = async () => {
       const { activationId } = await require('openwhisk')().actions.invoke({ name: 'slow', blocking: true });
       return { activationId };
-    };`, { limits: { timeout: 2000 } });
+    };`, { limits: { timeout: 8000 } });
   const error = await failure(ow.actions.invoke({ name: 'impatient', blocking: true }));
-  assert.equal(error.error.response.result.error, 'The action exceeded its time limits of 2000 milliseconds.');
+  assert.equal(error.error.response.result.error, 'The action exceeded its time limits of 8000 milliseconds.');
   // As when any caller hangs up: what was called goes on to its own end.
   const [slow] = await eventually('the record of what was called', async () => {
     const records = await ow.activations.list({ name: 'slow' });

@@ -135,7 +135,7 @@ test('large arguments and results pass, larger ones are refused', async () => {
 });
 
 test('who waits too long gets the id and the call goes on', async () => {
-  await action('slow', 'async function main() { await new Promise((go) => setTimeout(go, 300)); return { done: true } }');
+  await action('slow', 'async function main() { await new Promise((go) => setTimeout(go, 3000)); return { done: true } }');
   const answer = await server.raw('POST', 'actions/slow?blocking=true&timeout=50');
   assert.equal(answer.status, 202);
   const { activationId } = await answer.json();
@@ -144,12 +144,16 @@ test('who waits too long gets the id and the call goes on', async () => {
 });
 
 test('a client that goes away does not take its call with it', async () => {
-  await action('gone', 'async function main() { await new Promise((go) => setTimeout(go, 300)); return { done: true } }');
-  await failure(fetch(`${server.url}/api/v1/namespaces/_/actions/gone?blocking=true`, {
+  await action('gone', 'async function main() { await new Promise((go) => setTimeout(go, 5000)); return { done: true } }');
+  const leaving = new AbortController();
+  const called = failure(fetch(`${server.url}/api/v1/namespaces/_/actions/gone?blocking=true`, {
     method: 'POST',
     headers: { authorization: `Basic ${Buffer.from(GUEST).toString('base64')}` },
-    signal: AbortSignal.timeout(50),
+    signal: leaving.signal,
   }));
+  await eventually('the call is there', async () => (await (await fetch(`${server.url}/activation/count`)).text()) !== '0');
+  leaving.abort();
+  await called;
   const list = await eventually('the record', async () => {
     const found = await ow.activations.list({ name: 'gone' });
     return found.length > 0 && found;

@@ -69,9 +69,11 @@ pub async fn a_memory_bomb_is_contained(subject: &Subject) {
 
 /// Code that never finishes loading.
 pub async fn loading_has_a_deadline_too(subject: &Subject) {
-    let limits = FunctionLimits { timeout: SHORT * 2, ..FunctionLimits::default() };
+    // The runtime has to be up by then, also on a busy machine.
+    let limit = SHORT * 4;
+    let limits = FunctionLimits { timeout: limit, ..FunctionLimits::default() };
     let source = subject.function(subject.language.endless(), limits);
-    let failure = subject.try_start(source, SHORT * 2).await.err().expect("it does not load");
+    let failure = subject.try_start(source, limit).await.err().expect("it does not load");
     assert_eq!(failure.fault, Fault::Deadline);
     assert_eq!(failure.logs.iter().map(|line| line.text.as_str()).collect::<Vec<_>>(), ["loading"]);
 }

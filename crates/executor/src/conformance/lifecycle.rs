@@ -1,13 +1,13 @@
 //! The life of an instance beside its calls.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use flint_model::ByteSize;
 use serde_json::json;
 
 use super::{
     Subject,
-    subject::{AMPLE, context, done, request},
+    subject::{AMPLE, PATIENCE, context, done, request},
 };
 use crate::{Fault, PrewarmTarget};
 
@@ -78,8 +78,8 @@ pub async fn prewarmed_runtimes_are_taken(subject: &Subject) {
         PrewarmTarget { kind: subject.kind.clone(), memory: source.function.limits.memory, count: 2 };
     let prepared = subject.executor.prepare(source, &|_| {}).await.expect("it can be prepared");
     subject.executor.prewarm(&[target]).await;
-    let mut taken = false;
-    for _ in 0..50 {
+    let (mut taken, deadline) = (false, Instant::now() + PATIENCE);
+    while Instant::now() < deadline {
         let started = subject.executor.start(&prepared, context(AMPLE)).await.expect("it starts");
         let answer = subject.call(&started.instance, "state", json!({})).await.json();
         assert_eq!(answer, json!({ "calls": 0, "tmp": false, "env": "", "greeting": "hé" }));
