@@ -3,6 +3,8 @@
 //! Three things spoil a comparison: a hypervisor that takes processors away (steal time), others on the same machine, and a
 //! processor whose speed changes. Each is looked at between the measurements, while the laboratory itself does nothing.
 
+mod watch;
+
 use std::{
     fs, hint,
     time::{Duration, Instant},
@@ -10,7 +12,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use crate::{median, quantile};
+pub use watch::NoiseWatch;
 
 /// More than this share of the time taken by a hypervisor is too much.
 const MOST_STOLEN: f64 = 0.05;
@@ -32,6 +34,9 @@ pub struct Noise {
     pub spread: f64,
     /// How often was looked.
     pub looks: usize,
+    /// Rounds that were measured in the place of others, because the host was noisy during those.
+    #[serde(default)]
+    pub repeated: usize,
 }
 
 impl Noise {
@@ -71,12 +76,23 @@ impl Noise {
     }
 }
 
-/// Looks at the host between measurements.
-#[derive(Debug, Default)]
-pub struct NoiseWatch {
-    begin: Option<Ticks>,
-    others: Vec<f64>,
+/// What one look at the host saw.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Seen {
+    /// Share of all processors that others used meanwhile.
+    others: f64,
+    /// How long a fixed computation took, in seconds, several times.
     calibrations: Vec<f64>,
+}
+
+impl Seen {
+    /// Looks for about a quarter of a second. What was measured before must have come to rest.
+    async fn now() -> Self {
+        let before = Ticks::now();
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let others = Ticks::now().shares_since(before).0;
+        Self { others, calibrations: (0..5).map(|_| calibration().as_secs_f64()).collect() }
+    }
 }
 
 /// Of /proc/stat: what all processors have done so far.
@@ -115,36 +131,6 @@ impl Ticks {
     }
 }
 
-impl NoiseWatch {
-    /// Begins to watch.
-    pub fn start() -> Self {
-        Self { begin: Some(Ticks::now()), ..Self::default() }
-    }
-
-    /// Looks for about a quarter of a second. What was measured before must have come to rest.
-    pub async fn look(&mut self) {
-        let before = Ticks::now();
-        tokio::time::sleep(Duration::from_millis(200)).await;
-        self.others.push(Ticks::now().shares_since(before).0);
-        self.calibrations.extend((0..5).map(|_| calibration().as_secs_f64()));
-    }
-
-    /// What was seen so far.
-    pub fn noise(&self) -> Noise {
-        let begin = self.begin.unwrap_or_default();
-        let spread = match (quantile(&self.calibrations, 0.9), quantile(&self.calibrations, 0.1)) {
-            (Some(slow), Some(fast)) if fast > 0.0 => slow / fast,
-            _ => 1.0,
-        };
-        Noise {
-            stolen: Ticks::now().shares_since(begin).1,
-            others: median(&self.others).unwrap_or(0.0),
-            spread,
-            looks: self.others.len(),
-        }
-    }
-}
-
 /// The same work every time: a chain of multiplications that nothing can take apart or foresee.
 fn calibration() -> Duration {
     let begin = Instant::now();
@@ -160,7 +146,7 @@ fn calibration() -> Duration {
 mod tests {
     use super::*;
 
-    const QUIET: Noise = Noise { stolen: 0.01, others: 0.02, spread: 1.05, looks: 3 };
+    const QUIET: Noise = Noise { stolen: 0.01, others: 0.02, spread: 1.05, looks: 3, repeated: 0 };
 
     #[test]
     fn shares_are_of_all_processors() {
@@ -185,14 +171,5 @@ mod tests {
             let reasons = noise.reasons();
             assert!(reasons.len() == 1 && reasons[0].contains(word), "{reasons:?}");
         }
-    }
-
-    #[tokio::test]
-    async fn looking_sees_something() {
-        let mut watch = NoiseWatch::start();
-        assert!(!watch.noise().is_quiet());
-        watch.look().await;
-        let noise = watch.noise();
-        assert!(noise.looks == 1 && noise.spread >= 1.0 && (0.0..=1.0).contains(&noise.others));
     }
 }

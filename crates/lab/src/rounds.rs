@@ -90,6 +90,21 @@ impl ArmRounds {
         self.rounds.push(kept.measured());
     }
 
+    /// Leaves the rounds of these numbers, which count from 1.
+    fn leave(&mut self, counted: &[usize]) {
+        let mut number = 0;
+        self.rounds.retain(|_| {
+            number += 1;
+            counted.contains(&number)
+        });
+        // Measured in every round or in none.
+        number = 0;
+        self.cpu_us_per_call.retain(|_| {
+            number += 1;
+            counted.contains(&number)
+        });
+    }
+
     async fn drive(&self) -> Result<Kept, ArmError> {
         let plan = &self.plan;
         let before = plan.process.map(|process| process.cpu_us());
@@ -105,34 +120,39 @@ impl ArmRounds {
 }
 
 /// Drives every arm once a round, after one round that is not counted: just-in-time compilers and caches are warm then. Rounds that
-/// `folder` has are not driven again. Between rounds `noise` looks at the host. `progress` is told before each step what comes and how
-/// many steps are done of how many.
+/// `folder` has are not driven again. Between rounds `noise` looks at the host, and those that were noisy are driven again, within
+/// bounds; `part` is what the looks are kept under. `progress` is told before each step what comes and how many steps are done of how many.
 pub async fn run_rounds(
+    part: &str,
     plans: Vec<ArmPlan>,
-    rounds: usize,
-    pause: Duration,
+    (rounds, pause): (usize, Duration),
     folder: &RunFolder,
     noise: &mut NoiseWatch,
     progress: &dyn Fn(&str, usize, usize),
 ) -> Result<Vec<ArmRounds>, ArmError> {
-    let steps = plans.len() * (rounds + 1);
     let mut arms: Vec<ArmRounds> = plans
         .into_iter()
         .map(|plan| ArmRounds { plan, rounds: Vec::new(), cpu_us_per_call: Vec::new() })
         .collect();
     let count = arms.len();
-    for round in 0..=rounds {
-        if count > 0 {
-            noise.look().await;
+    if count == 0 {
+        return Ok(arms);
+    }
+    let has = |arm: &ArmRounds, round| folder.get::<Kept>(&arm.key(round)).is_some();
+    for (at, arm) in arms.iter().enumerate() {
+        progress(&arm.plan.name, at, count * (rounds + 1));
+        if !(1..=rounds).all(|round| has(arm, round)) {
+            arm.drive().await?;
+        }
+    }
+    let mut round = 0;
+    while noise.needs_another(part, rounds, round).await.map_err(std::io::Error::other)? {
+        round += 1;
+        if !arms.iter().all(|arm| has(arm, round)) {
+            noise.look_before_round(part, round).await.map_err(std::io::Error::other)?;
         }
         for (at, arm) in arms.iter_mut().enumerate() {
-            progress(&arm.plan.name, round * count + at, steps);
-            if round == 0 {
-                if (1..=rounds).any(|round| folder.get::<Kept>(&arm.key(round)).is_none()) {
-                    arm.drive().await?;
-                }
-                continue;
-            }
+            progress(&arm.plan.name, round * count + at, count * (rounds.max(round) + 1));
             if let Some(kept) = folder.get::<Kept>(&arm.key(round)) {
                 arm.take(&kept);
                 continue;
@@ -143,6 +163,8 @@ pub async fn run_rounds(
             tokio::time::sleep(pause).await;
         }
     }
+    let counted = noise.counted(part, rounds, round);
+    arms.iter_mut().for_each(|arm| arm.leave(&counted));
     Ok(arms)
 }
 
@@ -183,7 +205,7 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let identity =
             Identity { experiment: "x".into(), commit: "c".into(), host: json!(1), settings: json!(2) };
-        let run = async |rounds| {
+        let run = async |rounds: usize, looks: &[f64]| {
             let calls = Arc::new(AtomicUsize::new(0));
             let plan = ArmPlan {
                 name: "a".into(),
@@ -192,18 +214,27 @@ mod tests {
                 load: Load { concurrency: 1, duration: Duration::from_millis(10), warm_up: 0 },
                 process: Some(ProcessTree::new(std::process::id())),
             };
-            let folder = RunFolder::open(&scratch.path().join("run"), &identity).unwrap();
-            let mut noise = NoiseWatch::start();
-            let arms = run_rounds(vec![plan], rounds, Duration::ZERO, &folder, &mut noise, &|_, _, _| {});
+            let folder = Arc::new(RunFolder::open(&scratch.path().join("run"), &identity).unwrap());
+            let mut noise = NoiseWatch::of(Arc::clone(&folder));
+            noise.script = Some(looks.iter().copied().collect());
+            let how = (rounds, Duration::ZERO);
+            let arms = run_rounds("p", vec![plan], how, &folder, &mut noise, &|_, _, _| {});
             let arm = arms.await.unwrap().remove(0);
+            assert!(noise.script.unwrap().is_empty());
             let shape: Vec<_> = arm.rounds.iter().map(|r| (r.calls, r.latency_ns.len(), r.wall)).collect();
             (calls.load(Ordering::Relaxed), shape, arm.cpu_us_per_call.len(), arm.quantile_us(0.5))
         };
-        let (driven, first, cpu, median) = run(2).await;
+        let (driven, first, cpu, median) = run(2, &[0.0; 3]).await;
         assert!(driven > 0 && first.len() == 2 && cpu == 2);
-        let again = run(2).await;
+        let again = run(2, &[]).await;
         assert_eq!(again, (0, first.clone(), 2, median));
-        let (driven, more, _, _) = run(3).await;
+        let (driven, more, _, _) = run(3, &[0.0; 2]).await;
         assert!(driven > 0 && more.len() == 3 && more[..2] == first[..]);
+        // The fourth is noisy from its beginning to its end; another one takes its place, and is not driven again.
+        let (driven, most, cpu, _) = run(4, &[0.5, 0.5, 0.0, 0.0]).await;
+        assert!(driven > 0 && cpu == 4 && most.len() == 4 && most[..3] == more[..]);
+        assert_eq!(run(4, &[]).await.1, most);
+        let fifth = std::fs::read(scratch.path().join("run/results/a_20_20at_201_20round_205.json")).unwrap();
+        assert_eq!(serde_json::from_slice::<Kept>(&fifth).unwrap().calls, most[3].0);
     }
 }

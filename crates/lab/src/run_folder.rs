@@ -1,11 +1,15 @@
 //! Where a run keeps what it has measured, so that an interrupted one goes on where it was.
 
 use std::{
-    fs, io,
+    fs,
+    io::{self, Read as _, Seek as _, Write as _},
     path::{Path, PathBuf},
 };
 
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde::{
+    Deserialize, Serialize,
+    de::{DeserializeOwned, IgnoredAny},
+};
 use serde_json::Value;
 
 /// What has to be the same for two measurements to belong to one run.
@@ -100,10 +104,31 @@ impl RunFolder {
         serde_json::from_slice(&fs::read(self.result(key)?).ok()?).ok()
     }
 
+    /// Whether an earlier start of this run has measured `key`.
+    pub fn has(&self, key: &str) -> bool {
+        self.get::<IgnoredAny>(key).is_some()
+    }
+
     /// Keeps what was measured as `key`; it is there whole or not at all.
     pub fn put<T: Serialize>(&self, key: &str, result: &T) -> Result<(), RunFolderError> {
         let Some(path) = self.result(key) else { return Ok(()) };
         write(&path, &serde_json::to_vec(result).map_err(invalid(&path))?)
+    }
+
+    /// Adds a line to a file beside the results; it is on the disk when this returns.
+    pub fn append<T: Serialize>(&self, name: &str, line: &T) -> Result<(), RunFolderError> {
+        let Some(folder) = &self.folder else { return Ok(()) };
+        let path = folder.join(name);
+        let mut text = serde_json::to_vec(line).map_err(invalid(&path))?;
+        text.push(b'\n');
+        add(&path, &text).map_err(at(&path))
+    }
+
+    /// The lines that were added to a file, in order. One that cannot be read, such as one that a crash has torn, was never written.
+    pub fn lines<T: DeserializeOwned>(&self, name: &str) -> Vec<T> {
+        let bytes = self.folder.as_ref().and_then(|folder| fs::read(folder.join(name)).ok());
+        let lines = bytes.as_deref().unwrap_or_default().split(|byte| *byte == b'\n');
+        lines.filter_map(|line| serde_json::from_slice(line).ok()).collect()
     }
 
     /// Writes a file beside the results.
@@ -148,6 +173,19 @@ fn invalid(path: &Path) -> impl Fn(serde_json::Error) -> RunFolderError + use<> 
     move |error| io(io::Error::other(error))
 }
 
+/// After a torn line a new one begins, or both would be lost.
+fn add(path: &Path, line: &[u8]) -> io::Result<()> {
+    let mut file = fs::OpenOptions::new().read(true).append(true).create(true).open(path)?;
+    let mut last = [b'\n'];
+    if file.metadata()?.len() > 0 {
+        file.seek(io::SeekFrom::End(-1))?;
+        file.read_exact(&mut last)?;
+    }
+    let torn = last != [b'\n'];
+    file.write_all(&[if torn { b"\n".as_slice() } else { b"" }, line].concat())?;
+    file.sync_data()
+}
+
 fn write(path: &Path, content: &[u8]) -> Result<(), RunFolderError> {
     let beside = path.with_extension("part");
     fs::write(&beside, content).map_err(at(&beside))?;
@@ -188,6 +226,25 @@ mod tests {
             let error = RunFolder::open(&folder, &other).unwrap_err().to_string();
             assert!(error.contains(&format!("a run of another {what}")), "{error}");
         }
+    }
+
+    #[test]
+    fn a_torn_line_is_lost_alone() {
+        let scratch = tempfile::tempdir().unwrap();
+        let folder = scratch.path().join("run");
+        let run = RunFolder::open(&folder, &identity()).unwrap();
+        assert!(run.lines::<u32>("numbers").is_empty());
+        run.append("numbers", &10).unwrap();
+        run.append("numbers", &11).unwrap();
+        let mut text = fs::read(folder.join("numbers")).unwrap();
+        text.extend_from_slice(b"{\"to");
+        fs::write(folder.join("numbers"), &text).unwrap();
+        assert_eq!(run.lines::<u32>("numbers"), [10, 11]);
+        let again = RunFolder::open(&folder, &identity()).unwrap();
+        again.append("numbers", &12).unwrap();
+        assert_eq!(again.lines::<u32>("numbers"), [10, 11, 12]);
+        RunFolder::none().append("numbers", &1).unwrap();
+        assert!(RunFolder::none().lines::<u32>("numbers").is_empty());
     }
 
     #[test]

@@ -69,7 +69,7 @@ pub(super) async fn run(run: &mut Run) -> anyhow::Result<Report> {
             }
             let name = format!("{} {function}", way.name);
             run.show(&name, at * ways.len() + step, steps);
-            run.noise.look().await;
+            run.look(&name, [name.clone()]).await?;
             let measured = run.kept(&name, async || fill(way, language, limit, most).await).await;
             match measured {
                 Ok(density) => {

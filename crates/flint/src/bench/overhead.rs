@@ -70,7 +70,8 @@ pub(super) async fn run(run: &mut Run) -> anyhow::Result<Report> {
     let bar = run.bar.clone();
     let progress = |arm: &str, done: usize, steps: usize| show(&bar, arm, done, steps);
     let pause = Duration::from_millis(200);
-    let arms = run_rounds(plans, scale.rounds, pause, &run.folder, &mut run.noise, &progress).await?;
+    let how = (scale.rounds, pause);
+    let arms = run_rounds("calls", plans, how, &run.folder, &mut run.noise, &progress).await?;
     Ok(report(run.report("overhead"), &arms, idle.rss, server.binary_size()?))
 }
 

@@ -92,7 +92,9 @@ impl Run {
                 RunFolder::open(folder, &identity)?
             }
         };
-        Ok(Self { effort, host, folder: Arc::new(folder), noise: NoiseWatch::start(), bar: progress_bar() })
+        let folder = Arc::new(folder);
+        let noise = NoiseWatch::of(Arc::clone(&folder));
+        Ok(Self { effort, host, folder, noise, bar: progress_bar() })
     }
 
     /// An empty report of this run.
@@ -111,6 +113,18 @@ impl Run {
         show(&self.bar, what, done, steps);
     }
 
+    /// Looks at the host before `part` is measured, unless an earlier start of this run has measured all of its `keys`.
+    pub(super) async fn look(
+        &mut self,
+        part: &str,
+        keys: impl IntoIterator<Item = String>,
+    ) -> anyhow::Result<()> {
+        if keys.into_iter().any(|key| !self.folder.has(&key)) {
+            self.noise.look(part).await?;
+        }
+        Ok(())
+    }
+
     /// What was measured as `key` by an earlier start of this run, or is measured now and kept.
     pub(super) async fn kept<T, F>(&self, key: &str, measure: F) -> anyhow::Result<T>
     where
@@ -126,7 +140,7 @@ impl Run {
     }
 
     /// Judges the report by the host's noise, says when and with what it was made, and writes it to the folder.
-    pub(super) fn end(self, mut report: Report) -> anyhow::Result<Report> {
+    pub(super) fn end(mut self, mut report: Report) -> anyhow::Result<Report> {
         self.bar.finish_and_clear();
         if report.settings.is_null() {
             report.settings = self.effort.settings();
@@ -138,6 +152,7 @@ impl Run {
                 "A quick run: it shows that everything works; its figures are not to be quoted.".into(),
             );
         }
+        self.noise.end()?;
         report.judge(self.noise.noise(), self.effort.despite_noise);
         write(&self.folder, &report)?;
         Ok(report)
@@ -209,6 +224,37 @@ fn commit() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_resumed_run_is_judged_by_the_looks_of_all_its_parts() {
+        let scratch = tempfile::tempdir().unwrap();
+        let effort = Effort {
+            quick: true,
+            size: Size::Test,
+            arms: Vec::new(),
+            repeat: None,
+            seed: 1,
+            set: BTreeMap::new(),
+            out: Some(scratch.path().join("run")),
+            despite_noise: false,
+        };
+        // The second part measures only what the first has not.
+        for (part, measured) in [vec!["a", "b"], vec!["a", "b", "c"]].into_iter().enumerate() {
+            let mut run = Run::begin("x", effort.clone()).unwrap();
+            for name in measured {
+                run.look(name, [name.to_owned()]).await.unwrap();
+                assert_eq!(run.kept(name, async || Ok(name.len() + part)).await.unwrap() == 1, name != "c");
+            }
+            assert_eq!(run.noise.noise().looks, 2 + part);
+            if part == 1 {
+                let report = run.report("x");
+                assert_eq!(run.end(report).unwrap().noise.unwrap().looks, 3);
+            }
+        }
+        let mut again = Run::begin("x", effort).unwrap();
+        again.look("a", ["a", "c"].map(str::to_owned)).await.unwrap();
+        assert_eq!(again.noise.noise().looks, 3);
+    }
 
     #[test]
     fn numbers_are_listed() {

@@ -180,7 +180,8 @@ async fn cached(
     let bar = run.bar.clone();
     let progress = |arm: &str, done: usize, steps: usize| show(&bar, arm, done, steps);
     let pause = Duration::from_millis(50);
-    Ok(run_rounds(plans, scale.rounds, pause, &run.folder, &mut run.noise, &progress).await?)
+    let how = (scale.rounds, pause);
+    Ok(run_rounds("questions", plans, how, &run.folder, &mut run.noise, &progress).await?)
 }
 
 /// Some kinds with the log's files taken out of the page cache before each question: name, and latencies in µs.
@@ -200,7 +201,7 @@ async fn uncached(
     for (step, kind) in kinds.iter().enumerate() {
         let name = uncached_arm(kind);
         run.show(&name, step, kinds.len());
-        run.noise.look().await;
+        run.look(&name, [name.clone()]).await?;
         let questions = kind.questions(records, run.effort.seed, scale.uncached);
         let times = run
             .kept(&name, async || {

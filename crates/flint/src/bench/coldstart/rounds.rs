@@ -109,6 +109,15 @@ impl Cell {
         made.map(|()| round)
     }
 
+    /// Its calls of one round; nothing when it has failed, now or earlier.
+    async fn measure(&mut self) -> Option<Round> {
+        if self.target.is_err() {
+            return None;
+        }
+        let visited = self.visit().await;
+        visited.map_err(|error| self.target = Err(format!("{error:#}"))).ok()
+    }
+
     fn take(&mut self, round: Round) {
         self.cold.append(round.cold);
         self.warm.append(round.warm);
@@ -242,8 +251,11 @@ async fn processes(
     Ok(())
 }
 
-/// Goes through all cells `rounds` times, after one round that is not counted. What `folder` has is not measured again. A cell that fails
-/// says so and is left alone from then on.
+/// What the looks at the host are kept under.
+const PART: &str = "calls";
+
+/// Goes through all cells `rounds` times, after one round that is not counted, and again for rounds during which the host was noisy. What
+/// `folder` has is not measured again. A cell that fails says so and is left alone from then on.
 pub(super) async fn run(
     cells: &mut [Cell],
     rounds: usize,
@@ -252,26 +264,40 @@ pub(super) async fn run(
     progress: &dyn Fn(&str, usize, usize),
 ) -> anyhow::Result<()> {
     let count = cells.len();
-    for round in 0..=rounds {
-        if count > 0 {
-            noise.look().await;
+    if count == 0 {
+        return Ok(());
+    }
+    let tell = |cell: &Cell, round: usize, at: usize| {
+        let name = format!("{} {}", cell.way.name, cell.workload.name);
+        progress(&name, round * count + at, (rounds.max(round) + 1) * count);
+    };
+    for (at, cell) in cells.iter_mut().enumerate() {
+        tell(cell, 0, at);
+        if !(1..=rounds).all(|round| folder.has(&cell.key(round))) {
+            cell.measure().await;
+        }
+    }
+    let (mut round, mut measured) = (0, Vec::new());
+    while noise.needs_another(PART, rounds, round).await? {
+        round += 1;
+        if cells.iter().any(|cell| cell.target.is_ok() && !folder.has(&cell.key(round))) {
+            noise.look_before_round(PART, round).await?;
         }
         for (at, cell) in cells.iter_mut().enumerate() {
-            let name = format!("{} {}", cell.way.name, cell.workload.name);
-            progress(&name, round * count + at, (rounds + 1) * count);
+            tell(cell, round, at);
             let key = cell.key(round);
             if let Some(kept) = folder.get::<Round>(&key) {
-                cell.take(kept);
-            } else if cell.target.is_ok() {
-                match cell.visit().await {
-                    Err(error) => cell.target = Err(format!("{error:#}")),
-                    Ok(_) if round == 0 => {}
-                    Ok(measured) => {
-                        folder.put(&key, &measured)?;
-                        cell.take(measured);
-                    }
-                }
+                measured.push((round, at, kept));
+            } else if let Some(new) = cell.measure().await {
+                folder.put(&key, &new)?;
+                measured.push((round, at, new));
             }
+        }
+    }
+    let counted = noise.counted(PART, rounds, round);
+    for (round, at, one) in measured {
+        if counted.contains(&round) {
+            cells[at].take(one);
         }
     }
     Ok(())

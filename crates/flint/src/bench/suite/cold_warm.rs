@@ -33,7 +33,7 @@ struct Round {
 
 struct Arm {
     strategy: Strategy,
-    /// Nothing when all rounds were there already.
+    /// Nothing when all rounds of all arms were there already.
     place: Option<Result<Place, String>>,
     caller: Option<Caller>,
     last: Option<Instant>,
@@ -74,9 +74,12 @@ async fn measure(
     let key = |strategy: &Strategy, round: usize| format!("{title} {} round {round}", strategy.name);
     let mut arms = Vec::new();
     let mut built: Option<Result<(), String>> = None;
-    for strategy in suite.chosen(run)? {
-        let kept = (1..=rounds).all(|round| run.folder.get::<Round>(&key(&strategy, round)).is_some());
-        let place = if kept {
+    let strategies = suite.chosen(run)?;
+    let made =
+        (1..).take_while(|round| strategies.iter().all(|one| run.folder.has(&key(one, *round)))).count();
+    let complete = !run.noise.needs_another(&title, rounds, made).await?;
+    for strategy in strategies {
+        let place = if complete {
             None
         } else {
             let made = built.get_or_insert_with(|| build(manifest).map_err(|error| format!("{error:#}")));
@@ -92,25 +95,39 @@ async fn measure(
         };
         arms.push(Arm { strategy, place, caller: None, last: None, rounds: Vec::new(), failed: None });
     }
-    for round in 0..=rounds {
-        if arms.iter().any(|arm| matches!(arm.place, Some(Ok(_)))) {
-            run.noise.look().await;
+    // The first round does not count.
+    for arm in &mut arms {
+        if let Some(Err(error)) = arm.visit(calls).await {
+            arm.failed = Some(format!("{error:#}"));
         }
-        for arm in &mut arms {
+    }
+    let (mut round, mut all) = (0, Vec::new());
+    while run.noise.needs_another(&title, rounds, round).await? {
+        round += 1;
+        let open = |arm: &&Arm| matches!(arm.place, Some(Ok(_))) && arm.failed.is_none();
+        if arms.iter().filter(open).any(|arm| !run.folder.has(&key(&arm.strategy, round))) {
+            run.noise.look_before_round(&title, round).await?;
+        }
+        for (at, arm) in arms.iter_mut().enumerate() {
             let key = key(&arm.strategy, round);
             if let Some(kept) = run.folder.get::<Round>(&key) {
-                arm.rounds.push(kept);
+                all.push((round, at, kept));
                 continue;
             }
             match arm.visit(calls).await {
                 None => {}
                 Some(Err(error)) => arm.failed = Some(format!("{error:#}")),
-                Some(Ok(_)) if round == 0 => {}
                 Some(Ok(measured)) => {
                     run.folder.put(&key, &measured)?;
-                    arm.rounds.push(measured);
+                    all.push((round, at, measured));
                 }
             }
+        }
+    }
+    let counted = run.noise.counted(&title, rounds, round);
+    for (round, at, measured) in all {
+        if counted.contains(&round) {
+            arms[at].rounds.push(measured);
         }
     }
     for arm in &mut arms {

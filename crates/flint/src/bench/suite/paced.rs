@@ -66,7 +66,10 @@ pub(super) async fn run(
             measured.push((name, Ok(Vec::new())));
         }
         for round in 1..=rounds {
-            run.noise.look().await;
+            let key = |name: &str| format!("{title} {name} round {round}");
+            let open = measured.iter().filter(|(_, all)| all.is_ok());
+            let keys: Vec<String> = open.map(|(name, _)| key(name)).collect();
+            run.look(&format!("{title} round {round}"), keys).await?;
             for (name, all) in &mut measured {
                 run.show(&format!("{title} {name}"), round - 1, rounds);
                 let (Ok(rounds), Some((_, strategy, memory))) =
@@ -74,7 +77,7 @@ pub(super) async fn run(
                 else {
                     continue;
                 };
-                let key = format!("{title} {name} round {round}");
+                let key = key(name);
                 let one = run.kept(&key, async || {
                     built.clone().map_err(anyhow::Error::msg)?;
                     once(run, manifest, variant, strategy, *memory, seconds).await

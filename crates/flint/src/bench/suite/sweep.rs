@@ -113,7 +113,7 @@ async fn level(
     // The first time that an arm is driven warms everything up.
     for round in 0..=rounds {
         if arms.iter().any(|arm| matches!(arm.place, Some(Ok(_)))) {
-            run.noise.look().await;
+            run.noise.look(&format!("{title} at {callers} round {round}")).await?;
         }
         for arm in arms.iter_mut().filter(|arm| arm.failed.is_none()) {
             let place = match &arm.place {

@@ -133,9 +133,9 @@ impl Connection for EngineArm {
 pub(super) fn drive(
     threads: usize,
     arms: Vec<(String, String, EngineArm)>,
-    rounds: usize,
-    round: Duration,
+    (rounds, round): (usize, Duration),
     folder: &RunFolder,
+    noise: &mut NoiseWatch,
 ) -> anyhow::Result<Vec<ArmRounds>> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(threads)
@@ -152,8 +152,7 @@ pub(super) fn drive(
             process: None,
         })
         .collect();
-    // Who looks at the noise is the run; this level has the machine for seconds only.
-    let mut noise = NoiseWatch::start();
-    let pause = Duration::from_millis(50);
-    Ok(runtime.block_on(run_rounds(plans, rounds, pause, folder, &mut noise, &|_, _, _| {}))?)
+    let part = format!("the engine on {threads}");
+    let how = (rounds, Duration::from_millis(50));
+    Ok(runtime.block_on(run_rounds(&part, plans, how, folder, noise, &|_, _, _| {}))?)
 }

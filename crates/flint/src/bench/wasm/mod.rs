@@ -11,8 +11,8 @@ use anyhow::Context as _;
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use bytes::Bytes;
 use flint_lab::{
-    Arm, ArmPlan, ArmReport, ArmRounds, HttpArm, HttpRequest, Load, ProcessTree, Report, RunFolder, Target,
-    median, median_ratio, run_rounds,
+    Arm, ArmPlan, ArmReport, ArmRounds, HttpArm, HttpRequest, Load, NoiseWatch, ProcessTree, Report,
+    RunFolder, Target, median, median_ratio, run_rounds,
 };
 use flint_model::Contract;
 
@@ -80,8 +80,8 @@ pub(super) async fn run(run: &mut Run) -> anyhow::Result<Report> {
     let mut absent: Vec<(String, String)> = Vec::new();
 
     run.show("the engine alone", 0, 1);
-    run.noise.look().await;
-    let mut arms = engine_level(scratch.path(), &scale, &chosen, &mut absent, &run.folder).await?;
+    let mut arms =
+        engine_level(scratch.path(), &scale, &chosen, &mut absent, &run.folder, &mut run.noise).await?;
     arms.extend(platform_level(scratch.path(), &scale, &chosen, &mut absent, run).await?);
     let live = match chosen(LIVE) {
         true => {
@@ -104,6 +104,7 @@ async fn engine_level(
     chosen: &dyn Fn(&str) -> bool,
     absent: &mut Vec<(String, String)>,
     folder: &Arc<RunFolder>,
+    noise: &mut NoiseWatch,
 ) -> anyhow::Result<Vec<ArmRounds>> {
     let executor = engine::open(&scratch.join("engine"), PLACES)?;
     let mut arms = Vec::new();
@@ -132,13 +133,19 @@ async fn engine_level(
     }
     let (rounds, round) = (scale.rounds, scale.round);
     // A runtime cannot be made and dropped within another one's task.
+    let mut watch = std::mem::take(noise);
     let driven = tokio::task::spawn_blocking(move || {
-        let mut driven = engine::drive(1, arms.clone(), rounds, round, &kept)?;
+        let how = (rounds, round);
+        let mut driven = engine::drive(1, arms.clone(), how, &kept, &mut watch)?;
         let two = arms.into_iter().filter(|(name, _, _)| name.starts_with("engine-")).collect();
-        driven.extend(engine::drive(2, two, rounds, round, &kept)?);
-        anyhow::Ok(driven)
+        driven.extend(engine::drive(2, two, how, &kept, &mut watch)?);
+        anyhow::Ok((driven, watch))
     });
-    driven.await.context("driving the engine")?
+    let driven = driven.await.context("driving the engine")?;
+    driven.map(|(driven, watch)| {
+        *noise = watch;
+        driven
+    })
 }
 
 async fn java(
@@ -239,7 +246,8 @@ async fn platform_level(
     let bar = run.bar.clone();
     let progress = |arm: &str, done: usize, steps: usize| show(&bar, arm, done, steps);
     let pause = Duration::from_millis(100);
-    Ok(run_rounds(plans, scale.rounds, pause, &run.folder, &mut run.noise, &progress).await?)
+    let how = (scale.rounds, pause);
+    Ok(run_rounds("calls", plans, how, &run.folder, &mut run.noise, &progress).await?)
 }
 
 /// As a client calls it: with its key, and waiting for the answer.
@@ -329,9 +337,10 @@ mod tests {
         let scale = Scale { rounds: 1, round: Duration::from_millis(20), live: 20 };
         let mut absent = Vec::new();
         let chosen = |name: &str| name.starts_with("engine-");
-        let arms = engine_level(scratch.path(), &scale, &chosen, &mut absent, &Arc::new(RunFolder::none()))
-            .await
-            .unwrap();
+        let (folder, mut noise) = (Arc::new(RunFolder::none()), NoiseWatch::start());
+        let arms =
+            engine_level(scratch.path(), &scale, &chosen, &mut absent, &folder, &mut noise).await.unwrap();
+        assert!(noise.noise().looks > 0);
         assert_eq!(arms.len(), 6);
         assert!(arms.iter().all(|arm| arm.rounds.iter().all(|round| round.calls > 0)));
         let live = live::held(&scratch.path().join("live"), SAMPLES[2].code().unwrap(), 20).await.unwrap();

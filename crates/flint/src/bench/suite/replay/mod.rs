@@ -78,8 +78,8 @@ pub(super) async fn run(
                 if failed.is_some() {
                     continue;
                 }
-                run.noise.look().await;
                 let key = format!("{title} {} round {round}", strategy.name);
+                run.look(&key, [key.clone()]).await?;
                 let replayed = run.kept(&key, async || {
                     built.clone().map_err(anyhow::Error::msg)?;
                     once(run, manifest, variant, strategy, &schedule, wanted.compression).await
