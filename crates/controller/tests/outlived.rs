@@ -16,7 +16,7 @@ use support::{
     composing::{BLOCKING, deploy, invocation, sequence},
     config,
     crowded::Crowded,
-    eventually,
+    eventually, places_are_free,
 };
 
 const SHORT: Mode = Mode::Blocking { wait: Duration::from_millis(20) };
@@ -70,7 +70,7 @@ async fn its_result_can_be_read_when_it_has_ended_and_after_a_restart() {
     let shown = record(&server, id).await;
     assert_eq!((result(&shown), shown.logs.len()), (json!({"waited": true}), 1));
     queue_is_empty(&server).await;
-    assert_eq!(server.controller.calls_in_flight(), 0);
+    places_are_free(&server).await;
     server.die();
     let server = Server::start(dir.path(), config()).await;
     assert_eq!(result(&find(&server, id).await.unwrap()), json!({"waited": true}));
@@ -138,7 +138,7 @@ async fn the_log_does_not_shed_what_was_promised() {
 async fn one_that_never_got_an_instance_has_a_record_that_says_why() {
     let dir = tempfile::tempdir().unwrap();
     let mut queues = SchedulerConfig::default();
-    queues.queue.max_wait = Duration::from_millis(200);
+    queues.queue.max_wait = Duration::from_secs(2);
     queues.queue.per_function = 100;
     let server = Server::start_with(dir.path(), config(), queues).await;
     let caller = server.guest().await;

@@ -14,7 +14,7 @@ use serde_json::json;
 use support::{
     ManualClock, Server,
     composing::{BLOCKING, invocation, sequence},
-    config, eventually,
+    config, eventually, places_are_free,
     retrying::{
         accept, accept_as, attempts, deploy, letter, letters, metric, minutes, record, result, start, waiting,
     },
@@ -27,7 +27,8 @@ async fn attempts_come_after_their_back_off_and_each_has_its_record() {
     deploy(&server, "f", "fails developer 2", json!({"retries": 3, "backoff": "1min"})).await;
     let id = accept(&server, "f").await;
     waiting(&server, 1).await;
-    assert_eq!(server.controller.calls_in_flight(), 0, "who waits for its delay holds no place");
+    // Who waits for its delay holds no place.
+    places_are_free(&server).await;
     clock.advance(29_999);
     assert_eq!(server.executor.calls_of("guest/f").len(), 1, "half of the back-off at least");
     clock.advance(31000);
@@ -114,6 +115,13 @@ async fn no_attempt_begins_when_the_call_is_too_old() {
     let policy = json!({"retries": 50, "backoff": "10s", "max_backoff": "10s", "max_age": "1min"});
     deploy(&server, "f", "fails developer 99", policy.clone()).await;
     let id = accept(&server, "f").await;
+    // A second attempt, however slow the machine is: the clock stands still until the first one has failed.
+    waiting(&server, 1).await;
+    clock.advance(12_000);
+    eventually("the second attempt", || async {
+        (server.executor.calls_of("guest/f").len() == 2).then_some(())
+    })
+    .await;
     let letter = loop {
         // However late the clock is looked at.
         clock.advance(2000);

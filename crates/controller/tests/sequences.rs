@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use support::{
     Server,
     composing::{accept, annotation, call, conductor, deploy, invoke, record, result_of, sequence},
-    config, eventually,
+    config, eventually, places_are_free,
 };
 
 fn refusal<T: std::fmt::Debug>(result: Result<T, ControllerError>) -> (ErrorKind, String) {
@@ -86,7 +86,7 @@ async fn results_go_from_one_to_the_next() {
         server.controller.render_metrics().await.contains("flint_async_queue_depth 0\n").then_some(())
     })
     .await;
-    assert_eq!(server.controller.calls_in_flight(), 0);
+    places_are_free(&server).await;
     server.stop().await;
 }
 

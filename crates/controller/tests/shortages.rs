@@ -19,7 +19,7 @@ use support::{
 async fn memory_that_others_have_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let mut queues = SchedulerConfig::default();
-    queues.queue.max_wait = Duration::from_millis(300);
+    queues.queue.max_wait = Duration::from_secs(1);
     // Eight instances.
     let server = Server::start_small(dir.path(), config(), queues, (256, 0)).await;
     for (name, code) in [("w", "wait"), ("f", "echo")] {

@@ -67,7 +67,7 @@ fn a_killed_server_leaves_nothing() {
     let mut server = Server::new(directory.path(), "killedserver");
     server.kill();
     eventually("the launcher ends", || !alive(server.launcher));
-    assert!(server.pids.iter().all(|pid| !alive(*pid)));
+    eventually("the sandboxes end with it", || server.pids.iter().all(|pid| !alive(*pid)));
     assert!(groups(&server.prefix).is_empty());
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
@@ -114,7 +114,7 @@ async fn after_a_killed_launcher_the_shutdown_leaves_nothing() {
     kill(host.launcher.pid().await.unwrap());
     host.launcher.shutdown().await;
     assert!(groups("flint-killedatend-").is_empty());
-    assert!(pids.iter().all(|pid| !alive(*pid)));
+    eventually("the sandboxes end", || pids.iter().all(|pid| !alive(*pid)));
     assert_eq!(std::fs::read_dir(host.directory.path()).unwrap().count(), 0);
 }
 

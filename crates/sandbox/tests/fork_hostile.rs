@@ -82,7 +82,7 @@ async fn a_changed_zygote_is_noticed() {
         let zygote = Zygote::sealed(&host, mode).await;
         let mut result = zygote.spawn().await;
         // What may be a fork under way is only known not to be one when it does not go away.
-        for _ in 0..40 {
+        for _ in 0..600 {
             if result.is_err() {
                 break;
             }

@@ -195,3 +195,9 @@ pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, mut condit
     }
     panic!("{what} did not come about");
 }
+
+/// Waits until no call holds a place: it is given back a moment after the queue and the record tell of the call's end.
+pub async fn places_are_free(server: &Server) {
+    eventually("all places are free", || async { (server.controller.calls_in_flight() == 0).then_some(()) })
+        .await;
+}
