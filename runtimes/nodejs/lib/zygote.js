@@ -8,6 +8,7 @@ const v8 = require('v8');
 const { runInNewContext } = require('vm'); // before it is replaced by one whose contexts every clone seeds
 const flint = require('./flint');
 const stdio = require('./stdio');
+const tmp = require('./tmp');
 const unique = require('./unique');
 const warmup = require('./warmup');
 const { endAtOnce } = require('./clone');
@@ -31,6 +32,7 @@ function prepare() {
     const native = require(HELPER);
     native.harden();
     unique.install();
+    tmp.install();
     return { zygote: new Zygote(native) };
   } catch (error) {
     return { reason: `the native helper does not work here: ${error.message}` };

@@ -11,7 +11,7 @@ from ..environment import ONE_THREAD, set_all
 from ..exits import EXIT_CLONE
 from ..frame import ACK, ERROR, HELLO, ProtocolError, encode, parse_object
 from ..link import PeerGone
-from . import event_loop, memory, native, warmup
+from . import event_loop, memory, native, tmp, warmup
 from .checks import obstacles
 from .clones import CloneRequests
 from .descriptors import TMP, Descriptors
@@ -36,6 +36,7 @@ class Zygote:
         self._fork, self._uniqueness, self._descriptors = fork, Uniqueness(), Descriptors(link)
         self._native_serve = native.helper()
         keep_tmp()
+        tmp.install()
 
     def prepare(self):
         """Before user code is loaded, when the function's variables are set."""

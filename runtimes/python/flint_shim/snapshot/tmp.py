@@ -1,0 +1,106 @@
+"""Paths below /tmp. In a sandbox that is forked, /tmp is a link to a file system that is mounted nowhere (descriptor TMP): the kernel gives
+paths from its root, `/x` for `/tmp/x`, or none at all. What asks for them is answered here, before user code is loaded."""
+
+import importlib.util
+import os
+import posix
+import sys
+
+from .descriptors import TMP
+
+_DELETED = " (deleted)"
+_getcwd, _realpath = os.getcwd, os.path.realpath
+
+
+def install():
+    os.getcwd, os.getcwdb = getcwd, lambda: os.fsencode(getcwd())
+    os.path.realpath = realpath
+    sys.meta_path.insert(0, _Sqlite())
+
+
+def getcwd():
+    """os.getcwd, also below /tmp."""
+    try:
+        return _getcwd()
+    except FileNotFoundError:
+        found = _named("/proc/self/cwd")
+        if found is None:
+            raise
+        return found
+
+
+def realpath(filename, **options):
+    """os.path.realpath, also below /tmp."""
+    path = os.fspath(filename)
+    found = _resolved(os.fsdecode(path), options.get("strict", False))
+    if found is None:
+        return _realpath(filename, **options)
+    return os.fsencode(found) if isinstance(path, bytes) else found
+
+
+def _resolved(path, strict):
+    """Where a path leads that leads below /tmp. The end of it need not be there, unless `strict`."""
+    try:
+        fd = posix.open(path, posix.O_PATH | posix.O_CLOEXEC)
+    except FileNotFoundError:
+        head, tail = os.path.split(path)
+        if strict is not False or tail in ("", ".", "..") or os.path.islink(path):
+            return None
+        above = _resolved(head or ".", strict)
+        return above and os.path.join(above, tail)
+    except (OSError, ValueError):
+        return None
+    try:
+        return _named(f"/proc/self/fd/{fd}")
+    finally:
+        posix.close(fd)
+
+
+def _named(link):
+    """The path of what a link of /proc leads to, when that is below /tmp."""
+    try:
+        if posix.stat(link).st_dev != posix.fstat(TMP).st_dev:
+            return None
+        below = posix.readlink(link)
+    except OSError:
+        return None
+    return None if below.endswith(_DELETED) else ("/tmp" + below).rstrip("/")
+
+
+class _Sqlite:
+    """Waits for SQLite, which resolves links by itself, and lets it take paths as they are."""
+
+    def find_spec(self, name, path=None, target=None):
+        if name != "_sqlite3":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        load = getattr(spec and spec.loader, "exec_module", None)
+        if load is not None and spec.origin and os.path.isabs(spec.origin):
+
+            def exec_module(module):
+                load(module)
+                try:
+                    _take_paths_as_they_are(spec.origin)
+                except (ImportError, OSError, AttributeError):
+                    pass  # an SQLite that cannot be told; it finds no file below /tmp
+
+            spec.loader.exec_module = exec_module
+        return spec
+
+
+def _take_paths_as_they_are(extension):
+    """Has SQLite look at what a link leads to where it would look at the link (https://sqlite.org/c3ref/vfs.html, xSetSystemCall)."""
+    import ctypes
+
+    sqlite, libc = ctypes.CDLL(extension), ctypes.CDLL(None)
+    sqlite.sqlite3_vfs_find.restype = ctypes.c_void_p
+    vfs = sqlite.sqlite3_vfs_find(None)
+    if not vfs or ctypes.c_int.from_address(vfs).value < 3:
+        return
+    # Three numbers, three pointers, twelve methods of the first version and one of the second come before it.
+    pointer = ctypes.sizeof(ctypes.c_void_p)
+    place = -(-3 * ctypes.sizeof(ctypes.c_int) // pointer) * pointer + 16 * pointer
+    method = ctypes.c_void_p.from_address(vfs + place).value
+    set_system_call = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(method)
+    set_system_call(vfs, b"lstat", ctypes.cast(libc.stat, ctypes.c_void_p))
