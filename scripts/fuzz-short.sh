@@ -45,24 +45,41 @@ else
   run_target() { local target=$1; shift; "$binaries/$target" "${inputs[@]}" "$@"; }
 fi
 
-note "fuzzing ${#targets[@]} targets for $seconds s each ($how)"
-failed=()
-for target in "${targets[@]}"; do
-  corpus=fuzz/corpus/$target
-  artifacts=fuzz/artifacts/$target
+# fuzz TARGET: runs it and says what came of it; false when it found something.
+fuzz() {
+  local target=$1 corpus=fuzz/corpus/$1 artifacts=fuzz/artifacts/$1 log=$logs/$1
   mkdir -p "$corpus" "$artifacts"
   # Inputs that are kept in the repository are read too, never written.
   inputs=("$corpus")
   [ ! -d "fuzz/seeds/$target" ] || inputs+=("fuzz/seeds/$target")
-  log=$(mktemp)
   if run_target "$target" -max_total_time="$seconds" -rss_limit_mb=2048 -timeout=10 \
     -artifact_prefix="$artifacts/" -print_final_stats=1 > "$log" 2>&1; then
     note "  $target: $(sed -n 's/^stat::number_of_executed_units: *//p' "$log") inputs, nothing found"
   else
-    failed+=("$target")
-    note "  $target: FAILED"
-    tail -n 40 "$log"
+    note "  $target: FAILED"$'\n'"$(tail -n 40 "$log")"
+    return 1
   fi
-  rm -f "$log"
+}
+
+at_once=$(nproc)
+note "fuzzing ${#targets[@]} targets for $seconds s each, $at_once at once ($how)"
+logs=$(mktemp -d)
+trap 'rm -rf "$logs"' EXIT
+declare -A running=()
+failed=()
+
+# Waits for the next one to end.
+reap() {
+  local pid status=0
+  wait -n -p pid "${!running[@]}" || status=$?
+  [ "$status" -eq 0 ] || failed+=("${running[$pid]}")
+  unset "running[$pid]"
+}
+
+for target in "${targets[@]}"; do
+  [ ${#running[@]} -lt "$at_once" ] || reap
+  fuzz "$target" &
+  running[$!]=$target
 done
+while [ ${#running[@]} -gt 0 ]; do reap; done
 [ ${#failed[@]} -eq 0 ] || die "fuzzing found something in: ${failed[*]}; the inputs are in fuzz/artifacts/"
