@@ -8,7 +8,7 @@
 #   deny      licences, sources and bans of the dependencies; known advisories when their database can be reached
 #   runtimes  the tests of the runtime shims, each in its own language (runtimes/test.sh)
 #   functions every workload of functions/ in its interpreter, and whether its oracle notices wrong answers (functions/test.sh)
-#   cargo     the unit, property, conformance and integration tests of the workspace
+#   cargo     the unit, property, conformance and integration tests of the workspace (scripts/cargo-tests.py)
 #   e2e       every tests/NAME/run.sh, in the order of their names, against the release binary. A suite gets
 #             FLINT_BIN (the binary), starts its own servers on free ports of 127.0.0.1 and stops what it started.
 #             E2E="NAME…" runs only those.
@@ -64,7 +64,7 @@ stage_runtimes() { runtimes/test.sh; }
 
 stage_functions() { functions/test.sh; }
 
-stage_cargo() { cargo test "${locked[@]}" --workspace; }
+stage_cargo() { scripts/cargo-tests.py "${locked[@]}"; }
 
 stage_e2e() {
   local suites=() run name started status result=0

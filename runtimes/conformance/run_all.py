@@ -1,9 +1,10 @@
-"""Runs each shim's own tests with every interpreter found, then the contract's; see ../test.sh."""
+"""Runs each shim's own tests with every interpreter found, and the contract's, as many programmes at once as there are processors; see ../test.sh."""
 
 import os
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import shims
@@ -17,9 +18,8 @@ def run(title, argv, cwd, passed_failed, env=None):
     passed, failed = passed_failed(done.stdout)
     if done.returncode != 0 and failed == 0:
         failed = 1  # it did not even report
-    print(f"{title}: {passed} passed, {failed} failed", flush=True)
-    if failed:
-        print(done.stdout, flush=True)
+    verdict = f"{title}: {passed} passed, {failed} failed"
+    print(f"{verdict}\n{done.stdout}" if failed else verdict, flush=True)
     return passed, failed
 
 
@@ -41,24 +41,29 @@ def plain_counts(text):
     return number(r"^(\d+) passed", text), number(r"passed, (\d+) failed", text)
 
 
-def main():
-    results = []
+def jobs():
+    """The arguments of `run` for each programme; those that take longest come first."""
+    zygotes = [sys.executable, str(RUNTIMES / "conformance/test_zygote.py")]
+    yield "zygotes, all that can be forked", zygotes, RUNTIMES, unittest_counts
+    contract = [sys.executable, str(RUNTIMES / "conformance/test_contract.py")]
+    yield "contract, all of them", contract, RUNTIMES, unittest_counts
     for shim in shims.found(None, ["nodejs"]):
         tests = sorted(str(path) for path in (RUNTIMES / "nodejs/test").glob("*.test.js"))
-        results.append(run(shim.name, [shim.argv[0], "--test", "--test-reporter=tap", *tests], RUNTIMES / "nodejs", node_counts))
-    shims.report_missing()
+        yield shim.name, [shim.argv[0], "--test", "--test-reporter=tap", *tests], RUNTIMES / "nodejs", node_counts
     for version, python in shims.pythons():
-        results.append(run(f"python {version}", [python, "-m", "unittest", "discover", "-s", "tests"], RUNTIMES / "python", unittest_counts))
+        yield f"python {version}", [python, "-m", "unittest", "discover", "-s", "tests"], RUNTIMES / "python", unittest_counts
     for version, home in shims.jdks():
-        results.append(run(f"java {version}", [str(RUNTIMES / "java/test.sh")], RUNTIMES / "java", plain_counts, {"JAVA_HOME": home}))
-    contract = [sys.executable, str(RUNTIMES / "conformance/test_contract.py")]
-    results.append(run("contract, all of them", contract, RUNTIMES, unittest_counts))
+        yield f"java {version}", [str(RUNTIMES / "java/test.sh")], RUNTIMES / "java", plain_counts, {"JAVA_HOME": home}
     loops = [sys.executable, str(RUNTIMES / "conformance/test_action_loop.py")]
-    results.append(run(f"ActionLoop, {' and '.join(shims.loops())}", loops, RUNTIMES, unittest_counts))
-    zygotes = [sys.executable, str(RUNTIMES / "conformance/test_zygote.py")]
-    results.append(run("zygotes, all that can be forked", zygotes, RUNTIMES, unittest_counts))
+    yield f"ActionLoop, {' and '.join(shims.loops())}", loops, RUNTIMES, unittest_counts
     clones = [sys.executable, str(RUNTIMES / "nodejs/test/test_clones.py")]
-    results.append(run("clones of nodejs", clones, RUNTIMES, unittest_counts))
+    yield "clones of nodejs", clones, RUNTIMES, unittest_counts
+
+
+def main():
+    shims.report_missing()
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        results = list(pool.map(lambda job: run(*job), jobs()))
     passed, failed = map(sum, zip(*results))
     print(f"{passed} passed, {failed} failed")
     return 1 if failed else 0

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::Mutex;
 
@@ -11,7 +12,7 @@ use crate::connection::{Begun, Connection};
 use crate::error::{Error, Fault, Result};
 use crate::sandbox::Sandbox;
 use crate::spec::{LauncherConfig, SandboxIo, SandboxSpec, check_limits};
-use crate::sweep::SweepReport;
+use crate::sweep::{PATIENCE, SweepReport, sweep_within};
 use crate::wire::Request;
 
 /// The launcher process, seen from the server. Clones share it. When the last one is dropped, every sandbox ends, as at shutdown, but
@@ -128,7 +129,7 @@ impl Launcher {
         let state = std::mem::replace(&mut *self.shared.state.lock().await, State::ShutDown);
         if let State::Up(connection) = state {
             connection.close().await;
-            sweep(&self.shared.config).await;
+            sweep(&self.shared.config, LAST_PATIENCE).await;
         }
     }
 
@@ -141,7 +142,7 @@ impl Launcher {
             State::Up(old) => {
                 tracing::warn!(pid = old.pid(), "the sandbox launcher has ended; starting another");
                 old.close().await;
-                sweep(&self.shared.config).await;
+                sweep(&self.shared.config, PATIENCE).await;
                 let connection = open(&self.shared.config).await?;
                 *state = State::Up(connection.clone());
                 Ok(connection)
@@ -154,15 +155,18 @@ impl Launcher {
 async fn open(config: &LauncherConfig) -> Result<Arc<Connection>> {
     let opened = Connection::open(config).await;
     if opened.is_err() {
-        sweep(config).await;
+        sweep(config, PATIENCE).await;
     }
     opened
 }
 
+/// How long what a launcher has left may take to die when there is no next one that could sweep.
+const LAST_PATIENCE: Duration = Duration::from_secs(30);
+
 /// Removes what a launcher has left that could not clean up itself; there is nothing after one that could.
-async fn sweep(config: &LauncherConfig) {
+async fn sweep(config: &LauncherConfig, patience: Duration) {
     let state_dir = config.state_dir.clone();
-    match tokio::task::spawn_blocking(move || crate::sweep(&state_dir)).await {
+    match tokio::task::spawn_blocking(move || sweep_within(&state_dir, patience)).await {
         Ok(report) if report == SweepReport::default() => {}
         Ok(report) if report.problems.is_empty() => tracing::info!(?report, "swept after the launcher"),
         Ok(report) => {

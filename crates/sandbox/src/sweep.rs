@@ -28,13 +28,18 @@ pub struct SweepReport {
     pub problems: Vec<String>,
 }
 
-/// How long cgroups may stay busy with dying processes.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long cgroups may stay busy with dying processes while somebody waits for the next launcher.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Removes the leftovers of dead servers that used `state_dir`, and what any dead server of this host has left in the network. Call it at server start, before [`crate::Launcher::spawn`]. Blocks.
 ///
 /// A launcher that still runs is let be: it belongs to a living server, or is about to notice that its server has died.
 pub fn sweep(state_dir: &Path) -> SweepReport {
+    sweep_within(state_dir, PATIENCE)
+}
+
+/// The same, with as much patience.
+pub(crate) fn sweep_within(state_dir: &Path, patience: Duration) -> SweepReport {
     let mut report = SweepReport::default();
     for entry in fs::read_dir(state_dir).into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -48,7 +53,7 @@ pub fn sweep(state_dir: &Path) -> SweepReport {
             Some(state) if state.alive() => {}
             Some(state) => {
                 let known = report.problems.len();
-                sweep_launcher(&state, &mut report);
+                sweep_launcher(&state, patience, &mut report);
                 // What could not be removed is still known to the next sweep.
                 if report.problems.len() == known {
                     remove_files(&path, &mut report);
@@ -62,9 +67,9 @@ pub fn sweep(state_dir: &Path) -> SweepReport {
     report
 }
 
-fn sweep_launcher(state: &State, report: &mut SweepReport) {
+fn sweep_launcher(state: &State, patience: Duration, report: &mut SweepReport) {
     report.launchers += 1;
-    match remove_trees(&state.cgroups, PATIENCE) {
+    match remove_trees(&state.cgroups, patience) {
         Ok(removed) => {
             report.processes += removed.processes;
             report.cgroups += removed.groups;

@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+"""Every test of the workspace, as `cargo test --workspace` runs them, but as many test binaries at once as there are processors: most of their
+time they wait for processes to start and for deadlines to pass.
+
+    scripts/cargo-tests.py [OPTION OF CARGO…]     e.g. --locked
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+
+
+def build(options):
+    """Builds the tests; gives the executable, the package's directory and a name of each."""
+    command = ["cargo", "test", "--workspace", "--no-run", "--message-format=json-render-diagnostics", *options]
+    built = subprocess.run(command, stdout=subprocess.PIPE, check=False)
+    if built.returncode != 0:
+        sys.exit(built.returncode)
+    found = []
+    for line in built.stdout.splitlines():
+        message = json.loads(line)
+        if message["reason"] == "compiler-artifact" and message.get("executable") and message["profile"]["test"]:
+            directory = Path(message["manifest_path"]).parent
+            found.append((message["executable"], directory, f"{directory.name} {message['target']['name']}"))
+    return found
+
+
+def run(executable, directory):
+    """Output, success and seconds of one test binary, run where cargo runs it."""
+    began = time.monotonic()
+    done = subprocess.run(
+        [executable],
+        cwd=directory,
+        env={**os.environ, "CARGO_MANIFEST_DIR": str(directory)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+    )
+    return done.stdout.decode(errors="replace"), done.returncode == 0, time.monotonic() - began
+
+
+def main(options):
+    tests = build(options)
+    at_once = len(os.sched_getaffinity(0))
+    print(f"{len(tests)} test binaries, {at_once} at once", flush=True)
+    failed = []
+    with ThreadPoolExecutor(at_once) as pool:
+        running = {pool.submit(run, executable, directory): name for executable, directory, name in tests}
+        for future in as_completed(running):
+            output, passed, seconds = future.result()
+            print(f"\n--- {running[future]} ({seconds:.1f} s)\n{output.strip()}", flush=True)
+            if not passed:
+                failed.append(running[future])
+    if subprocess.run(["cargo", "test", "--workspace", "--doc", *options], check=False).returncode != 0:
+        failed.append("documentation")
+    for name in failed:
+        print(f"FAILED: {name}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
