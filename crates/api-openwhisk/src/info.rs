@@ -129,6 +129,8 @@ pub(crate) fn limits(request: &Request<'_>, namespace: &str) -> Result<Reply, Re
         store_activations: Option<bool>,
         #[serde(skip_serializing_if = "Option::is_none")]
         max_payload_size: Option<ByteSizeText>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        truncation_size: Option<ByteSizeText>,
     }
 
     let namespace = request.namespace(namespace)?;
@@ -149,13 +151,14 @@ pub(crate) fn limits(request: &Request<'_>, namespace: &str) -> Result<Reply, Re
             max_action_logs: bounds.max_logs.as_mib(),
             min_action_timeout: bounds.min_timeout.as_millis() as u64,
             max_action_timeout: bounds.max_timeout.as_millis() as u64,
-            min_action_concurrency: 1,
+            min_action_concurrency: bounds.min_concurrency,
             max_action_concurrency: bounds.max_concurrency,
             max_parameter_size: ByteSizeText(bounds.max_parameters),
-            max_action_instances: limits.concurrent_invocations,
+            max_action_instances: limits.max_action_instances,
             allowed_kinds: limits.allowed_kinds.as_deref(),
             store_activations: own.store_activations,
             max_payload_size: own.max_payload_size.map(ByteSizeText),
+            truncation_size: own.truncation_size.map(ByteSizeText),
         },
     )
 }

@@ -8,7 +8,7 @@ use axum::body::Body;
 use flint_controller::ControllerConfig;
 use flint_model::ByteSize;
 use serde_json::{Value, json};
-use support::{Api, config, request};
+use support::{Api, config, eventually, request};
 
 fn tight() -> ControllerConfig {
     let mut config = config();
@@ -61,7 +61,8 @@ async fn a_namespace_has_sizes_and_bounds_of_its_own() {
     let api = Api::with(tight()).await;
     let own = json!({
         "maxPayloadSize": "4 KB", "maxParameterSize": "1 KB", "maxActionMemory": 1024, "minActionMemory": 64,
-        "minActionTimeout": 10, "maxActionTimeout": 1000, "maxActionLogs": 1, "maxActionConcurrency": 4
+        "minActionTimeout": 10, "maxActionTimeout": 1000, "maxActionLogs": 1, "maxActionConcurrency": 4,
+        "maxActionInstances": 3, "truncationSize": "4 B"
     });
     let key = api.namespace("large", own).await;
     let call =
@@ -77,14 +78,20 @@ async fn a_namespace_has_sizes_and_bounds_of_its_own() {
         ("minActionLogs", json!(0)),
         ("maxActionLogs", json!(1)),
         ("maxActionConcurrency", json!(4)),
+        ("minActionConcurrency", json!(1)),
+        ("maxActionInstances", json!(3)),
+        ("truncationSize", json!("4 B")),
     ] {
         assert_eq!(shown[limit], value, "{limit}");
     }
-    assert_eq!(api.get("limits").await.json().get("maxPayloadSize"), None, "only where it is set");
+    let usual = api.get("limits").await.json();
+    for limit in ["maxPayloadSize", "truncationSize"] {
+        assert_eq!(usual.get(limit), None, "only where it is set");
+    }
 
     let code = json!({"kind": "nodejs", "code": "echo it"});
     let with = |limits: Value| json!({"exec": code, "limits": limits});
-    let fits = json!({"memory": 1024, "timeout": 10, "logs": 1});
+    let fits = json!({"memory": 1024, "timeout": 10, "logs": 1, "instances": 3});
     assert_eq!(call("PUT", "actions/f", with(fits)).await.status, 200);
     for (limits, text) in [
         (json!({"memory": 2048}), "memory size 2048 MB exceeds allowed threshold of 1024 MB"),
@@ -95,6 +102,10 @@ async fn a_namespace_has_sizes_and_bounds_of_its_own() {
         ),
         (json!({"logs": 2}), "logs size 2 MB exceeds allowed threshold of 1 MB"),
         (json!({"concurrency": 5}), "concurrency 5 exceeds allowed threshold of 4"),
+        (
+            json!({"instances": 4}),
+            "Max action instance concurrency must not exceed your namespace concurrency of 3.",
+        ),
     ] {
         let path = "actions/f?overwrite=true";
         assert_eq!(call("PUT", path, with(limits)).await.refusal(), (400, text.to_owned()));
@@ -130,6 +141,30 @@ async fn a_namespace_has_sizes_and_bounds_of_its_own() {
         *asked.body_mut() = Body::from(sized(length).to_string());
         assert_eq!(api.send(asked).await.status, status);
     }
+
+    // Of a result that is too large, its error shows as much as the namespace is to see, waited for or not.
+    let long = json!({"exec": {"kind": "nodejs", "code": "long it is"}, "limits": limits});
+    assert_eq!(call("PUT", "actions/l", long).await.status, 200);
+    let shown = "exceeded the allowed length: 1029 > 1024 bytes. The truncated response was: {\"a\"";
+    let record = call("POST", "actions/l?blocking=true", json!({})).await.json();
+    assert!(record["response"]["result"]["error"].as_str().unwrap().ends_with(shown), "{record}");
+    let id = call("POST", "actions/l", json!({})).await.json()["activationId"].as_str().unwrap().to_owned();
+    let record = eventually("the record", || async {
+        let reply = api.call_as(&key, "GET", &format!("activations/{id}"), None).await;
+        (reply.status == 200).then(|| reply.json())
+    })
+    .await;
+    assert!(record["response"]["result"]["error"].as_str().unwrap().ends_with(shown), "{record}");
+
+    // Functions of some are to serve several calls at once; sequences have no instances.
+    let several =
+        api.namespace("several", json!({"minActionConcurrency": 2, "maxActionConcurrency": 4})).await;
+    assert_eq!(api.call_as(&several, "GET", "limits", None).await.json()["minActionConcurrency"], 2);
+    let alone = json!({"exec": code});
+    let refused = api.call_as(&several, "PUT", "actions/f", Some(alone)).await.refusal();
+    assert_eq!(refused, (400, "concurrency 1 below allowed threshold of 2".to_owned()));
+    let sequence = json!({"exec": {"kind": "sequence", "components": ["/whisk.system/utils/echo"]}});
+    assert_eq!(api.call_as(&several, "PUT", "actions/s", Some(sequence)).await.status, 200);
 
     // What nothing could be within is refused to the operator.
     let contrary = serde_json::from_value(json!({"maxActionMemory": 64})).unwrap();

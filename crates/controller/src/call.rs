@@ -106,16 +106,18 @@ impl Controller {
             Outcome::Ended { result, end } => {
                 let verdict = match result {
                     Ok(reply) => Verdict::of_reply(reply, call.accepts == Accepts::Http),
-                    Err(fault) => Verdict::of_fault(&fault, Phase::Run, limits.timeout),
+                    Err(fault) => Verdict::of_fault(
+                        &self.told(&call.namespace, fault).await,
+                        Phase::Run,
+                        limits.timeout,
+                    ),
                 };
                 Attempted::Over { draft, verdict, end }
             }
             Outcome::Streaming { head, body, end } if call.accepts == Accepts::Http => {
                 Attempted::Streaming { draft, head: http_head(head), body, end }
             }
-            Outcome::Streaming { head, body, end } => {
-                self.collect_stream(draft, head, body, end, limits.timeout).await
-            }
+            Outcome::Streaming { head, body, end } => self.collect_stream(call, draft, head, body, end).await,
         }
     }
 
@@ -169,7 +171,9 @@ impl Controller {
             (Ok(body), None) => {
                 Verdict::of_reply(Reply { head: ReplyHead::Http { status, headers }, body }, true)
             }
-            (Err(fault), None) => Verdict::of_fault(&fault, Phase::Run, time_limit),
+            (Err(fault), None) => {
+                Verdict::of_fault(&self.told(&call.namespace, fault).await, Phase::Run, time_limit)
+            }
         };
         (draft, verdict, end)
     }
@@ -177,20 +181,32 @@ impl Controller {
     /// A streamed answer for a caller that wants JSON: all of it, within the limit of a result.
     async fn collect_stream(
         &self,
+        call: &Admitted,
         draft: Draft,
         head: ReplyHead,
         body: BodyReceiver,
         end: oneshot::Receiver<StreamEnd>,
-        time_limit: Duration,
     ) -> Attempted {
+        let time_limit = call.callable.function.limits.timeout;
         let collected = collect(body, self.config.limits.bounds.max_result).await;
         let (end, draft) = ended(end, draft).await;
         let verdict = match (collected, &end.fault) {
             (_, Some(fault)) => Verdict::of_fault(fault, Phase::Run, time_limit),
             (Ok(body), None) => Verdict::of_reply(Reply { head, body }, false),
-            (Err(fault), None) => Verdict::of_fault(&fault, Phase::Run, time_limit),
+            (Err(fault), None) => {
+                Verdict::of_fault(&self.told(&call.namespace, fault).await, Phase::Run, time_limit)
+            }
         };
         Attempted::Over { draft, verdict, end }
+    }
+
+    /// The fault, with no more of a result that is too large than its namespace is to be shown.
+    async fn told(&self, namespace: &NamespaceName, fault: Fault) -> Fault {
+        let Fault::ResultTooLarge { size, allowed, mut beginning } = fault else { return fault };
+        let owner = self.owner(namespace).await.ok().flatten();
+        let bounds = owner.as_ref().map_or(&self.config.limits.bounds, |owner| &owner.limits().bounds);
+        beginning.truncate(usize::try_from(bounds.truncation.as_u64()).unwrap_or(usize::MAX));
+        Fault::ResultTooLarge { size, allowed, beginning }
     }
 }
 

@@ -176,7 +176,7 @@ impl Controller {
         };
         let limits = merge::limits(old.map_or(&self.config.defaults, |old| &old.limits), &put.limits)?;
         bounds.check(&limits)?;
-        merge::check_own_limits(&limits, caller.limits().concurrent_invocations)?;
+        merge::check_own_limits(&limits, caller.limits().max_action_instances)?;
         let clones = if put.keep_clones { Reuse::Warm } else { Reuse::Never };
         let detected = put.code.as_ref().and_then(|code| wasm::contract_of(&kind, &code.content));
         let asked = strategy::asked(old, put.strategy, put.unnamed, &kind, detected, clones);

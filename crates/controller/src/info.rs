@@ -22,6 +22,8 @@ pub struct EffectiveLimits {
     pub concurrent_invocations: u32,
     /// Trigger firings per wall-clock minute.
     pub fires_per_minute: u32,
+    /// Instances at once that one function may ask for.
+    pub max_action_instances: u32,
     /// Kinds of functions it may have; `None` = all.
     pub allowed_kinds: Option<Vec<String>>,
     /// Whether activation records are kept.
@@ -34,9 +36,11 @@ impl EffectiveLimits {
     /// The namespace's own limits where it has them, the server's elsewhere.
     pub(crate) fn of(namespace: &Namespace, config: &LimitsConfig) -> Self {
         let own = &namespace.limits;
+        let concurrent = own.concurrent_invocations.unwrap_or(config.concurrent_invocations);
         Self {
             invocations_per_minute: own.invocations_per_minute.unwrap_or(config.invocations_per_minute),
-            concurrent_invocations: own.concurrent_invocations.unwrap_or(config.concurrent_invocations),
+            concurrent_invocations: concurrent,
+            max_action_instances: own.max_action_instances.unwrap_or(concurrent),
             fires_per_minute: own.fires_per_minute.unwrap_or(config.fires_per_minute),
             allowed_kinds: own.allowed_kinds.clone(),
             store_activations: own.store_activations.unwrap_or(true),

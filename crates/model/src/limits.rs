@@ -62,6 +62,8 @@ pub struct LimitBounds {
     pub min_logs: ByteSize,
     /// Largest log limit.
     pub max_logs: ByteSize,
+    /// Fewest calls at once in one instance that a function may ask for.
+    pub min_concurrency: u32,
     /// Most calls at once in one instance.
     pub max_concurrency: u32,
     /// Most functions of a sequence, and most that a composition calls.
@@ -74,6 +76,8 @@ pub struct LimitBounds {
     pub max_payload: ByteSize,
     /// Largest JSON result.
     pub max_result: ByteSize,
+    /// How much of a larger one is shown in the error.
+    pub truncation: ByteSize,
     /// Largest streamed or binary request body.
     pub max_body: ByteSize,
     /// Longest time a blocking call waits before it is answered with 202.
@@ -90,12 +94,14 @@ impl Default for LimitBounds {
             max_memory: ByteSize::mib(512),
             min_logs: ByteSize::bytes(0),
             max_logs: ByteSize::mib(10),
+            min_concurrency: 1,
             max_concurrency: 1,
             max_sequence: 50,
             max_code: ByteSize::mib(48),
             max_parameters: ByteSize::mib(1),
             max_payload: ByteSize::mib(1),
             max_result: ByteSize::mib(1),
+            truncation: ByteSize::mib(1),
             max_body: ByteSize::mib(256),
             max_blocking_wait: Duration::from_secs(60),
         }
@@ -137,6 +143,14 @@ pub enum LimitError {
         /// The most there may be.
         allowed: u32,
     },
+    /// Fewer calls at once than are to be.
+    #[error("concurrency {asked} below allowed threshold of {allowed}")]
+    TooFewAtOnce {
+        /// How many were asked for.
+        asked: u32,
+        /// The fewest there may be.
+        allowed: u32,
+    },
 }
 
 impl LimitBounds {
@@ -170,6 +184,9 @@ impl LimitBounds {
         let concurrency = limits.concurrency.get();
         if concurrency > self.max_concurrency {
             return Err(LimitError::Concurrency { asked: concurrency, allowed: self.max_concurrency });
+        }
+        if concurrency < self.min_concurrency {
+            return Err(LimitError::TooFewAtOnce { asked: concurrency, allowed: self.min_concurrency });
         }
         Ok(())
     }
@@ -212,6 +229,9 @@ pub struct NamespaceLimits {
     /// Longest time limit of a function, in ms.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_action_timeout: Option<u32>,
+    /// Fewest calls at once in one instance that a function may ask for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_action_concurrency: Option<u32>,
     /// Most calls at once in one instance.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_action_concurrency: Option<u32>,
@@ -221,6 +241,12 @@ pub struct NamespaceLimits {
     /// Largest JSON body of a call; written in the same way.
     #[serde(with = "size_text", skip_serializing_if = "Option::is_none")]
     pub max_payload_size: Option<ByteSize>,
+    /// How much of a result that is too large its error shows; written in the same way.
+    #[serde(with = "size_text", skip_serializing_if = "Option::is_none")]
+    pub truncation_size: Option<ByteSize>,
+    /// Most instances at once that a function may ask for; absent = as many as calls at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_action_instances: Option<u32>,
 }
 
 /// A least that is more than the most.
@@ -245,9 +271,11 @@ impl NamespaceLimits {
             max_memory: memory(self.max_action_memory, server.max_memory),
             min_logs: memory(self.min_action_logs, server.min_logs),
             max_logs: memory(self.max_action_logs, server.max_logs),
+            min_concurrency: self.min_action_concurrency.unwrap_or(server.min_concurrency),
             max_concurrency: self.max_action_concurrency.unwrap_or(server.max_concurrency),
             max_parameters: self.max_parameter_size.unwrap_or(server.max_parameters),
             max_payload: self.max_payload_size.unwrap_or(server.max_payload),
+            truncation: self.truncation_size.unwrap_or(server.truncation),
             ..server.clone()
         }
     }
@@ -260,7 +288,12 @@ impl NamespaceLimits {
             ("minActionMemory", own.min_memory.as_mib(), "maxActionMemory", own.max_memory.as_mib()),
             ("minActionLogs", own.min_logs.as_mib(), "maxActionLogs", own.max_logs.as_mib()),
             ("minActionTimeout", least, "maxActionTimeout", most),
-            ("minActionConcurrency", 1, "maxActionConcurrency", own.max_concurrency.into()),
+            (
+                "minActionConcurrency",
+                own.min_concurrency.into(),
+                "maxActionConcurrency",
+                own.max_concurrency.into(),
+            ),
         ] {
             if least > most {
                 return Err(ContraryLimits { least_name, least, most_name, most });
@@ -324,6 +357,9 @@ mod tests {
         );
         let limits = FunctionLimits { concurrency: NonZeroU32::new(2).unwrap(), ..Default::default() };
         assert_eq!(text(limits), "concurrency 2 exceeds allowed threshold of 1");
+        let several = LimitBounds { min_concurrency: 3, max_concurrency: 8, ..LimitBounds::default() };
+        let refused = several.check(&FunctionLimits::default()).unwrap_err().to_string();
+        assert_eq!(refused, "concurrency 1 below allowed threshold of 3");
     }
 
     #[test]
@@ -353,5 +389,8 @@ mod tests {
         let contrary = read(r#"{"maxActionMemory":64}"#).unwrap().check(&server).unwrap_err().to_string();
         assert_eq!(contrary, "minActionMemory is 128, and maxActionMemory 64: nothing would be allowed");
         assert!(read(r#"{"maxActionConcurrency":0}"#).unwrap().check(&server).is_err());
+        assert!(read(r#"{"minActionConcurrency":2}"#).unwrap().check(&server).is_err());
+        let cut = read(r#"{"truncationSize":"1 KB","maxActionInstances":3}"#).unwrap();
+        assert_eq!((cut.bounds(&server).truncation, cut.max_action_instances), (ByteSize::kib(1), Some(3)));
     }
 }

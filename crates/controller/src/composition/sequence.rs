@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use flint_model::{Annotations, Entity, FunctionPath, NamespaceName, Sequence, Timestamp, Version};
+use flint_model::{
+    Annotations, Entity, FunctionPath, LimitBounds, NamespaceName, Sequence, Timestamp, Version,
+};
 use flint_store::{Expected, StoreError};
 
 use crate::{Caller, Controller, ControllerError, LimitsWish, functions::own, merge, resolve::Found};
@@ -50,7 +52,8 @@ impl Controller {
         };
         let bounds = &caller.limits().bounds;
         let limits = merge::limits(old.map_or(&self.config.defaults, |old| &old.limits), &put.limits)?;
-        bounds.check(&limits)?;
+        // It has no instance in which calls could be at once.
+        LimitBounds { min_concurrency: 1, ..bounds.clone() }.check(&limits)?;
         let known = match &there {
             Some(Entity::Sequence(old)) => Some((&old.annotations, old.version, old.publish)),
             Some(Entity::Function(old)) => Some((&old.annotations, old.version, old.publish)),

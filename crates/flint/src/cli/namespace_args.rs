@@ -105,13 +105,22 @@ pub(crate) struct NamespaceLimitArgs {
     /// Longest time limit of a function
     #[arg(long, value_name = "MS")]
     pub(crate) max_action_timeout: Option<u32>,
+    /// Fewest calls at once in one instance that a function may ask for
+    #[arg(long, value_name = "N")]
+    pub(crate) min_action_concurrency: Option<u32>,
     /// Most calls at once in one instance
     #[arg(long, value_name = "N")]
     pub(crate) max_action_concurrency: Option<u32>,
+    /// Most instances at once that a function may ask for
+    #[arg(long, value_name = "N")]
+    pub(crate) max_action_instances: Option<u32>,
     /// Largest parameters, and annotations, of a function: 2MB
     #[arg(long, value_name = "SIZE")]
     pub(crate) max_parameter_size: Option<ByteSize>,
     /// Largest JSON body of a call: 2MB
     #[arg(long, value_name = "SIZE")]
     pub(crate) max_payload_size: Option<ByteSize>,
+    /// How much of a result that is too large its error shows: 1KB
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) truncation_size: Option<ByteSize>,
 }

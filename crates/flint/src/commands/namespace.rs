@@ -159,6 +159,9 @@ fn changed(base: NamespaceLimits, limits: &NamespaceLimitArgs) -> NamespaceLimit
         max_action_concurrency: limits.max_action_concurrency.or(base.max_action_concurrency),
         max_parameter_size: limits.max_parameter_size.or(base.max_parameter_size),
         max_payload_size: limits.max_payload_size.or(base.max_payload_size),
+        truncation_size: limits.truncation_size.or(base.truncation_size),
+        min_action_concurrency: limits.min_action_concurrency.or(base.min_action_concurrency),
+        max_action_instances: limits.max_action_instances.or(base.max_action_instances),
     }
 }
 

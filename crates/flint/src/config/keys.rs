@@ -58,6 +58,7 @@ pub(crate) const KEYS: &[Key] = &[
     key("limits.max_parameters", r#""1MB""#, "Largest parameters, and largest annotations, of one function"),
     key("limits.max_payload", r#""1MB""#, "Largest JSON body of a call"),
     key("limits.max_result", r#""1MB""#, "Largest JSON result of a call"),
+    key("limits.truncation", r#""1MB""#, "How much of a result that is too large its error shows"),
     key("limits.max_body", r#""256MB""#, "Largest binary or streamed body of a call"),
     key(
         "limits.max_blocking_wait",

@@ -150,6 +150,8 @@ pub(crate) struct LimitsConfig {
     #[serde(with = "units::size")]
     pub(crate) max_result: ByteSize,
     #[serde(with = "units::size")]
+    pub(crate) truncation: ByteSize,
+    #[serde(with = "units::size")]
     pub(crate) max_body: ByteSize,
     #[serde(with = "units::duration")]
     pub(crate) max_blocking_wait: Duration,
@@ -179,6 +181,7 @@ impl Default for LimitsConfig {
             max_parameters: bounds.max_parameters,
             max_payload: bounds.max_payload,
             max_result: bounds.max_result,
+            truncation: bounds.truncation,
             max_body: bounds.max_body,
             max_blocking_wait: bounds.max_blocking_wait,
         }
@@ -203,12 +206,14 @@ impl LimitsConfig {
             max_memory: self.max_memory,
             min_logs: self.min_logs,
             max_logs: self.max_logs,
+            min_concurrency: LimitBounds::default().min_concurrency,
             max_concurrency: self.max_concurrency,
             max_sequence: self.max_sequence,
             max_code: self.max_code,
             max_parameters: self.max_parameters,
             max_payload: self.max_payload,
             max_result: self.max_result,
+            truncation: self.truncation,
             max_body: self.max_body,
             max_blocking_wait: self.max_blocking_wait,
         }
