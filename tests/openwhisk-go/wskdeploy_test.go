@@ -145,7 +145,7 @@ func TestWskdeploy(t *testing.T) {
 	nothingOfTheBakery(t)
 }
 
-func TestWskdeploySyncs(t *testing.T) {
+func TestWskdeploySyncsAndExports(t *testing.T) {
 	project := theProject(t)
 	contains(t, "the deployment", wskdeploy(t, "sync", "--project", project), "Deployment completed successfully")
 	theBakeryWorks(t)
@@ -153,6 +153,18 @@ func TestWskdeploySyncs(t *testing.T) {
 	got, _, err := wsk.Packages.Get("bakery")
 	ok(t, err)
 	equal(t, "the project's mark", got.Annotations.GetValue("whisk-managed").(map[string]interface{})["projectName"], interface{}("bakery"))
+
+	exported := filepath.Join(t.TempDir(), "exported.yaml")
+	contains(t, "the export", wskdeploy(t, "export", "--projectname", "bakery", "--manifest", exported), "Manifest exported")
+	manifest, err := os.ReadFile(exported)
+	ok(t, err)
+	contains(t, "the exported manifest", string(manifest), "price", "say", "order", "bakery-order", "bakery-oven", "bakery-on-order",
+		"bakery-utils", "/whisk.system/utils", "menu")
+	// What only the feed knows: wskdeploy asks it.
+	matches(t, "the exported trigger", string(manifest), `minutes:\s+value: 60`)
+	code, err := os.ReadFile(filepath.Join(filepath.Dir(exported), "bakery/price.js"))
+	ok(t, err)
+	contains(t, "the exported code", string(code), "pieces * each")
 
 	// What the manifest does not have any more goes; what others made stays.
 	_, _, err = wsk.Actions.Insert(javascript("bakery/foreign", echo), true)

@@ -8,7 +8,7 @@ use http::{StatusCode, request::Parts};
 
 use crate::{
     actions, activations, basic_auth, description, gateway, info, invoke, packages,
-    parse::{Method, Query, Route, RouteError, route},
+    parse::{Method, Query, Route, RouteError, route, without_dots},
     refusal::Refusal,
     reply::{self, Reply},
     request::{Request, Uploads},
@@ -52,8 +52,9 @@ impl Front {
     }
 
     /// Answers a request.
-    pub async fn answer(&self, request: http::Request<Body>) -> Response {
+    pub async fn answer(&self, mut request: http::Request<Body>) -> Response {
         let arrived = Instant::now();
+        *request.uri_mut() = without_dots(std::mem::take(request.uri_mut()));
         let transaction = transaction::of(request.headers());
         if let Some(path) = web_path(request.uri(), request.headers(), &self.config.web_hosts) {
             return Box::pin(open_to_all(self, Open::Action(path), request, transaction, arrived)).await;

@@ -14,7 +14,7 @@ use http::{HeaderValue, StatusCode, header::CONNECTION};
 use crate::{
     basic_auth,
     front::{Front, FrontConfig, answer_caller},
-    parse::{Method, RouteError, route},
+    parse::{Method, RouteError, route, without_dots},
     refusal::Refusal,
     reply::{self, Reply},
     transaction,
@@ -48,7 +48,8 @@ async fn answer(
     transaction: Arc<str>,
 ) -> Result<Reply, Refusal> {
     let arrived = Instant::now();
-    let (parts, body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
+    parts.uri = without_dots(parts.uri);
     // Every request that comes through a gate has it.
     let Some(gate) = parts.extensions.get::<Gate>() else { return Err(RouteError::Unknown.into()) };
     if !gate.is_open() {

@@ -129,7 +129,7 @@ async fn unknown_paths_and_methods_are_refused_in_the_apis_form() {
 async fn names_are_checked_with_the_texts_of_the_api() {
     let api = Api::start().await;
     let illegal = "The name of the entity contains illegal characters.".to_owned();
-    for name in ["%20a", "a%20", "-a", "a%2Fb", "%C3%A9", "a%00", "%zz", ".."] {
+    for name in ["%20a", "a%20", "-a", "a%2Fb", "%C3%A9", "a%00", "%zz", "%2e%2e"] {
         assert_eq!(api.get(&format!("actions/{name}")).await.refusal(), (400, illegal.clone()), "{name}");
     }
     let long = format!("actions/{}", "a".repeat(257));

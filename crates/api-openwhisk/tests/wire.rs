@@ -159,3 +159,24 @@ async fn a_project_is_deployed_as_wskdeploy_does_it() {
     let called = api.record(line["activationId"].as_str().unwrap()).await;
     assert_eq!(called["response"]["result"]["n"], 1);
 }
+
+/// `wskdeploy export` asks a feed of another namespace so, because its client puts its own namespace first.
+#[tokio::test]
+async fn a_path_with_dots_leads_where_it_points_and_no_further_than_its_key() {
+    let api = Api::start().await;
+    api.action("f", "echo it").await;
+    let made = json!({
+        "lifecycleEvent": "CREATE", "triggerName": "/_/t", "authKey": GUEST_KEY, "minutes": 60
+    });
+    api.call("PUT", "triggers/t", Some(json!({}))).await;
+    let feed = "actions/../../whisk.system/actions/alarms/interval?blocking=true&result=true";
+    assert_eq!(api.call("POST", feed, Some(made)).await.status, 200);
+    let read = json!({"lifecycleEvent": "READ", "triggerName": "/_/t", "authKey": GUEST_KEY});
+    let told = api.call("POST", feed, Some(read)).await;
+    assert_eq!((told.status, &told.json()["config"]["minutes"]), (200, &json!(60)));
+    // The same from a path that needs no key: what it comes to does.
+    let open = request("GET", "/api/v1/web/../namespaces/_/actions/f", None, &[]);
+    assert_eq!(api.send(open).await.status, 401);
+    let foreign = api.get("actions/../../somebody/actions/f").await;
+    assert_eq!(foreign.status, 403);
+}

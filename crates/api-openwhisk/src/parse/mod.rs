@@ -2,6 +2,7 @@
 
 mod body;
 mod code;
+mod dots;
 mod entity;
 mod names;
 mod query;
@@ -9,6 +10,7 @@ mod route;
 
 pub use body::{Exec, PutBody, put_body};
 pub use code::{DecodedCode, decode_code, looks_like_base64};
+pub use dots::without_dots;
 pub use entity::{
     EntityName, PackageBody, RuleBody, TriggerBody, package_body, rule_body, rule_status, trigger_body,
 };
