@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use flint_controller::{Controller, ControllerError};
 use flint_executor::RuntimeKind;
-use flint_model::ByteSize;
+use flint_model::{ByteSize, show_duration};
 use http::StatusCode;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -131,6 +131,10 @@ pub(crate) fn limits(request: &Request<'_>, namespace: &str) -> Result<Reply, Re
         max_payload_size: Option<ByteSizeText>,
         #[serde(skip_serializing_if = "Option::is_none")]
         truncation_size: Option<ByteSizeText>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        warmed_container_keeping_count: Option<u32>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        warmed_container_keeping_timeout: Option<String>,
     }
 
     let namespace = request.namespace(namespace)?;
@@ -159,6 +163,8 @@ pub(crate) fn limits(request: &Request<'_>, namespace: &str) -> Result<Reply, Re
             store_activations: own.store_activations,
             max_payload_size: own.max_payload_size.map(ByteSizeText),
             truncation_size: own.truncation_size.map(ByteSizeText),
+            warmed_container_keeping_count: own.warmed_container_keeping_count,
+            warmed_container_keeping_timeout: own.warmed_container_keeping_timeout.map(show_duration),
         },
     )
 }

@@ -62,7 +62,8 @@ async fn a_namespace_has_sizes_and_bounds_of_its_own() {
     let own = json!({
         "maxPayloadSize": "4 KB", "maxParameterSize": "1 KB", "maxActionMemory": 1024, "minActionMemory": 64,
         "minActionTimeout": 10, "maxActionTimeout": 1000, "maxActionLogs": 1, "maxActionConcurrency": 4,
-        "maxActionInstances": 3, "truncationSize": "4 B"
+        "maxActionInstances": 3, "truncationSize": "4 B",
+        "warmedContainerKeepingCount": 2, "warmedContainerKeepingTimeout": "20 minutes"
     });
     let key = api.namespace("large", own).await;
     let call =
@@ -81,11 +82,15 @@ async fn a_namespace_has_sizes_and_bounds_of_its_own() {
         ("minActionConcurrency", json!(1)),
         ("maxActionInstances", json!(3)),
         ("truncationSize", json!("4 B")),
+        ("warmedContainerKeepingCount", json!(2)),
+        ("warmedContainerKeepingTimeout", json!("20min")),
     ] {
         assert_eq!(shown[limit], value, "{limit}");
     }
     let usual = api.get("limits").await.json();
-    for limit in ["maxPayloadSize", "truncationSize"] {
+    for limit in
+        ["maxPayloadSize", "truncationSize", "warmedContainerKeepingCount", "warmedContainerKeepingTimeout"]
+    {
         assert_eq!(usual.get(limit), None, "only where it is set");
     }
 

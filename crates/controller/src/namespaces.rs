@@ -72,6 +72,7 @@ impl Controller {
         }
         let namespace = new_namespace(name.clone(), limits);
         self.stores.catalog.put_namespace(&namespace).await?;
+        self.invoker.keep_warm(&name, namespace.limits.keep_warm());
         let key = self.create_key(&name, None).await?;
         Ok((namespace, key))
     }
@@ -101,6 +102,7 @@ impl Controller {
             controller.credentials.forget_all();
             controller.accounts.close(&name);
             controller.accepted.forget(&name);
+            controller.invoker.keep_warm(&name, None);
             controller.forget_namespace(&name);
             controller.tables.forget(&name);
             controller.triggers.remove_where(|path, _| path.namespace == name);
@@ -143,12 +145,13 @@ impl Controller {
         Ok(())
     }
 
-    /// Notes what calls of any namespace may bring.
+    /// Notes what calls of any namespace may bring, and whose instances stay longer.
     pub(crate) async fn look_at_limits(&self) -> Result<(), ControllerError> {
         let server = &self.config.limits.bounds;
         self.accepted.may_bring(server.max_payload);
         for namespace in self.stores.catalog.namespaces().await? {
             self.accepted.may_bring(namespace.limits.bounds(server).max_payload);
+            self.invoker.keep_warm(&namespace.name, namespace.limits.keep_warm());
         }
         Ok(())
     }
@@ -167,6 +170,7 @@ impl Controller {
         let controller = Arc::clone(self);
         let writing = async move {
             controller.stores.catalog.put_namespace(&namespace).await?;
+            controller.invoker.keep_warm(&namespace.name, namespace.limits.keep_warm());
             controller.credentials.forget_all();
             Ok(namespace)
         };

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use flint_executor::{Capability, Executor, PrepareError, RuntimeKind, SlotCounts, SnapshotCounts};
-use flint_model::{ByteSize, Contract, Function, FunctionPath, NamespaceName, Strategy};
+use flint_model::{ByteSize, Contract, Function, FunctionPath, KeepWarm, NamespaceName, Strategy};
 use flint_store::Blobs;
 use tokio::time::{Instant, timeout};
 
@@ -128,6 +128,12 @@ impl Invoker {
         let is_old = |key: &InstanceKey| key.variant != 0 && key.path.namespace == *owner;
         let idle = self.shared.pool().withdraw_all(is_old);
         self.shared.totals.forgotten.add(idle);
+    }
+
+    /// How many instances of functions on that account stay longer than others when nobody calls them, and how long, from now on; memory that
+    /// is needed elsewhere is taken from them as from others.
+    pub fn keep_warm(&self, owner: &NamespaceName, kept: Option<KeepWarm>) {
+        self.shared.pool().keep_warm(owner, kept);
     }
 
     /// To be called before an old revision that was perhaps forgotten is called again: its instances stay like those of any other, until

@@ -51,7 +51,7 @@ pub use fired_rule::{FiredRule, RuleOutcome};
 pub use function::{Code, CodeFormat, Function, Kind, KindError, Network};
 pub use id::{ActivationId, ActivationIdError, InstanceId};
 pub use keyed::{KeySet, last_wins};
-pub use limits::{ContraryLimits, FunctionLimits, LimitBounds, LimitError, NamespaceLimits};
+pub use limits::{ContraryLimits, FunctionLimits, KeepWarm, LimitBounds, LimitError, NamespaceLimits};
 pub use log_line::{LogLine, LogStream};
 pub use name::{EntityName, EntityPath, FunctionPath, NameError, NamespaceName};
 pub use namespace::{ApiKey, Identity, KeyId, KeyRecord, Namespace, SecretHash};

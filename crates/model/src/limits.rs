@@ -247,6 +247,26 @@ pub struct NamespaceLimits {
     /// Most instances at once that a function may ask for; absent = as many as calls at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_action_instances: Option<u32>,
+    /// How many instances of each function stay longer than others when nobody calls them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warmed_container_keeping_count: Option<u32>,
+    /// How long they stay: a text such as `10min`, or `10 minutes` as OpenWhisk writes it; absent = [`KeepWarm::TIMEOUT`].
+    #[serde(with = "duration_text", skip_serializing_if = "Option::is_none")]
+    pub warmed_container_keeping_timeout: Option<Duration>,
+}
+
+/// Instances that stay longer than others when nobody calls them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeepWarm {
+    /// How many of each function.
+    pub count: u32,
+    /// How long after their last call.
+    pub timeout: Duration,
+}
+
+impl KeepWarm {
+    /// What OpenWhisk's timeout is, where there is none.
+    pub const TIMEOUT: Duration = Duration::from_secs(600);
 }
 
 /// A least that is more than the most.
@@ -278,6 +298,12 @@ impl NamespaceLimits {
             truncation: self.truncation_size.unwrap_or(server.truncation),
             ..server.clone()
         }
+    }
+
+    /// Which instances of its functions stay longer than others.
+    pub fn keep_warm(&self) -> Option<KeepWarm> {
+        let count = self.warmed_container_keeping_count.filter(|count| *count > 0)?;
+        Some(KeepWarm { count, timeout: self.warmed_container_keeping_timeout.unwrap_or(KeepWarm::TIMEOUT) })
     }
 
     /// Whether any function could be within them, on a server with these bounds.
@@ -337,6 +363,46 @@ mod size_text {
     }
 }
 
+/// A duration as text, in short or in OpenWhisk's words.
+mod duration_text {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    use crate::{parse_duration, show_duration};
+
+    pub(super) fn serialize<S: Serializer>(
+        duration: &Option<Duration>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        match duration {
+            Some(duration) => serializer.serialize_str(&show_duration(*duration)),
+            None => serializer.serialize_none(),
+        }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Duration>, D::Error> {
+        let Some(text) = Option::<String>::deserialize(deserializer)? else { return Ok(None) };
+        let read = parse_duration(&in_short(&text));
+        read.map(Some).ok_or_else(|| D::Error::custom(format!("{text:?} is no duration such as 10min")))
+    }
+
+    /// `10 minutes` as `10 min`.
+    fn in_short(text: &str) -> String {
+        let Some((number, unit)) = text.trim().split_once(' ') else { return text.to_owned() };
+        let short = match unit.trim() {
+            "millisecond" | "milliseconds" => "ms",
+            "second" | "seconds" => "s",
+            "minute" | "minutes" => "min",
+            "hour" | "hours" => "h",
+            unit => unit,
+        };
+        format!("{number} {short}")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -392,5 +458,25 @@ mod tests {
         assert!(read(r#"{"minActionConcurrency":2}"#).unwrap().check(&server).is_err());
         let cut = read(r#"{"truncationSize":"1 KB","maxActionInstances":3}"#).unwrap();
         assert_eq!((cut.bounds(&server).truncation, cut.max_action_instances), (ByteSize::kib(1), Some(3)));
+    }
+
+    #[test]
+    fn instances_are_kept_warm_where_a_namespace_says_how_many() {
+        let read = |text: &str| serde_json::from_str::<NamespaceLimits>(text);
+        let kept =
+            |text: &str| read(text).unwrap().keep_warm().map(|kept| (kept.count, kept.timeout.as_secs()));
+        assert_eq!(kept(r#"{"warmedContainerKeepingCount":2}"#), Some((2, 600)));
+        for text in ["20min", "20 minutes", "1200 s", "1200000ms"] {
+            let limits =
+                format!(r#"{{"warmedContainerKeepingCount":1,"warmedContainerKeepingTimeout":"{text}"}}"#);
+            assert_eq!(kept(&limits), Some((1, 1200)), "{text}");
+            let shown = serde_json::to_string(&read(&limits).unwrap()).unwrap();
+            assert!(shown.ends_with(r#""warmedContainerKeepingTimeout":"20min"}"#), "{shown}");
+        }
+        assert_eq!(kept(r#"{"warmedContainerKeepingCount":0}"#), None);
+        assert_eq!(kept(r#"{"warmedContainerKeepingTimeout":"1h"}"#), None);
+        for wrong in [r#""soon""#, "7", r#""10 fortnights""#] {
+            assert!(read(&format!(r#"{{"warmedContainerKeepingTimeout":{wrong}}}"#)).is_err(), "{wrong}");
+        }
     }
 }

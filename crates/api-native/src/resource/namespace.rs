@@ -10,7 +10,7 @@ pub struct NamespaceResource {
     /// Its name.
     #[schema(example = "shop")]
     pub name: String,
-    /// What differs from the server's limits: `invocationsPerMinute`, `concurrentInvocations`, `firesPerMinute`, `allowedKinds`, `storeActivations`, `minActionMemory`, `maxActionMemory`, `minActionLogs`, `maxActionLogs` (MB), `minActionTimeout`, `maxActionTimeout` (ms), `minActionConcurrency`, `maxActionConcurrency`, `maxActionInstances`, `maxParameterSize`, `maxPayloadSize`, `truncationSize` (bytes, or a text such as `2 MB`).
+    /// What differs from the server's limits: `invocationsPerMinute`, `concurrentInvocations`, `firesPerMinute`, `allowedKinds`, `storeActivations`, `minActionMemory`, `maxActionMemory`, `minActionLogs`, `maxActionLogs` (MB), `minActionTimeout`, `maxActionTimeout` (ms), `minActionConcurrency`, `maxActionConcurrency`, `maxActionInstances`, `maxParameterSize`, `maxPayloadSize`, `truncationSize` (bytes, or a text such as `2 MB`), `warmedContainerKeepingCount`, `warmedContainerKeepingTimeout` (`10min`).
     #[schema(value_type = Object)]
     pub limits: NamespaceLimits,
     /// Its keys do not work.

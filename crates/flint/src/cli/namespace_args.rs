@@ -1,9 +1,11 @@
 //! The options of `flint namespace`.
 
+use std::time::Duration;
+
 use clap::{Args, Subcommand};
 use flint_model::ByteSize;
 
-use super::DataArgs;
+use super::{DataArgs, values};
 
 #[derive(Debug, Args)]
 pub(crate) struct NamespaceArgs {
@@ -123,4 +125,10 @@ pub(crate) struct NamespaceLimitArgs {
     /// How much of a result that is too large its error shows: 1KB
     #[arg(long, value_name = "SIZE")]
     pub(crate) truncation_size: Option<ByteSize>,
+    /// Instances of each function that stay longer than others when nobody calls them; 0 = none
+    #[arg(long, value_name = "N")]
+    pub(crate) warmed_container_keeping_count: Option<u32>,
+    /// How long they stay: 20min
+    #[arg(long, value_name = "TIME", value_parser = values::duration)]
+    pub(crate) warmed_container_keeping_timeout: Option<Duration>,
 }

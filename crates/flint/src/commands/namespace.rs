@@ -162,6 +162,12 @@ fn changed(base: NamespaceLimits, limits: &NamespaceLimitArgs) -> NamespaceLimit
         truncation_size: limits.truncation_size.or(base.truncation_size),
         min_action_concurrency: limits.min_action_concurrency.or(base.min_action_concurrency),
         max_action_instances: limits.max_action_instances.or(base.max_action_instances),
+        warmed_container_keeping_count: limits
+            .warmed_container_keeping_count
+            .or(base.warmed_container_keeping_count),
+        warmed_container_keeping_timeout: limits
+            .warmed_container_keeping_timeout
+            .or(base.warmed_container_keeping_timeout),
     }
 }
 

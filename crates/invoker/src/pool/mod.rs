@@ -15,7 +15,7 @@ pub use nested::NESTED_LEVELS;
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use flint_model::{FunctionPath, InstanceId, NamespaceName};
+use flint_model::{FunctionPath, InstanceId, KeepWarm, NamespaceName};
 use tokio::time::Instant;
 
 use crate::{InstanceKey, PoolConfig, entry::Entry};
@@ -36,6 +36,8 @@ pub(crate) struct Pool {
     namespaces: HashMap<NamespaceName, u64>,
     /// Instances were started beyond the budget.
     beyond: bool,
+    /// Whose instances stay longer.
+    keep_warm: HashMap<NamespaceName, KeepWarm>,
     /// Revisions of each path that were forgotten.
     forgotten: HashMap<FunctionPath, Forgotten>,
     /// Charge of all starting and live instances.
@@ -107,6 +109,7 @@ impl Pool {
             functions: HashMap::new(),
             namespaces: HashMap::new(),
             beyond: false,
+            keep_warm: HashMap::new(),
             forgotten: HashMap::new(),
             live: 0,
             dying: 0,

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use flint_executor::{Call, Instance, Invoked};
-use flint_model::{ByteSize, InstanceId, Start, Timestamp};
+use flint_model::{ByteSize, InstanceId, KeepWarm, Start, Timestamp};
 use tokio::time::Instant;
 
 use super::{NESTED_LEVELS, Pool, Shortage};
@@ -209,6 +209,33 @@ fn clones_are_let_go_sooner_than_what_took_long_to_start() {
     table.now += forked;
     assert_eq!(table.pool.expire(keep, forked, table.now), 1);
     assert_eq!(table.gone(), ["a/forked"]);
+    table.now += keep;
+    assert_eq!(table.pool.expire(keep, forked, table.now), 1);
+}
+
+#[test]
+fn as_many_as_a_namespace_keeps_warm_stay_for_as_long_as_it_says() {
+    let mut table = Table::new(8);
+    let (keep, forked) = (Duration::from_secs(600), Duration::from_secs(30));
+    let kept = KeepWarm { count: 2, timeout: Duration::from_secs(3600) };
+    table.pool.keep_warm(&Table::key("a/f").namespace, Some(kept));
+    // All at once, so that none serves the next one's call.
+    let all: Vec<_> = (0..4).map(|_| table.start("a/f").unwrap()).collect();
+    table.start("a/busy").unwrap();
+    for id in all {
+        table.now += Duration::from_secs(1);
+        table.pool.give_back(id, true, table.now);
+    }
+    table.idle("b/f");
+    table.now += keep;
+    assert_eq!(table.pool.expire(keep, forked, table.now), 3, "two of four, and the other namespace's");
+    assert_eq!(table.gone().len(), 3);
+    assert_eq!(table.pool.expire(keep, forked, table.now), 0);
+    table.now += kept.timeout;
+    assert_eq!(table.pool.expire(keep, forked, table.now), 2, "their time is over");
+    table.gone();
+    table.idle("a/f");
+    table.pool.keep_warm(&Table::key("a/f").namespace, None);
     table.now += keep;
     assert_eq!(table.pool.expire(keep, forked, table.now), 1);
 }

@@ -1,8 +1,8 @@
 //! What is done to instances that nobody calls.
 
-use std::{sync::Arc, time::Duration};
+use std::{cmp::Reverse, collections::HashMap, sync::Arc, time::Duration};
 
-use flint_model::{FunctionPath, InstanceId, Start};
+use flint_model::{FunctionPath, InstanceId, KeepWarm, NamespaceName, Start};
 use tokio::time::Instant;
 
 use super::{Forgotten, Phase, Pool, Record};
@@ -12,7 +12,8 @@ use crate::{InstanceKey, entry::Entry};
 const REMEMBER: Duration = Duration::from_secs(3600);
 
 impl Pool {
-    /// Stops instances that were idle for `keep_alive`, and clones of a snapshot for `forked`. Says how many.
+    /// Stops instances that were idle for `keep_alive`, and clones of a snapshot for `forked`, except those that their namespaces keep longer. Says
+    /// how many.
     pub(crate) fn expire(&mut self, keep_alive: Duration, forked: Duration, now: Instant) -> usize {
         let idle_too_long = |record: &Record| {
             let kept = match &record.phase {
@@ -21,13 +22,48 @@ impl Pool {
             };
             now.saturating_duration_since(record.idle_since) >= kept
         };
-        let expired = self.idle(idle_too_long, |entry| entry.id);
+        let expired = self.without_kept(self.idle(idle_too_long, |entry| entry.id), now);
         self.stop_all(&expired);
         self.functions.retain(|_, function| {
             function.instances > 0 || now.saturating_duration_since(function.last_used) < REMEMBER
         });
         self.forgotten.retain(|_, forgotten| now.saturating_duration_since(forgotten.when) < REMEMBER);
         expired.len()
+    }
+
+    /// From now on so many instances of functions on that account stay longer when nobody calls them; with `None` no longer than others.
+    pub(crate) fn keep_warm(&mut self, owner: &NamespaceName, kept: Option<KeepWarm>) {
+        match kept {
+            Some(kept) => drop(self.keep_warm.insert(owner.clone(), kept)),
+            None => drop(self.keep_warm.remove(owner)),
+        }
+    }
+
+    /// `expired` without those that their namespace keeps: the most recently used, as many as are wanting without them.
+    fn without_kept(&self, mut expired: Vec<InstanceId>, now: Instant) -> Vec<InstanceId> {
+        if self.keep_warm.is_empty() {
+            return expired;
+        }
+        let mut staying: HashMap<&InstanceKey, u32> = HashMap::new();
+        for record in expired.iter().filter_map(|id| self.records.get(id)) {
+            let all = self.functions.get(&*record.key).map_or(0, |function| function.instances);
+            let staying = staying.entry(&*record.key).or_insert(all);
+            *staying = staying.saturating_sub(1);
+        }
+        expired.sort_by_key(|id| Reverse(self.records.get(id).map(|record| record.idle_since)));
+        expired.retain(|id| {
+            let Some(record) = self.records.get(id) else { return true };
+            let Some(kept) = self.keep_warm.get(&record.key.namespace) else { return true };
+            let idle = now.saturating_duration_since(record.idle_since);
+            match staying.get_mut(&*record.key) {
+                Some(staying) if *staying < kept.count && idle < kept.timeout => {
+                    *staying += 1;
+                    false
+                }
+                _ => true,
+            }
+        });
+        expired
     }
 
     /// Instances that were idle for `grace` and still run; each is to be paused by the caller.
