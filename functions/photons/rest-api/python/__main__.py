@@ -1,12 +1,14 @@
-"""A login: the user's row by name, and whether the password is the right one. The connection is kept."""
+"""A login: the user's row by name, and whether the password is the right one. The connection is kept, one for each thread: it serves a
+single one."""
 
 import os
+import threading
 import time
 from urllib.parse import urlsplit
 
 import pg8000.native
 
-connection = None
+kept = threading.local()
 
 
 def connect():
@@ -17,14 +19,14 @@ def connect():
 
 
 def main(params):
-    global connection
     started = time.perf_counter()
+    connection = getattr(kept, "connection", None)
     if connection is None:
-        connection = connect()
+        connection = kept.connection = connect()
     try:
         rows = connection.run("SELECT password FROM users WHERE username = :name", name=params["username"])
     except pg8000.exceptions.InterfaceError:
-        connection = None
+        kept.connection = None
         raise
     right = len(rows) == 1 and rows[0][0] == params["password"]
     return {"succeeded": "true" if right else "false", "time": (time.perf_counter() - started) * 1000}
