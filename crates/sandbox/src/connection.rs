@@ -23,7 +23,7 @@ use crate::wire::{self, Ask, Event, MESSAGE_MAX, Request, Told};
 /// How long a launcher may take to come up.
 const GREETING_DEADLINE: Duration = Duration::from_secs(20);
 /// How long it may take to end; then it is killed.
-const FAREWELL_DEADLINE: Duration = Duration::from_secs(40);
+const FAREWELL_DEADLINE: Duration = Duration::from_secs(20);
 
 /// One launcher process and the socket to it.
 #[derive(Debug)]

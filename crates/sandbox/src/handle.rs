@@ -161,7 +161,7 @@ async fn open(config: &LauncherConfig) -> Result<Arc<Connection>> {
 }
 
 /// How long what a launcher has left may take to die when there is no next one that could sweep.
-const LAST_PATIENCE: Duration = Duration::from_secs(30);
+const LAST_PATIENCE: Duration = Duration::from_secs(50);
 
 /// Removes what a launcher has left that could not clean up itself; there is nothing after one that could.
 async fn sweep(config: &LauncherConfig, patience: Duration) {

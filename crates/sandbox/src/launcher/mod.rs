@@ -98,7 +98,7 @@ struct Live {
 /// A sandbox that takes longer to come up is given up.
 const SETUP_DEADLINE: Duration = Duration::from_secs(20);
 
-/// How long the groups may stay busy with dying processes at the end; less than the server waits for the launcher.
+/// How long the groups may stay busy with dying processes at the end; the server waits longer for the launcher.
 const END_PATIENCE: Duration = Duration::from_secs(20);
 
 /// epoll tokens: the server's socket, and for each sandbox `sid * 4` plus one of these.
