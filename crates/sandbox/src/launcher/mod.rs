@@ -197,14 +197,18 @@ impl Launcher {
         for live in self.live.values() {
             live.kill();
         }
-        for (_, live) in self.live.drain() {
-            let id = rustix::process::WaitId::PidFd(live.pidfd.as_fd());
-            let _ = rustix::process::waitid(id, rustix::process::WaitIdOptions::EXITED);
+        // First the groups: a sandbox that takes long to die keeps only its own.
+        let directories = self.tree.as_ref().map(Tree::directories).unwrap_or_default();
+        let removed = crate::cgroup::remove_trees(&directories, END_PATIENCE).is_ok();
+        if removed {
+            for (_, live) in self.live.drain() {
+                let id = rustix::process::WaitId::PidFd(live.pidfd.as_fd());
+                let _ = rustix::process::waitid(id, rustix::process::WaitIdOptions::EXITED);
+            }
         }
         self.networks.end();
-        let directories = self.tree.as_ref().map(Tree::directories).unwrap_or_default();
         // What is left is for a sweep, which finds it by the state file.
-        if crate::cgroup::remove_trees(&directories, END_PATIENCE).is_ok() {
+        if removed {
             become_launcher::remove_state(&self.state);
         }
     }
