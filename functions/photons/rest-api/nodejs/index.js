@@ -2,6 +2,7 @@
 
 // A login: the user's row by name, and whether the password is the right one. The connection is kept.
 
+const { beforeSnapshot } = require('flint');
 const { Client } = require('pg');
 
 let connected;
@@ -18,6 +19,13 @@ function connection() {
   });
   return connected;
 }
+
+// Clones cannot share the one of the warm-up: each opens its own in its first call.
+beforeSnapshot(async () => {
+  const open = await connected;
+  connected = undefined;
+  await open?.end();
+});
 
 exports.main = async ({ username, password }) => {
   const started = performance.now();

@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeSet, HashSet},
-    fs,
+    fmt, fs,
     net::SocketAddr,
     path::PathBuf,
     process::{Command, Stdio},
@@ -154,8 +154,10 @@ impl Site {
                 &copied(&function.name, copy),
                 &options,
             )?;
+            let chosen = chosen(&said);
+            as_asked(&function.name, wish, &chosen)?;
             if function.name == entry {
-                self.chosen = chosen(&said);
+                self.chosen = chosen.to_string();
             }
         }
         for (name, parts) in &variant.sequences {
@@ -308,14 +310,59 @@ fn copied(name: &str, copy: usize) -> String {
 }
 
 /// How the server says that it runs a function.
-fn chosen(said: &Value) -> String {
+struct Chosen {
+    start: String,
+    reuse: String,
+    /// Why that is not what was asked for.
+    fallback: Option<String>,
+}
+
+impl fmt::Display for Chosen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.start, self.reuse)?;
+        self.fallback.as_ref().map_or(Ok(()), |why| write!(f, ", because {why}"))
+    }
+}
+
+fn chosen(said: &Value) -> Chosen {
     let prepared =
         said.pointer("/function/prepared").or_else(|| said.get("prepared")).unwrap_or(&Value::Null);
     let word = |key: &str| {
         let strategy = prepared.get("strategy").or_else(|| said.pointer("/function/strategy"));
         strategy.and_then(|strategy| strategy.get(key)).and_then(Value::as_str).unwrap_or("?").to_owned()
     };
-    let fallback = prepared.get("fallback").and_then(Value::as_str);
-    let words = format!("{}/{}", word("start"), word("reuse"));
-    fallback.map_or(words.clone(), |why| format!("{words}, because {why}"))
+    let fallback = prepared.get("fallback").and_then(Value::as_str).map(str::to_owned);
+    Chosen { start: word("start"), reuse: word("reuse"), fallback }
+}
+
+/// An arm that asks for a strategy is that strategy: the figures of a fall-back would be those of another arm under its name.
+fn as_asked(function: &str, wish: Wish, chosen: &Chosen) -> anyhow::Result<()> {
+    match (wish.asked, &chosen.fallback) {
+        (Some((start, reuse)), Some(_)) => bail!("{function} is not run as {start}/{reuse} but as {chosen}"),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::suite::strategy::{By, FLINT, FORK_NEVER, Strategy};
+
+    #[test]
+    fn an_arm_that_fell_back_has_no_figures_and_flints_own_choice_says_why() {
+        let said = |prepared: Value| json!({ "function": { "prepared": prepared } });
+        let strategy = |start: &str| json!({ "isolation": "process", "start": start, "reuse": "never" });
+        let forked = chosen(&said(json!({ "strategy": strategy("fork") })));
+        let why = "open Socket: close them in flint.beforeSnapshot";
+        let spawned = chosen(&said(json!({ "strategy": strategy("spawn"), "fallback": why })));
+        let judged = |strategy: Strategy, chosen: &Chosen| match strategy.by {
+            By::Flint(wish) => as_asked("login", wish, chosen).map_err(|error| error.to_string()),
+            By::Baseline(_) => Ok(()),
+        };
+        assert_eq!(judged(FORK_NEVER, &forked), Ok(()));
+        let refused = format!("login is not run as fork/never but as spawn/never, because {why}");
+        assert_eq!(judged(FORK_NEVER, &spawned), Err(refused));
+        assert_eq!(judged(FLINT, &spawned), Ok(()));
+        assert_eq!(spawned.to_string(), format!("spawn/never, because {why}"));
+    }
 }

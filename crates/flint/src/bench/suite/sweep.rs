@@ -32,6 +32,9 @@ struct Round {
     /// The most that everything of the function took, and its processes.
     memory: TreeMemory,
     processes: usize,
+    /// How Flint ran it.
+    #[serde(default)]
+    chosen: String,
 }
 
 /// An arm at one level: its rounds, or why there are none.
@@ -167,6 +170,7 @@ async fn drive_once(place: &Place, callers: usize, duration: Duration) -> anyhow
         cpu_us: used as f64 / calls.max(1) as f64,
         memory,
         processes,
+        chosen: place.chosen().to_owned(),
     })
 }
 
@@ -186,6 +190,7 @@ fn row(arm: &str, title: &str, callers: usize, rounds: &[Round], seed: u64) -> A
         pss_bytes: of(&|round| round.memory.pss as f64).map(|bytes| bytes as u64),
         private_bytes: of(&|round| round.memory.private as f64).map(|bytes| bytes as u64),
         instances: of(&|round| round.processes as f64).map(|count| count as u64),
+        note: rounds.first().map(|round| round.chosen.clone()).filter(|chosen| !chosen.is_empty()),
         ..ArmReport::default()
     }
 }
