@@ -294,6 +294,14 @@ class Contract:
         second = self.peer.invoke({"do": "env", "names": names}).json()
         self.assertEqual(list(second.values()), ["0" * 31 + "2", str(FAR_DEADLINE_MS), "ada", "/ada/math/add", "1.2.3", None, None, None, None])
 
+    def test_processes_of_a_call_have_its_environment(self):
+        self.ready()
+        for call, transaction in ((1, "t1"), (2, None), (3, "t3")):
+            more = {} if transaction is None else {"transaction": transaction}
+            lines = self.peer.invoke({"do": "envOfChild"}, **more).json()["lines"]
+            wanted = [f"__OW_ACTIVATION_ID={call:032}"] + ([] if transaction is None else [f"__OW_TRANSACTION_ID={transaction}"])
+            self.assertEqual(sorted(line for line in lines if line.startswith(("__OW_ACTIVATION_ID", "__OW_TRANSACTION_ID"))), wanted)
+
     def test_context(self):
         deadline = int(time.time() * 1000) + 30_000
         self.ready()

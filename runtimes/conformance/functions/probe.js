@@ -20,6 +20,7 @@ function main(params, context) {
     case 'streamFails': return failing();
     case 'log': return log(params.lines);
     case 'env': return Object.fromEntries(params.names.map((name) => [name, process.env[name] ?? null]));
+    case 'envOfChild': return { lines: execSync('env').toString().split('\n') };
     case 'context': return { activation: context.activationId, name: context.functionName, version: context.functionVersion, namespace: context.namespace, remaining: context.getRemainingTimeInMillis(), method: context.method ?? null, headers: context.headers ?? null };
     case 'exit': return process.exit(7);
     case 'closeStdout': process.stdout.end(); return { closed: true };

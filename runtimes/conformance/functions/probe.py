@@ -36,6 +36,8 @@ def main(params, context):
         return {}
     if do == "env":
         return {name: os.environ.get(name) for name in params["names"]}
+    if do == "envOfChild":
+        return {"lines": subprocess.run(["env"], stdout=subprocess.PIPE, text=True).stdout.split("\n")}
     if do == "context":
         return {"activation": context.activation_id, "name": context.function_name, "version": context.function_version,
                 "namespace": context.namespace, "remaining": context.get_remaining_time_in_millis(),

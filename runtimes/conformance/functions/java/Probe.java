@@ -46,6 +46,10 @@ public final class Probe {
                     result.put((String) name, System.getenv((String) name));
                 }
                 return result;
+            case "envOfChild":
+                ProcessBuilder env = new ProcessBuilder("env");
+                env.environment(); // without it a process gets what the JVM was started with
+                return Map.of("lines", new String(env.start().getInputStream().readAllBytes(), StandardCharsets.UTF_8).lines().toList());
             case "context":
                 result.put("activation", context.getActivationId());
                 result.put("name", context.getFunctionName());

@@ -5,8 +5,9 @@ import java.nio.charset.StandardCharsets;
 import java.util.Map;
 
 /**
- * The environment variables of the OpenWhisk contract. Java's own view of the environment is read-only; the map below it is
- * changed, so {@code System.getenv} and child processes see the variables. Needs {@code --add-opens java.base/java.util=ALL-UNNAMED}.
+ * The environment variables of the OpenWhisk contract. Java's own view of the environment is read-only; the map below it is changed, so
+ * {@code System.getenv} has the variables, and so do processes that are started with {@code ProcessBuilder.environment()}. Needs
+ * {@code --add-opens java.base/java.util=ALL-UNNAMED}.
  */
 final class Environment {
     private static final String[][] PER_CALL = {
