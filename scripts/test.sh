@@ -9,9 +9,10 @@
 #   runtimes  the tests of the runtime shims, each in its own language (runtimes/test.sh)
 #   functions every workload of functions/ in its interpreter, and whether its oracle notices wrong answers (functions/test.sh)
 #   cargo     the unit, property, conformance and integration tests of the workspace (scripts/cargo-tests.py)
-#   e2e       every tests/NAME/run.sh, in the order of their names, against the release binary. A suite gets
-#             FLINT_BIN (the binary), starts its own servers on free ports of 127.0.0.1 and stops what it started.
-#             E2E="NAME…" runs only those.
+#   e2e       every tests/NAME/run.sh against the release binary, as many at once as there are processors; then those,
+#             one by one, that look at the whole machine for what a server leaves behind (a line "# ALONE" in run.sh).
+#             A suite gets FLINT_BIN (the binary), starts its own servers on free ports of 127.0.0.1 and stops what it
+#             started. What it says is shown when it is over. E2E="NAME…" runs only those.
 #   fuzz      every fuzz target for a short while (scripts/fuzz-short.sh)
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
@@ -66,17 +67,45 @@ stage_functions() { functions/test.sh; }
 
 stage_cargo() { scripts/cargo-tests.py "${locked[@]}"; }
 
+# suite NAME FOLDER: runs tests/NAME, shows what it says when it is over, and leaves status and seconds in FOLDER/NAME.
+suite() {
+  local status
+  SECONDS=0
+  bash "tests/$1/run.sh" < /dev/null > "$2/$1" 2>&1
+  status=$?
+  flock "$2" cat "$2/$1"
+  echo "$status $SECONDS" > "$2/$1"
+}
+
+# together NAME…: runs suites side by side.
+together() {
+  local name folder status seconds result=0
+  folder=$(mktemp -d)
+  header "e2e $*"
+  export -f suite
+  printf '%s\n' "$@" | xargs -P "$(nproc)" -I NAME bash -c 'suite NAME "$0"' "$folder"
+  for name in "$@"; do
+    read -r status seconds < "$folder/$name"
+    record "e2e $name" "$status" $((SECONDS - seconds))
+    [ "$status" -eq 0 ] || result=1
+  done
+  rm -rf "$folder"
+  return "$result"
+}
+
 stage_e2e() {
-  local suites=() run name started status result=0
+  local alone=() others=() run name started status result=0
   for run in tests/*/run.sh; do
     name=$(basename "$(dirname "$run")")
-    [ -f "$run" ] && [[ " ${E2E:-$name} " == *" $name "* ]] && suites+=("$name")
+    [ -f "$run" ] && [[ " ${E2E:-$name} " == *" $name "* ]] || continue
+    if grep -q '^# ALONE' "$run"; then alone+=("$name"); else others+=("$name"); fi
   done
-  [ ${#suites[@]} -gt 0 ] || { note "there are no suites${E2E:+ called $E2E} (tests/NAME/run.sh)"; [ -z "${E2E-}" ]; return; }
+  [ $((${#alone[@]} + ${#others[@]})) -gt 0 ] || { note "there are no suites${E2E:+ called $E2E} (tests/NAME/run.sh)"; [ -z "${E2E-}" ]; return; }
   FLINT_BIN=$(scripts/build.sh) || return 1
   functions/samples/build.sh || return 1
   export FLINT_BIN
-  for name in "${suites[@]}"; do
+  [ ${#others[@]} -eq 0 ] || together "${others[@]}" || result=1
+  for name in "${alone[@]}"; do
     header "e2e $name"
     started=$SECONDS
     bash "tests/$name/run.sh" < /dev/null
