@@ -6,6 +6,7 @@ import fcntl
 import os
 import platform
 import struct
+import termios
 import time
 
 KCMP = {"x86_64": 312, "aarch64": 272}[platform.machine()]
@@ -32,6 +33,14 @@ def is_gone(pid):
 
 def descriptors(pid):
     return {int(fd): os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")}
+
+
+def wait_for_bytes(socket, count, timeout_s=60):
+    """Until so many bytes wait to be read."""
+    end = time.monotonic() + timeout_s
+    while struct.unpack("i", fcntl.ioctl(socket, termios.FIONREAD, b"\0" * 4))[0] < count:
+        assert time.monotonic() < end, f"{count} bytes did not come"
+        time.sleep(0.005)
 
 
 def shared_files(one, other):

@@ -37,6 +37,10 @@ class Link {
     this.decoder = new Decoder(onFrame);
     this.buffer = Buffer.allocUnsafeSlow(READ_BUFFER);
     this.socket = null;
+    /** Whether the event loop reads. */
+    this.isOpen = false;
+    /** In a clone that reads without a socket: ends that. */
+    this.unwatch = null;
     /** Writes to a descriptor: how many bytes went, FULL or GONE. In clones the native helper's, which touches fewer pages. */
     this.put = put;
     /** Where calls run side by side: holds back what they answer for a moment. */
@@ -48,6 +52,9 @@ class Link {
   /** Reads on the event loop from now on. `fd`: another number for the link, which the socket may close in its time. */
   open(fd = this.fd) {
     if (this.put !== put) this.put(this.fd, EMPTY, 0, 0); // sends what the native helper has held back
+    if (this.unwatch !== null) this.unwatch();
+    this.unwatch = null;
+    this.isOpen = true;
     const callback = (length) => {
       this.receive(length);
       return true;
@@ -56,6 +63,13 @@ class Link {
     this.socket.on('end', this.onClosed);
     this.socket.on('error', this.onClosed);
     this.socket.on('close', this.onClosed);
+  }
+
+  /** As `open`, in a clone: by the native helper, until a socket is needed to queue what is written. */
+  watch(native) {
+    this.isOpen = true;
+    this.unwatch = native.unwatch;
+    native.watch();
   }
 
   /** From now on what is written in one go is sent in one go. */
@@ -67,6 +81,7 @@ class Link {
   detach() {
     const { socket } = this;
     this.socket = null;
+    this.isOpen = false;
     for (const event of ['end', 'error', 'close']) socket.removeListener(event, this.onClosed);
     return new Promise((resolve) => {
       socket.once('close', resolve);
@@ -78,10 +93,15 @@ class Link {
   pump(read, wanted) {
     while (wanted()) {
       const length = read(this.buffer);
-      if (length === 0) return this.onClosed();
-      this.receive(length);
+      this.arrived(length);
+      if (length === 0) return;
     }
-    return undefined;
+  }
+
+  /** `length` bytes are in the buffer; none at the link's end. */
+  arrived(length) {
+    if (length === 0) this.onClosed();
+    else this.receive(length);
   }
 
   receive(length) {
@@ -119,6 +139,7 @@ class Link {
       } while (written < length && this.socket === null);
       if (written === length) return undefined;
     }
+    if (this.socket === null) this.open();
     this.socket.write(Buffer.from(buffer.subarray(written, length)));
     return undefined;
   }

@@ -46,12 +46,12 @@ function answer(params) {
 /** Runs `action` with the link led to /dev/null and an own handler. */
 function pretend(instance, action) {
   const { entry, state, zygote, passive, rehearsing, link } = instance;
-  const { fd, socket } = link;
+  const { fd, socket, isOpen } = link;
   Object.assign(instance, { entry: answer, rehearsing: true });
-  Object.assign(link, { fd: nowhere, socket: null });
+  Object.assign(link, { fd: nowhere, socket: null, isOpen: false });
   action();
   instance.environment.apply({});
-  Object.assign(link, { fd, socket });
+  Object.assign(link, { fd, socket, isOpen });
   Object.assign(instance, { entry, state, zygote, passive, rehearsing });
 }
 

@@ -16,6 +16,7 @@ function startZygote(instance) {
   const { link, zygote } = instance;
   link.put = zygote.native.write;
   link.holdAck = zygote.native.holdAck;
+  zygote.native.onArrival(link.buffer, (length) => link.arrived(length));
   zygote.settleRuntime().then(() => {
     instance.open(zygote.native.duplicate(link.fd)); // the socket closes its own descriptor when it goes; fd 3 must stay
     zygote.drawBaseline();
@@ -49,10 +50,11 @@ function refuse(instance, error) {
 function becomeClone(instance, read, flags) {
   instance.state = 'cloned';
   instance.passive = true;
+  const { native } = instance.zygote; // which RESTORE takes away
   if (flags & PRIME) prime(instance);
   instance.link.pump(read, () => instance.passive);
   // After the microtasks: a handler that only awaits what is there already answers before.
-  if (!instance.rehearsing) setImmediate(() => instance.link.open());
+  if (!instance.rehearsing) setImmediate(() => instance.link.watch(native));
 }
 
 function onRestore(instance, { entropy, once, env }) {
@@ -84,7 +86,7 @@ function onRestore(instance, { entropy, once, env }) {
 function restored(instance) {
   instance.state = 'ready';
   const { link } = instance;
-  if (link.socket === null) link.holdAck();
+  if (!link.isOpen) link.holdAck();
   else link.send(Kind.ACK, false, 0);
 }
 

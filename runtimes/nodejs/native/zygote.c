@@ -308,6 +308,71 @@ static napi_value write_link(napi_env env, napi_callback_info info) {
   return number(env, written >= 0 ? (double)written : errno == EAGAIN ? -1 : -2);
 }
 
+/* The link on the event loop of a clone, without the socket of Node.js, which costs a new process some ninety pages. */
+static struct {
+  napi_env env;
+  napi_ref arrived;
+  napi_async_context context;
+  void *buffer;
+  size_t size;
+  uv_poll_t *poll;
+} watched;
+
+static void on_readable(uv_poll_t *poll, int status, int events) {
+  (void)poll, (void)events;
+  ssize_t got = 0; /* what the event loop reports as an error is the end of the link */
+  if (status == 0) {
+    do got = read(LINK, watched.buffer, watched.size);
+    while (got < 0 && errno == EINTR);
+    if (got < 0 && errno == EAGAIN) return;
+  }
+  napi_env env = watched.env;
+  napi_handle_scope scope;
+  napi_value self, arrived, length, error;
+  if (napi_open_handle_scope(env, &scope) != 0) return;
+  length = number(env, got < 0 ? 0 : (double)got);
+  if (napi_get_global(env, &self) == 0 && napi_get_reference_value(env, watched.arrived, &arrived) == 0 &&
+      napi_make_callback(env, watched.context, self, arrived, 1, &length, NULL) != 0 && napi_get_and_clear_last_exception(env, &error) == 0)
+    napi_fatal_exception(env, error);
+  napi_close_handle_scope(env, scope);
+}
+
+/* onArrival(buffer, arrived), in the zygote, so that clones share what it takes: what watch() does with what it reads. It calls `arrived` with
+ * how many bytes are in `buffer`; 0 at the link's end. Both have to stay. */
+static napi_value on_arrival(napi_env env, napi_callback_info info) {
+  napi_value arguments[2], name;
+  size_t count = 2;
+  napi_get_cb_info(env, info, &count, arguments, NULL, NULL);
+  watched.env = env;
+  if (watched.poll == NULL) watched.poll = malloc(uv_handle_size(UV_POLL));
+  if (count < 2 || watched.poll == NULL || napi_get_buffer_info(env, arguments[0], &watched.buffer, &watched.size) != 0 ||
+      napi_create_reference(env, arguments[1], 1, &watched.arrived) != 0 || napi_create_string_utf8(env, "FLINT", NAPI_AUTO_LENGTH, &name) != 0 ||
+      napi_async_init(env, NULL, name, &watched.context) != 0) {
+    errno = EINVAL;
+    return fail(env, "onArrival(buffer, arrived)");
+  }
+  return number(env, 0);
+}
+
+/* watch(): from now on the event loop of this clone reads from the link. */
+static napi_value watch(napi_env env, napi_callback_info info) {
+  (void)info;
+  uv_loop_t *loop;
+  if (held > 0) put_held(LINK, NULL, 0);
+  if (napi_get_uv_event_loop(env, &loop) != 0 || uv_poll_init(loop, watched.poll, LINK) != 0 || uv_poll_start(watched.poll, UV_READABLE, on_readable) != 0) {
+    errno = EINVAL;
+    return fail(env, "the event loop cannot read from the link");
+  }
+  return number(env, 0);
+}
+
+/* unwatch(): leaves the link to a socket. */
+static napi_value unwatch(napi_env env, napi_callback_info info) {
+  (void)info;
+  if (watched.poll != NULL) uv_poll_stop(watched.poll);
+  return number(env, 0);
+}
+
 /* serve(ack, hello) sends the frame `ack`, then forks a clone for each CLONE. `hello`: the JSON of a clone's HELLO up to its number.
  * Returns in a clone, which has said HELLO: the flags of CLONE. */
 static napi_value serve(napi_env env, napi_callback_info info) {
@@ -351,7 +416,7 @@ EXPORT int32_t node_api_module_get_api_version_v1(void) { return 8; }
 EXPORT napi_value napi_register_module_v1(napi_env env, napi_value exports) {
   static const struct { const char *name; napi_callback call; } functions[] = {
       {"harden", harden}, {"duplicate", duplicate}, {"pid", pid},
-      {"hugePages", huge_pages}, {"exit", exit_now}, {"read", read_link}, {"write", write_link}, {"holdAck", hold_ack}, {"serve", serve},
+      {"hugePages", huge_pages}, {"exit", exit_now}, {"read", read_link}, {"write", write_link}, {"holdAck", hold_ack}, {"onArrival", on_arrival}, {"watch", watch}, {"unwatch", unwatch}, {"serve", serve},
   };
   for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
     napi_value function;

@@ -162,11 +162,26 @@ class Clones:
         self.assertIn(status, (None, 7 << 8))
         self.assertEqual((clone.stdout, clone.stderr), ("exit 7\n", ""))
 
-    def test_natural_end(self):
-        clone, frame, status = self.ended("natural")
-        self.assertIsNone(frame)
-        self.assertIn(status, (None, 7 << 8))
-        self.assertEqual(clone.stdout, "exit 7\n")
+    def test_a_clone_that_has_nothing_to_do_waits_for_its_next_call(self):
+        clone = self.clone(self.frozen(FUNCTIONS / "ends.js"))
+        for _ in range(3):
+            self.assertEqual(clone.invoke({"do": "unref"}).json(), {})
+        self.assertEqual(clone.stdout, "")
+
+    def test_answers_that_nobody_reads_yet_wait_in_their_order(self):
+        clone = self.clone(self.frozen("""exports.main = async ({ length }) => {
+            await new Promise((resolve) => { setTimeout(resolve, 1); });
+            return { text: 'x'.repeat(length) };
+        };"""))
+        for lengths in ((700_000, 3, 600_000), (5, 700_000)):
+            calls = []
+            for length in lengths:
+                calls.append((clone.begin({}), length))
+                clone.send("INVOKE", calls[-1][0], with_head(clone.head, b'{"length":%d}' % length), fin=True)
+                if length > 500_000:
+                    outside.wait_for_bytes(clone.socket, 64 * 1024)
+            for call, length in calls:
+                self.assertEqual(clone.answer(call).json(), {"text": "x" * length})
 
     def test_uncaught_exception(self):
         clone, frame, status = self.ended("throw")

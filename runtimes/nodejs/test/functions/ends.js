@@ -7,11 +7,10 @@ const never = new Promise(() => {});
 
 const ways = {
   exit() { process.exit(7); },
-  async natural() {
+  async unref() {
     await new Promise((resolve) => { setTimeout(resolve, 20); });
-    process.exitCode = 7;
     for (const handle of process._getActiveHandles()) handle.unref();
-    await never;
+    return {};
   },
   throw() {
     setTimeout(() => { throw new Error('thrown'); }, 1);
