@@ -80,6 +80,8 @@ pub struct Controller {
     pub(crate) deploys: RwLock<()>,
     /// Held for reading while an action is written into a package that is there, for writing while a package is deleted.
     pub(crate) structure: RwLock<()>,
+    /// Held while a namespace is created, changed or deleted: a change is of what is stored, and no other comes in between.
+    pub(crate) namespaces: Mutex<()>,
     /// Held while it is looked which versions of a function are to stay in memory.
     pub(crate) versioning: Mutex<()>,
     pub(crate) preparing: Semaphore,
@@ -118,6 +120,7 @@ impl Controller {
             feeding: Feeding::default(),
             deploys: RwLock::default(),
             structure: RwLock::default(),
+            namespaces: Mutex::default(),
             versioning: Mutex::default(),
             preparing: Semaphore::new(PREPARED_BEHIND),
             abilities: OnceCell::new(),

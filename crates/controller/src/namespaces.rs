@@ -67,12 +67,14 @@ impl Controller {
             return Err(ControllerError::Conflicting(text));
         }
         self.check_limits(&limits)?;
+        let changing = self.namespaces.lock().await;
         if self.stores.catalog.namespace(&name).await?.is_some() {
             return Err(ControllerError::Exists);
         }
         let namespace = new_namespace(name.clone(), limits);
         self.stores.catalog.put_namespace(&namespace).await?;
         self.invoker.keep_warm(&name, namespace.limits.keep_warm());
+        drop(changing);
         let key = self.create_key(&name, None).await?;
         Ok((namespace, key))
     }
@@ -92,6 +94,7 @@ impl Controller {
         let (controller, name) = (Arc::clone(self), name.clone());
         let deleting = async move {
             // What is being written for it is there, and goes; what comes later meets a closed account.
+            let _changing = controller.namespaces.lock().await;
             let _structure = controller.structure.write().await;
             let catalog = &controller.stores.catalog;
             let functions = catalog.functions(&name, None, EVERYTHING).await?;
@@ -133,8 +136,7 @@ impl Controller {
         limits: NamespaceLimits,
     ) -> Result<Namespace, ControllerError> {
         self.check_limits(&limits)?;
-        let namespace = Namespace { limits, ..self.namespace(name).await? };
-        self.write(namespace).await
+        self.change_namespace(name, |namespace| namespace.limits = limits).await
     }
 
     /// Whether a namespace can live with these limits; what its calls may bring from now on is noted, so that there is room for it.
@@ -162,19 +164,25 @@ impl Controller {
         name: &NamespaceName,
         blocked: bool,
     ) -> Result<Namespace, ControllerError> {
-        let namespace = Namespace { blocked, ..self.namespace(name).await? };
-        self.write(namespace).await
+        self.change_namespace(name, move |namespace| namespace.blocked = blocked).await
     }
 
-    async fn write(self: &Arc<Self>, namespace: Namespace) -> Result<Namespace, ControllerError> {
-        let controller = Arc::clone(self);
-        let writing = async move {
+    async fn change_namespace(
+        self: &Arc<Self>,
+        name: &NamespaceName,
+        change: impl FnOnce(&mut Namespace) + Send + 'static,
+    ) -> Result<Namespace, ControllerError> {
+        let (controller, name) = (Arc::clone(self), name.clone());
+        let changing = async move {
+            let _changing = controller.namespaces.lock().await;
+            let mut namespace = controller.namespace(&name).await?;
+            change(&mut namespace);
             controller.stores.catalog.put_namespace(&namespace).await?;
             controller.invoker.keep_warm(&namespace.name, namespace.limits.keep_warm());
             controller.credentials.forget_all();
             Ok(namespace)
         };
-        self.detached(writing).await
+        self.detached(changing).await
     }
 
     /// Makes a key. It is shown this once and never again. The subject, who calls with it, is the namespace unless said.

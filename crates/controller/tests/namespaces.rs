@@ -12,6 +12,7 @@ use flint_controller::{
     PutFunction, PutPackage, PutRule, PutSequence, PutTrigger,
 };
 use flint_executor::{Body, body_channel};
+use flint_model::NamespaceLimits;
 use flint_store::{ActivationQuery, Page};
 use support::{Server, composing::BLOCKING, config, eventually};
 
@@ -303,5 +304,38 @@ async fn its_records_are_not_its_successors() {
     assert!(listed.is_empty());
     let found = controller.activation(&new, name, id).await;
     assert!(matches!(found, Err(ControllerError::NotFound)), "{found:?}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn changes_at_the_same_moment_all_hold() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), config()).await;
+    let name = TEAM.parse().unwrap();
+    let controller = &server.controller;
+    create(&server).await;
+    for round in 1..20 {
+        let limits = NamespaceLimits { invocations_per_minute: Some(round), ..Default::default() };
+        let blocked = round % 2 == 1;
+        let (limited, barred) = tokio::join!(
+            controller.set_limits(&name, limits.clone()),
+            controller.set_blocked(&name, blocked)
+        );
+        limited.and(barred).unwrap();
+        let stored = controller.namespace(&name).await.unwrap();
+        assert_eq!((stored.limits, stored.blocked), (limits, blocked));
+    }
+    let limits = NamespaceLimits::default();
+    let (_, deleted) = tokio::join!(controller.set_limits(&name, limits), controller.delete_namespace(&name));
+    deleted.unwrap();
+    assert!(
+        matches!(controller.namespace(&name).await, Err(ControllerError::NoSuch(_))),
+        "it is there again"
+    );
+    let (one, other) = tokio::join!(
+        controller.create_namespace(name.clone(), Default::default()),
+        controller.create_namespace(name.clone(), Default::default())
+    );
+    assert!(one.is_ok() != other.is_ok(), "a namespace is created once");
     server.stop().await;
 }
