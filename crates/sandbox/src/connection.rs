@@ -310,7 +310,9 @@ async fn read_events(connection: Arc<Connection>, alive: watch::Sender<()>) {
     loop {
         match connection.receive(&mut buffer).await {
             Ok(Some((event, fds))) => connection.on_event(event, fds),
+            // A launcher that is killed leaves unread requests: its end is a reset.
             Ok(None) => break,
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => break,
             Err(error) => {
                 tracing::error!(%error, "the launcher's message cannot be read; giving it up");
                 connection.hang_up();
