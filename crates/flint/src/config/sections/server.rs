@@ -1,0 +1,61 @@
+//! The server itself.
+
+use std::{path::PathBuf, time::Duration};
+
+use flint_invoker::units;
+use flint_model::ByteSize;
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct ServerConfig {
+    pub(crate) listen: String,
+    pub(crate) data_dir: PathBuf,
+    pub(crate) threads: usize,
+    pub(crate) max_connections: usize,
+    #[serde(with = "units::size")]
+    pub(crate) max_header: ByteSize,
+    #[serde(with = "units::duration")]
+    pub(crate) header_timeout: Duration,
+    #[serde(with = "units::duration")]
+    pub(crate) drain_timeout: Duration,
+    #[serde(with = "units::duration")]
+    pub(crate) credential_ttl: Duration,
+    #[serde(with = "units::duration")]
+    pub(crate) collect_every: Duration,
+    pub(crate) web_hosts: Vec<String>,
+}
+
+impl Default for ServerConfig {
+    fn default() -> Self {
+        Self {
+            listen: "127.0.0.1:3233".to_owned(),
+            data_dir: default_data_dir(),
+            threads: default_threads(),
+            max_connections: 8192,
+            max_header: ByteSize::kib(64),
+            header_timeout: Duration::from_secs(15),
+            drain_timeout: Duration::from_secs(15),
+            credential_ttl: Duration::from_secs(30),
+            collect_every: Duration::from_secs(600),
+            web_hosts: Vec::new(),
+        }
+    }
+}
+
+/// Half of the cores: functions run on the others, and what a thread more would add it would cost in waking it.
+fn default_threads() -> usize {
+    std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 2).max(1))
+}
+
+/// `/var/lib/flint` for root, for anybody else what the XDG base directories say.
+fn default_data_dir() -> PathBuf {
+    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    if rustix::process::geteuid().is_root() {
+        return PathBuf::from("/var/lib/flint");
+    }
+    set("XDG_DATA_HOME")
+        .or_else(|| set("HOME").map(|home| home.join(".local/share")))
+        .unwrap_or_default()
+        .join("flint")
+}

@@ -1,0 +1,110 @@
+//! Functions as WebAssembly.
+
+use std::time::Duration;
+
+use flint_executor_wasm::{WasmConfig, host::Services};
+use flint_invoker::units;
+use flint_model::ByteSize;
+use flint_store::KeyValueQuota;
+use serde::{Deserialize, Serialize};
+
+/// Functions as WebAssembly.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct WasmSection {
+    /// Absent: what the pool's memory and the host's limit of mappings allow.
+    pub(crate) instances: Option<u32>,
+    #[serde(with = "units::size")]
+    pub(crate) keep_resident: ByteSize,
+    #[serde(with = "units::size")]
+    pub(crate) table_keep_resident: ByteSize,
+    pub(crate) table_elements: u32,
+    #[serde(with = "units::size")]
+    pub(crate) stack: ByteSize,
+    /// Zero: not counted.
+    pub(crate) fuel: u64,
+    #[serde(with = "units::size")]
+    pub(crate) max_module: ByteSize,
+    #[serde(with = "units::duration")]
+    pub(crate) compile_timeout: Duration,
+    #[serde(with = "units::size")]
+    pub(crate) compile_memory: ByteSize,
+    pub(crate) http_0_3: bool,
+    pub(crate) threads: usize,
+    pub(crate) keyvalue_keys: u64,
+    #[serde(with = "units::size")]
+    pub(crate) keyvalue_size: ByteSize,
+}
+
+impl Default for WasmSection {
+    fn default() -> Self {
+        let WasmConfig {
+            instances,
+            keep_resident,
+            table_keep_resident,
+            table_elements,
+            stack,
+            fuel,
+            max_module,
+            compile_timeout,
+            compile_memory,
+            http_0_3,
+            threads,
+            ..
+        } = WasmConfig::default();
+        Self {
+            instances,
+            keep_resident,
+            table_keep_resident,
+            table_elements,
+            stack,
+            fuel,
+            max_module,
+            compile_timeout,
+            compile_memory,
+            http_0_3,
+            threads,
+            keyvalue_keys: Services::QUOTA.keys,
+            keyvalue_size: Services::QUOTA.bytes,
+        }
+    }
+}
+
+impl WasmSection {
+    /// How much a namespace may keep in its buckets.
+    pub(crate) fn quota(&self) -> KeyValueQuota {
+        KeyValueQuota { keys: self.keyvalue_keys, bytes: self.keyvalue_size }
+    }
+
+    /// With `memory` for all instances together, where that is said.
+    pub(crate) fn config(&self, memory: Option<ByteSize>) -> WasmConfig {
+        let Self {
+            instances,
+            keep_resident,
+            table_keep_resident,
+            table_elements,
+            stack,
+            fuel,
+            max_module,
+            compile_timeout,
+            compile_memory,
+            http_0_3,
+            threads,
+            ..
+        } = *self;
+        WasmConfig {
+            instances,
+            memory,
+            keep_resident,
+            table_keep_resident,
+            table_elements,
+            stack,
+            fuel,
+            max_module,
+            compile_timeout,
+            compile_memory,
+            http_0_3,
+            threads,
+        }
+    }
+}
