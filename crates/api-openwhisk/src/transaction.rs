@@ -8,6 +8,7 @@ use std::{
     },
 };
 
+use flint_model::hex;
 use http::{HeaderMap, HeaderName};
 
 /// The header that carries it.
@@ -36,7 +37,8 @@ fn generate() -> Arc<str> {
     static KEYS: LazyLock<(RandomState, RandomState)> = LazyLock::new(Default::default);
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    format!("{:016x}{:016x}", KEYS.0.hash_one(number), KEYS.1.hash_one(number)).into()
+    let id = u128::from(KEYS.0.hash_one(number)) << 64 | u128::from(KEYS.1.hash_one(number));
+    String::from_utf8_lossy(&hex(id)).into()
 }
 
 #[cfg(test)]

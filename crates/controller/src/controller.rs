@@ -1,6 +1,12 @@
 //! The use cases' common state, and the server's life.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use flint_executor::Capability;
 use flint_invoker::Invoker;
@@ -94,6 +100,8 @@ pub struct Controller {
     pub(crate) runtime: Handle,
     /// Cancelled when no further call is admitted.
     pub(crate) stopping: CancellationToken,
+    /// The same for calls, each of which asks: a token has a lock, which they would meet at.
+    pub(crate) closed: AtomicBool,
     /// Cancelled when no call runs any more.
     pub(crate) stopped: CancellationToken,
 }
@@ -127,6 +135,7 @@ impl Controller {
             calls: TaskTracker::new(),
             tasks: TaskTracker::new(),
             runtime: Handle::current(),
+            closed: AtomicBool::new(false),
             stopping: CancellationToken::new(),
             stopped: CancellationToken::new(),
             config,
@@ -155,6 +164,7 @@ impl Controller {
 
     /// Admits no further call, waits for those that run (at most `within`), stops instances and writes all records.
     pub async fn shutdown(&self, within: Duration) {
+        self.closed.store(true, Ordering::Release);
         self.stopping.cancel();
         self.scheduler.drain(within).await;
         // The scheduler has answered all of them: what is left is to write their records.
@@ -174,7 +184,7 @@ impl Controller {
     pub(crate) fn detached<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
-    ) -> Detached<T> {
+    ) -> Detached<'_, T> {
         Detached::new(work, &self.calls, &self.runtime)
     }
 

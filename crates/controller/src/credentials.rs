@@ -11,17 +11,14 @@ use std::{
 
 use flint_model::{ApiKey, Identity, KeyId, Namespace, NamespaceName, SecretHash};
 use flint_store::Catalog;
-use moka::sync::Cache;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use crate::{
     ControllerError, EffectiveLimits, LimitsConfig,
     account::{Account, Accounts},
+    remembered::Remembered,
 };
-
-/// How many keys are remembered at once.
-const REMEMBERED: u64 = 10_000;
 
 /// Somebody whose key was checked. Cheap to clone; derefs to the [`Identity`].
 #[derive(Clone, Debug)]
@@ -62,8 +59,8 @@ impl Deref for Caller {
 /// Callers by a keyed hash of their key; the key itself is never kept.
 pub(crate) struct Credentials {
     salt: [u8; 32],
-    callers: Cache<[u8; 32], Caller>,
-    owners: Cache<NamespaceName, Caller>,
+    callers: Remembered<[u8; 32]>,
+    owners: Remembered<NamespaceName>,
     /// Counts invalidations.
     epoch: AtomicU64,
 }
@@ -74,9 +71,7 @@ impl Credentials {
         let mut salt = [0; 32];
         salt[..16].copy_from_slice(Uuid::new_v4().as_bytes());
         salt[16..].copy_from_slice(Uuid::new_v4().as_bytes());
-        let callers = Cache::builder().max_capacity(REMEMBERED).time_to_live(ttl).build();
-        let owners = Cache::builder().max_capacity(REMEMBERED).time_to_live(ttl).build();
-        Self { salt, callers, owners, epoch: AtomicU64::new(0) }
+        Self { salt, callers: Remembered::new(ttl), owners: Remembered::new(ttl), epoch: AtomicU64::new(0) }
     }
 
     /// Checks a key, `uuid:secret`.
@@ -99,7 +94,7 @@ impl Credentials {
                 return Ok(caller);
             }
             // Somebody wrote a key or a namespace meanwhile: this caller may be of before.
-            self.callers.invalidate(&name);
+            self.callers.forget(&name);
         }
     }
 
@@ -124,7 +119,7 @@ impl Credentials {
             if self.is_still(began) {
                 return Ok(Some(owner));
             }
-            self.owners.invalidate(namespace);
+            self.owners.forget(namespace);
         }
     }
 
@@ -154,8 +149,8 @@ impl Credentials {
     /// To be called after a key or a namespace was written, before the write is acknowledged.
     pub(crate) fn forget_all(&self) {
         self.epoch.fetch_add(1, Ordering::AcqRel);
-        self.callers.invalidate_all();
-        self.owners.invalidate_all();
+        self.callers.forget_all();
+        self.owners.forget_all();
     }
 }
 

@@ -11,22 +11,22 @@ use tokio_util::task::TaskTracker;
 
 /// Runs within its caller for as long as the caller is there, which costs no task and no thread hop; a caller that drops it
 /// early makes a task of the rest. Either way the tracker waits for it.
-pub(crate) struct Detached<T: Send + 'static> {
+pub(crate) struct Detached<'a, T: Send + 'static> {
     work: Option<Pin<Box<dyn Future<Output = T> + Send>>>,
-    runtime: Handle,
+    runtime: &'a Handle,
 }
 
-impl<T: Send + 'static> Detached<T> {
+impl<'a, T: Send + 'static> Detached<'a, T> {
     pub(crate) fn new(
         work: impl Future<Output = T> + Send + 'static,
         tasks: &TaskTracker,
-        runtime: &Handle,
+        runtime: &'a Handle,
     ) -> Self {
-        Self { work: Some(Box::pin(tasks.track_future(work))), runtime: runtime.clone() }
+        Self { work: Some(Box::pin(tasks.track_future(work))), runtime }
     }
 }
 
-impl<T: Send + 'static> Future for Detached<T> {
+impl<T: Send + 'static> Future for Detached<'_, T> {
     type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
@@ -37,7 +37,7 @@ impl<T: Send + 'static> Future for Detached<T> {
     }
 }
 
-impl<T: Send + 'static> Drop for Detached<T> {
+impl<T: Send + 'static> Drop for Detached<'_, T> {
     fn drop(&mut self) {
         if let Some(work) = self.work.take() {
             self.runtime.spawn(work);
@@ -63,7 +63,8 @@ mod tests {
             gone.await.unwrap();
             done.send(7).unwrap();
         };
-        let mut detached = Detached::new(work, &tasks, &Handle::current());
+        let runtime = Handle::current();
+        let mut detached = Detached::new(work, &tasks, &runtime);
         assert!(timeout(Duration::from_millis(1), &mut detached).await.is_err());
         drop(detached);
         assert!(timeout(Duration::from_millis(1), tasks.wait()).await.is_err());

@@ -1,13 +1,14 @@
 //! Calls: admission, and the way of a blocking one.
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::Ordering};
 
 use bytes::Bytes;
-use flint_executor::{Body, BodyError, CallHead};
+use flint_executor::{Body, BodyError, CallHead, until};
 use flint_model::ActivationId;
 use flint_store::QueuedCall;
 use flint_telemetry::ThrottledBy;
 use http::header::CONTENT_TYPE;
+use tokio::time::Instant;
 
 use crate::{
     Answer, Caller, Controller, ControllerError, Exported, HttpAnswer, Invocation, Mode,
@@ -90,7 +91,7 @@ impl Controller {
                 let outlived = Outlived::default();
                 let serving = Arc::clone(self).serve(call, body, head, place, outlived.clone());
                 let mut serving = self.detached(serving);
-                match tokio::time::timeout(wait, &mut serving).await {
+                match until(Instant::now() + wait, &mut serving).await {
                     Ok(answer) => answer,
                     // Boxed, so that the future of a call that is quick does not have room for it.
                     Err(_) => Box::pin(self.answer_late(caller, asked, &outlived, serving)).await,
@@ -126,7 +127,7 @@ impl Controller {
 
     /// The same, without counting who is refused.
     pub(crate) fn try_admit(&self, caller: &Caller) -> Result<InFlight, ControllerError> {
-        if self.stopping.is_cancelled() {
+        if self.closed.load(Ordering::Acquire) {
             return Err(ControllerError::ShuttingDown);
         }
         let limits = caller.limits();
@@ -187,15 +188,22 @@ impl Controller {
                 let http = verdict.http.take();
                 let mut record = of_attempt(&call, &draft, verdict, end, Vec::new());
                 let answer = match http {
-                    Some((status, headers, body)) => Answer::Http(HttpAnswer {
-                        activation: call.id,
-                        status,
-                        headers,
-                        body: Body::Full(body),
-                    }),
-                    None => Answer::Finished(Box::new(without_logs(&mut record))),
+                    Some((status, headers, body)) => {
+                        self.conclude(&call, &draft, record);
+                        let (activation, body) = (call.id, Body::Full(body));
+                        Answer::Http(HttpAnswer { activation, status, headers, body })
+                    }
+                    None if call.recorded => {
+                        let shown = without_logs(&mut record);
+                        self.conclude(&call, &draft, record);
+                        Answer::Finished(Box::new(shown))
+                    }
+                    None => {
+                        self.count(&call, &draft, &record);
+                        record.logs = Vec::new();
+                        Answer::Finished(Box::new(record))
+                    }
                 };
-                self.conclude(&call, &draft, record);
                 drop(place);
                 Ok(answer)
             }

@@ -44,6 +44,7 @@ mod packages;
 mod put;
 mod record;
 mod records;
+mod remembered;
 mod resolve;
 mod rules;
 mod secrets;

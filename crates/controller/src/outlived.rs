@@ -58,7 +58,7 @@ impl Controller {
         caller: &Caller,
         asked: Asked,
         outlived: &Outlived,
-        mut serving: Detached<Result<Answer, ControllerError>>,
+        mut serving: Detached<'_, Result<Answer, ControllerError>>,
     ) -> Result<Answer, ControllerError> {
         let (id, marked) = (asked.id, outlived.begin());
         let accepting = self.accept_late(caller, asked);

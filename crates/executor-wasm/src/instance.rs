@@ -350,6 +350,10 @@ impl Instance for WasmInstance {
         self.stopped.wait().await;
     }
 
+    fn has_ended(&self) -> bool {
+        self.stopped.initialized()
+    }
+
     async fn stop(&self) {
         // It may have been stopped before.
         let _ = self.stopped.set(());

@@ -2,6 +2,7 @@
 
 use std::{
     sync::Arc,
+    task::{Context, Waker},
     time::{Duration, Instant},
 };
 
@@ -32,6 +33,11 @@ pub trait Instance: Send + Sync {
 
     /// Resolves when the instance has ended by itself.
     async fn ended(&self);
+
+    /// Whether it has: asked before each call.
+    fn has_ended(&self) -> bool {
+        self.ended().as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready()
+    }
 
     /// Ends it and everything it started; returns when nothing of it is left.
     async fn stop(&self);

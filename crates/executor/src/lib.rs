@@ -13,6 +13,7 @@ mod contract;
 mod fault;
 mod instance;
 pub mod link;
+mod patience;
 mod prepared;
 mod reply;
 
@@ -21,5 +22,6 @@ pub use call::{Call, CallHead};
 pub use contract::{Capability, Executor, PrewarmTarget, RuntimeKind, SlotCounts, SnapshotCounts};
 pub use fault::{EndOfProcess, Fault};
 pub use instance::{Instance, StartContext, StartFailure, Started};
+pub use patience::{Late, until};
 pub use prepared::{FunctionSource, PrepareError, Prepared, Progress};
 pub use reply::{CallEnd, Invoked, Reply, ReplyHead};

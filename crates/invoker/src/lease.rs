@@ -2,9 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use flint_executor::{Call, CallEnd, Fault, Invoked};
+use flint_executor::{Call, CallEnd, Fault, Invoked, until};
 use flint_model::{InstanceId, LogLine, Strategy, Timestamp};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 use crate::{entry::Entry, shared::Shared};
 
@@ -95,7 +95,7 @@ impl Lease {
             }
             instance.invoke(call).await
         };
-        match timeout_at(patience, invoked).await {
+        match until(patience, invoked).await {
             Ok(invoked) => invoked,
             Err(_) => Invoked::Done { result: Err(Fault::Deadline), end: self.overdue() },
         }
@@ -132,9 +132,7 @@ impl Lease {
 
     /// Whether the instance has ended, which its keeper may not have noticed yet.
     pub fn has_ended(&self) -> bool {
-        let mut ended = self.entry.instance.ended();
-        let mut nobody = std::task::Context::from_waker(std::task::Waker::noop());
-        ended.as_mut().poll(&mut nobody).is_ready()
+        self.entry.instance.has_ended()
     }
 }
 

@@ -49,7 +49,7 @@ pub use entity::{Collection, Entity};
 pub use feed::{Date, Feed, FeedSource, FeedState, ThenDelete};
 pub use fired_rule::{FiredRule, RuleOutcome};
 pub use function::{Code, CodeFormat, Function, Kind, KindError, Network};
-pub use id::{ActivationId, ActivationIdError, InstanceId};
+pub use id::{ActivationId, ActivationIdError, InstanceId, hex};
 pub use keyed::{KeySet, last_wins};
 pub use limits::{ContraryLimits, FunctionLimits, KeepWarm, LimitBounds, LimitError, NamespaceLimits};
 pub use log_line::{LogLine, LogStream};

@@ -2,11 +2,12 @@
 
 #![forbid(unsafe_code)]
 
-use std::{error::Error, time::Duration};
+use std::{error::Error, future::poll_fn, pin::pin, task::Poll, time::Duration};
 
 use bytes::Bytes;
 use http_body::Body;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use tokio::time::timeout;
 
 /// How long a body may take to arrive: who stops in the middle must not hold its room for ever.
 pub const WITHIN: Duration = Duration::from_secs(120);
@@ -44,15 +45,21 @@ where
         return Err(Unread::TooLarge { size: said });
     }
     let most = usize::try_from(limit).unwrap_or(usize::MAX);
-    let reading = tokio::time::timeout(WITHIN, Limited::new(&mut body, most).collect());
-    match reading.await {
-        Err(_) => Err(Unread::Late),
-        Ok(Ok(whole)) => Ok(whole.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => {
+    let read = {
+        let mut reading = pin!(Limited::new(&mut body, most).collect());
+        // Most bodies have come with their heads, and need no timer.
+        match poll_fn(|context| Poll::Ready(reading.as_mut().poll(context))).await {
+            Poll::Ready(read) => read,
+            Poll::Pending => timeout(WITHIN, reading).await.map_err(|_| Unread::Late)?,
+        }
+    };
+    match read {
+        Ok(whole) => Ok(whole.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => {
             discard(body).await;
             Err(Unread::TooLarge { size: limit.saturating_add(1) })
         }
-        Ok(Err(error)) => Err(Unread::Broken(error.to_string())),
+        Err(error) => Err(Unread::Broken(error.to_string())),
     }
 }
 
@@ -70,7 +77,7 @@ async fn discard<B: Body<Data = Bytes> + Unpin>(mut body: B) {
         }
     };
     // Late or not, the refusal is next.
-    let _ = tokio::time::timeout(DISCARDED_WITHIN, reading).await;
+    let _ = timeout(DISCARDED_WITHIN, reading).await;
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::{
 use bytes::Bytes;
 use flint_executor::{Body, BodyError, BodyReceiver, Call, PrepareError};
 use http::{
-    HeaderMap, HeaderValue, Method, Request, Response, Uri,
+    HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Uri,
     header::{CONTENT_TYPE, EXPECT, HOST},
 };
 use http_body::{Frame, SizeHint};
@@ -33,6 +33,11 @@ use crate::{answer::remove_hop_by_hop, host::AsHost, state::State, wasi::Wasi};
 
 /// Who answers, as far as the function is told when the caller did not say.
 const LOCAL: HeaderValue = HeaderValue::from_static("flint.local");
+
+/// What the function is told about its call.
+const ACTIVATION: HeaderName = HeaderName::from_static("x-flint-activation-id");
+const DEADLINE: HeaderName = HeaderName::from_static("x-flint-deadline-ms");
+const TRANSACTION: HeaderName = HeaderName::from_static("x-flint-transaction-id");
 
 /// A component that handles requests.
 pub(crate) enum HttpComponent {
@@ -91,7 +96,11 @@ pub(crate) fn request(call: &mut Call) -> Result<Request<RequestBody>, String> {
             let head = *head;
             let path = if head.path.starts_with('/') { head.path } else { format!("/{}", head.path) };
             let target = if head.query.is_empty() { path } else { format!("{path}?{}", head.query) };
-            (head.method, target, head.headers)
+            let mut headers = head.headers;
+            remove_hop_by_hop(&mut headers);
+            // Whoever took the request from the caller has answered it.
+            headers.remove(EXPECT);
+            (head.method, target, headers)
         }
         None => {
             let mut headers = HeaderMap::with_capacity(8);
@@ -102,18 +111,15 @@ pub(crate) fn request(call: &mut Call) -> Result<Request<RequestBody>, String> {
     let target = target
         .parse::<Uri>()
         .map_err(|error| format!("the path and query '{target}' are not a URI: {error}"))?;
-    remove_hop_by_hop(&mut headers);
-    // Whoever took the request from the caller has answered it.
-    headers.remove(EXPECT);
     // A host that is no text would be an error of the function's own.
     if headers.get(HOST).is_none_or(|host| host.to_str().is_err()) {
         headers.insert(HOST, LOCAL);
     }
     let text = |value: String| HeaderValue::try_from(value).ok();
     let own = [
-        ("x-flint-activation-id", text(call.activation.to_string())),
-        ("x-flint-deadline-ms", text(call.deadline_at.as_millis().to_string())),
-        ("x-flint-transaction-id", text(call.transaction.to_string())),
+        (ACTIVATION, text(call.activation.to_string())),
+        (DEADLINE, text(call.deadline_at.as_millis().to_string())),
+        (TRANSACTION, text(call.transaction.to_string())),
     ];
     for (name, value) in own {
         if let Some(value) = value {

@@ -33,8 +33,12 @@ fn is_local_origin(origin: &HeaderValue) -> bool {
 }
 
 fn is_local_host(host: &HeaderValue) -> bool {
-    let authority = host.to_str().ok().and_then(|text| text.parse::<axum::http::uri::Authority>().ok());
-    authority.is_some_and(|authority| is_local_name(authority.host()))
+    let Ok(text) = host.to_str() else { return false };
+    // As nearly all requests have it, and quick: each is asked.
+    if text.parse::<std::net::SocketAddr>().is_ok_and(|address| address.ip().is_loopback()) {
+        return true;
+    }
+    text.parse::<axum::http::uri::Authority>().is_ok_and(|authority| is_local_name(authority.host()))
 }
 
 fn is_local_name(name: &str) -> bool {
