@@ -145,13 +145,15 @@ test('who waits too long gets the id and the call goes on', async () => {
 
 test('a client that goes away does not take its call with it', async () => {
   await action('gone', 'async function main() { await new Promise((go) => setTimeout(go, 5000)); return { done: true } }');
+  const underWay = async () => (await fetch(`${server.url}/activation/count`)).text();
+  await eventually('the calls before it are over', async () => (await underWay()) === '0');
   const leaving = new AbortController();
   const called = failure(fetch(`${server.url}/api/v1/namespaces/_/actions/gone?blocking=true`, {
     method: 'POST',
     headers: { authorization: `Basic ${Buffer.from(GUEST).toString('base64')}` },
     signal: leaving.signal,
   }));
-  await eventually('the call is there', async () => (await (await fetch(`${server.url}/activation/count`)).text()) !== '0');
+  await eventually('the call is there', async () => (await underWay()) !== '0');
   leaving.abort();
   await called;
   const list = await eventually('the record', async () => {
