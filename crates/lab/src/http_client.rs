@@ -53,22 +53,22 @@ impl HttpRequest {
     }
 }
 
-/// A server that is sent each of `requests` in turn. Connections begin at different requests, so that they do not
-/// all ask for the same thing at the same time.
+/// A server that is sent each of `requests` in turn.
 pub struct HttpArm {
     address: SocketAddr,
     requests: Arc<[HttpRequest]>,
-    connections: AtomicUsize,
+    /// Of all connections together.
+    sent: Arc<AtomicUsize>,
 }
 
 impl HttpArm {
-    /// An arm at `address`.
+    /// An arm at `address`, which is sent these requests in turn, whichever connection is free.
     ///
     /// # Panics
     /// If there is no request to send.
     pub fn new(address: SocketAddr, requests: Vec<HttpRequest>) -> Self {
         assert!(!requests.is_empty(), "an arm needs a request");
-        Self { address, requests: requests.into(), connections: AtomicUsize::new(0) }
+        Self { address, requests: requests.into(), sent: Arc::default() }
     }
 }
 
@@ -76,14 +76,13 @@ impl HttpArm {
 impl Arm for HttpArm {
     async fn connect(&self) -> Result<Box<dyn Connection>, ArmError> {
         let stream = connect(self.address).await?;
-        let next = self.connections.fetch_add(1, Ordering::Relaxed) % self.requests.len();
         Ok(Box::new(HttpConnection {
             address: self.address,
             stream,
             closing: false,
             buffer: BytesMut::new(),
             requests: self.requests.clone(),
-            next,
+            sent: self.sent.clone(),
         }))
     }
 }
@@ -103,7 +102,7 @@ struct HttpConnection {
     closing: bool,
     buffer: BytesMut,
     requests: Arc<[HttpRequest]>,
-    next: usize,
+    sent: Arc<AtomicUsize>,
 }
 
 /// A server that sends more than this before its body is not waited for.
@@ -119,8 +118,7 @@ enum Length {
 #[async_trait]
 impl Connection for HttpConnection {
     async fn call(&mut self) -> Result<(), ArmError> {
-        let next = self.next;
-        self.next = next.wrapping_add(1);
+        let next = self.sent.fetch_add(1, Ordering::Relaxed);
         self.call_which(next).await
     }
 
