@@ -1,5 +1,6 @@
 //! One sandbox's group: its limits while it runs, its accounts, and its return to the pool.
 
+use std::cell::Cell;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -34,6 +35,8 @@ pub(crate) struct Leaf {
     oom_event: Option<OwnedFd>,
     counters: Counters,
     limits: Option<(ResourceLimits, u32)>,
+    /// It was told to stand still. A frozen process dies of SIGKILL as it is, and leaves the group frozen.
+    frozen: Cell<bool>,
 }
 
 impl Leaf {
@@ -56,6 +59,7 @@ impl Leaf {
             oom_event: None,
             counters: Counters::default(),
             limits: None,
+            frozen: Cell::new(false),
         };
         leaf.build().inspect_err(|_| {
             let _ = leaf.remove();
@@ -106,8 +110,11 @@ impl Leaf {
         all
     }
 
-    /// Prepares for a new sandbox: limits set (with `extra` processes of our own), counters at zero.
+    /// Prepares for a new sandbox: limits set (with `extra` processes of our own), counters at zero, nothing stands still.
     pub(crate) fn begin(&mut self, limits: &ResourceLimits, extra: u32) -> io::Result<()> {
+        if self.frozen.get() {
+            self.freeze(false)?;
+        }
         if self.limits != Some((*limits, extra)) {
             self.limits = None;
             self.set_limits(limits, extra)?;
@@ -217,7 +224,9 @@ impl Leaf {
             (Some(path), _) => put(path, "cgroup.freeze", u8::from(frozen)),
             (None, Some(path)) => put(path, "freezer.state", if frozen { "FROZEN" } else { "THAWED" }),
             (None, None) => Ok(()),
-        }
+        }?;
+        self.frozen.set(frozen);
+        Ok(())
     }
 
     /// v1: a frozen process does not even die.
@@ -350,6 +359,37 @@ mod tests {
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
         assert!(!child.wait().unwrap().success());
+        drop(leaf);
+        super::super::remove_trees(&tree.directories(), std::time::Duration::from_secs(5)).unwrap();
+    }
+
+    /// On v2 a frozen process dies of SIGKILL as it is.
+    #[test]
+    fn what_comes_next_does_not_stand_still_because_the_one_before_did() {
+        let tree = Tree::create(&format!("flint-test-thaw-{}", std::process::id()), None);
+        let mut leaf = tree.leaf("leaf").unwrap();
+        if !leaf.can_freeze() {
+            println!("not checked: no group here can be frozen");
+            return;
+        }
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        for frozen in [true, false] {
+            leaf.begin(&ResourceLimits::default(), 0).unwrap();
+            let mut child = Command::new("/bin/cat").stdin(Stdio::piped()).spawn().unwrap();
+            leaf.take_in(child.id()).unwrap();
+            if frozen {
+                leaf.freeze(true).unwrap();
+                child.kill().unwrap();
+                if leaf.needs_thaw_to_die() {
+                    leaf.freeze(false).unwrap();
+                }
+            }
+            drop(child.stdin.take());
+            while child.try_wait().unwrap().is_none() {
+                assert!(std::time::Instant::now() < deadline, "it stands still");
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+        }
         drop(leaf);
         super::super::remove_trees(&tree.directories(), std::time::Duration::from_secs(5)).unwrap();
     }
