@@ -23,17 +23,25 @@ use crate::{
 };
 
 impl Controller {
-    /// Calls a function. The call goes on to its end also when this future is dropped.
+    /// Calls a function. Once admitted, the call goes on to its end also when this future is dropped.
     pub async fn invoke(
         self: &Arc<Self>,
         caller: &Caller,
         mut invocation: Invocation,
     ) -> Result<Answer, ControllerError> {
         let key = invocation.api_key.as_deref();
-        let (place, nested) = self.admit_from(caller, key, &mut invocation.mode).await?;
-        let id = ActivationId::generate();
-        let resolved = self.resolve(caller, &invocation.path, Right::Activate).await?.pick(id);
-        self.invoke_resolved(caller, (place, nested), id, resolved, invocation).await
+        let admitted = self.admit_from(caller, key, &mut invocation.mode).await?;
+        if let Some(resolved) = self.known(caller, &invocation.path)? {
+            let id = ActivationId::generate();
+            return self.invoke_resolved(caller, admitted, id, resolved.pick(id), invocation).await;
+        }
+        let (controller, caller) = (Arc::clone(self), caller.clone());
+        let found_and_called = async move {
+            let id = ActivationId::generate();
+            let resolved = controller.resolve(&caller, &invocation.path, Right::Activate).await?.pick(id);
+            controller.invoke_resolved(&caller, admitted, id, resolved, invocation).await
+        };
+        self.detached(found_and_called).await
     }
 
     /// Calls an action that is open to the web: the very version that was found to be so.
@@ -57,8 +65,13 @@ impl Controller {
     ) -> Result<Answer, ControllerError> {
         let callable = match &resolved.callee {
             Callee::Function(callable) if !callable.conductor => Arc::clone(callable),
-            // Boxed, so that the future of a plain call does not have room for it.
-            _ => return Box::pin(self.compose(caller, id, &resolved, invocation, place, nested)).await,
+            _ => {
+                let (controller, caller) = (Arc::clone(self), caller.clone());
+                let composed = async move {
+                    controller.compose(&caller, id, &resolved, invocation, place, nested).await
+                };
+                return self.detached(composed).await;
+            }
         };
         let Invocation { path: _, body, head, mode, accepts, transaction, arrived, api_key } = invocation;
         let (body, as_it_came) = Self::arguments(caller, &callable, body, head.as_deref()).await?;

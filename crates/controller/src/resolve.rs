@@ -168,6 +168,17 @@ impl Controller {
         self.resolve_for(&caller.namespace.name, path).await
     }
 
+    /// The same where it was called lately, without waiting; `None` where it must be looked for.
+    pub(crate) fn known(
+        &self,
+        caller: &Caller,
+        path: &FunctionPath,
+    ) -> Result<Option<Arc<Resolved>>, ControllerError> {
+        let Ok(resolved) = self.functions.get(path) else { return Ok(None) };
+        resolved.check(&caller.namespace.name, path)?;
+        Ok(Some(resolved))
+    }
+
     /// The same on behalf of a namespace.
     pub(crate) async fn resolve_for(
         &self,

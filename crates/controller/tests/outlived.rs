@@ -9,7 +9,7 @@ use std::{sync::Arc, time::Duration};
 use flint_controller::{Accepts, Answer, Mode};
 use flint_model::{Activation, ActivationId, ActivationId as Id, DeadLetterReason, NamespaceLimits, Status};
 use flint_scheduler::SchedulerConfig;
-use flint_store::{LetterQuery, Page};
+use flint_store::{ActivationQuery, LetterQuery, Page};
 use serde_json::{Value, json};
 use support::{
     Server,
@@ -217,5 +217,35 @@ async fn a_namespace_without_records_has_these_all_the_same() {
     server.die();
     let server = Server::start(dir.path(), config()).await;
     assert_eq!(record(&server, id).await.attempts[0].ended_by, "server restarted");
+    server.stop().await;
+}
+
+/// A client may go at any moment. The first look for a function waits for the catalog, and so does that for what a sequence is made of.
+#[tokio::test]
+async fn a_call_goes_on_when_its_client_leaves_while_the_function_is_looked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), config()).await;
+    for name in ["blocking", "later", "step"] {
+        deploy(&server, name, "echo").await;
+    }
+    sequence(&server, "both", &["guest/step", "guest/step"]).await.unwrap();
+    server.stop().await;
+    let server = Server::start(dir.path(), config()).await;
+    let caller = server.guest().await;
+    for (name, mode) in [("blocking", BLOCKING), ("later", Mode::NonBlocking), ("both", BLOCKING)] {
+        let called = server.controller.invoke(&caller, invocation(name, &json!({"n": 1}), mode));
+        tokio::select! {
+            biased;
+            answer = called => panic!("{name} was to wait: {answer:?}"),
+            () = std::future::ready(()) => {}
+        }
+        eventually("the record", || async {
+            let named = ActivationQuery { name: Some(name.to_owned()), ..ActivationQuery::default() };
+            let kept = server.controller.count_activations(&caller, &caller.namespace.name, &named).await;
+            (kept.unwrap() == 1).then_some(())
+        })
+        .await;
+    }
+    places_are_free(&server).await;
     server.stop().await;
 }

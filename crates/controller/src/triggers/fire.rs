@@ -78,13 +78,15 @@ impl Controller {
         if caller.namespace.name != firing.path.namespace {
             return Err(ControllerError::Forbidden(firing.path.to_string()));
         }
-        let (ready, arguments) = self.admit_firing(caller, &firing).await?;
-        if !ready.calls_anything() {
-            return Ok(None);
-        }
         let (controller, caller) = (Arc::clone(self), caller.clone());
-        self.detached(async move { controller.call_rules(caller, &ready, firing, arguments, None).await })
-            .await
+        let fired = async move {
+            let (ready, arguments) = controller.admit_firing(&caller, &firing).await?;
+            if !ready.calls_anything() {
+                return Ok(None);
+            }
+            controller.call_rules(caller, &ready, firing, arguments, None).await
+        };
+        self.detached(fired).await
     }
 
     /// Fires a trigger because of its feed, which goes on as `feed` by the commit that makes the calls durable.
