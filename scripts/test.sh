@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs the tests, stage by stage, all of them even when one fails.
+# Runs the tests, stage by stage, all of them even when one fails. `functions` runs beside `runtimes`, and `fuzz`, with what the others leave, beside the
+# suites of `e2e` that run one by one; what they say is shown when they are over.
 #
 #   scripts/test.sh [STAGE…]     default: format clippy deny runtimes functions cargo e2e fuzz
 #
@@ -37,6 +38,30 @@ record() {
   if [ "$2" -eq 0 ]; then passed=$((passed + 1)); else verdict=FAILED failed=$((failed + 1)); fi
   summary+=("$(printf '%-28s %-7s %s' "$1" "$verdict" "$(elapsed $((SECONDS - $3)))")")
 }
+
+# aside STAGE: starts a stage beside what runs next.
+declare -A beside=()
+aside() {
+  (
+    SECONDS=0
+    "stage_$1" < /dev/null > "$asides/$1" 2>&1
+    echo "$? $SECONDS" > "$asides/$1.end"
+  ) &
+  beside[$1]=$!
+}
+
+# join STAGE: waits for a stage that runs beside, and shows and records it.
+join() {
+  local status seconds
+  wait "${beside[$1]}" || true
+  header "$1"
+  cat "$asides/$1"
+  read -r status seconds < "$asides/$1.end" || { status=1 seconds=0; }
+  record "$1" "$status" $((SECONDS - seconds))
+}
+
+# asked STAGE: whether it is to run and has not.
+asked() { [[ " ${stages[*]} " == *" $1 "* && -z ${beside[$1]-} ]]; }
 
 stage_format() {
   cargo fmt --all --check && { [ ! -f fuzz/Cargo.toml ] || cargo fmt --manifest-path fuzz/Cargo.toml --check; }
@@ -105,6 +130,7 @@ stage_e2e() {
   functions/samples/build.sh || return 1
   export FLINT_BIN
   [ ${#others[@]} -eq 0 ] || together "${others[@]}" || result=1
+  ! asked fuzz || aside fuzz
   for name in "${alone[@]}"; do
     header "e2e $name"
     started=$SECONDS
@@ -116,14 +142,22 @@ stage_e2e() {
   return "$result"
 }
 
-stage_fuzz() { scripts/fuzz-short.sh; }
+stage_fuzz() { nice -n 10 scripts/fuzz-short.sh; }
 
 have cargo || die "there is no cargo: run ./bootstrap.sh first"
-[ $# -gt 0 ] || set -- "${all_stages[@]}"
-for stage in "$@"; do
+stages=("$@")
+[ $# -gt 0 ] || stages=("${all_stages[@]}")
+for stage in "${stages[@]}"; do
   [[ " ${all_stages[*]} " == *" $stage "* ]] || die "no stage is called $stage; there are: ${all_stages[*]}"
 done
-for stage in "$@"; do
+asides=$(mktemp -d)
+trap 'rm -rf "$asides"' EXIT
+for stage in "${stages[@]}"; do
+  if [ -n "${beside[$stage]-}" ]; then
+    join "$stage"
+    continue
+  fi
+  ! { [ "$stage" = runtimes ] && asked functions; } || aside functions
   header "$stage"
   started=$SECONDS
   "stage_$stage"
