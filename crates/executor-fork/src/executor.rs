@@ -1,6 +1,7 @@
 //! The executor: what the rest of Flint sees of this crate.
 
 use std::{
+    cmp::Reverse,
     num::NonZeroU32,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::{Duration, Instant},
@@ -68,6 +69,22 @@ impl Forest {
         if pruned > 0 {
             tracing::debug!(pruned, "snapshots that nobody called were let go");
         }
+    }
+
+    /// Lets go of the zygotes that were used least recently, until they have freed this much.
+    async fn reclaim(&self, wanted: ByteSize) {
+        let mut trees: Vec<_> =
+            self.trees().into_iter().filter_map(|tree| Some((tree.idle()?, tree))).collect();
+        trees.sort_by_key(|(idle, _)| Reverse(*idle));
+        let (mut freed, mut gone) = (0, 0);
+        for (_, tree) in trees {
+            if freed >= wanted.as_u64() {
+                break;
+            }
+            freed += tree.memory().await.as_u64();
+            gone += usize::from(tree.prune(Duration::ZERO));
+        }
+        tracing::debug!(wanted = wanted.as_u64(), freed, gone, "snapshots were let go for calls that wait");
     }
 }
 
@@ -258,6 +275,10 @@ impl Executor for ForkExecutor {
         if targets.is_empty() {
             self.forest.prune(IDLE_UNDER_PRESSURE);
         }
+    }
+
+    async fn reclaim(&self, wanted: ByteSize) {
+        self.forest.reclaim(wanted).await;
     }
 
     async fn prewarmed_memory(&self) -> ByteSize {

@@ -285,6 +285,11 @@ impl Tree {
         idles
     }
 
+    /// Since when its zygote was not asked for a clone; `None` without one.
+    pub(crate) fn idle(&self) -> Option<Duration> {
+        self.slot().as_ref().map(|zygote| zygote.idle())
+    }
+
     /// What its zygote uses.
     pub(crate) async fn memory(&self) -> ByteSize {
         let zygote = self.slot().clone();

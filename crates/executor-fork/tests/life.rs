@@ -130,6 +130,28 @@ async fn the_memory_of_zygotes_is_known_and_given_back_when_it_is_short() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_that_wait_get_the_memory_of_what_was_used_least_recently() {
+    let house = House::new().await;
+    let mut prepared = Vec::new();
+    for n in 0..3 {
+        prepared.push(house.prepare(handler("nodejs:default", &format!("{COUNTING} // {n}"))).await);
+    }
+    for of in [0, 1] {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        house.answer_of(&prepared[of], "{}").await;
+    }
+    house.executor.reclaim(ByteSize::bytes(1)).await;
+    assert_eq!(house.counts().zygotes, 2, "one is enough");
+    for (of, rebuilt) in [(0, 0), (1, 0), (2, 1)] {
+        house.answer_of(&prepared[of], "{}").await;
+        assert_eq!(house.counts().rebuilt, rebuilt, "the one that nobody had called is gone");
+    }
+    house.executor.reclaim(ByteSize::mib(1024)).await;
+    assert_eq!(house.counts().zygotes, 0);
+    house.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn shutdown_leaves_nothing_not_even_what_is_being_made() {
     let mut house = House::new().await;
     let slow = "exports.main = () => { const end = Date.now() + 100; while (Date.now() < end); return {}; };";

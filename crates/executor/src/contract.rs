@@ -37,6 +37,10 @@ pub trait Executor: Send + Sync {
     /// whatever is only there to make starts quicker is to go, except what is in use.
     async fn prewarm(&self, targets: &[PrewarmTarget]);
 
+    /// Calls wait for this much memory: gives back at once that of snapshots, the least recently used first, until it is enough or
+    /// none is left.
+    async fn reclaim(&self, _wanted: ByteSize) {}
+
     /// Memory that runtimes without a function, and snapshots, use now.
     async fn prewarmed_memory(&self) -> ByteSize;
 

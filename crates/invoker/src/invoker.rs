@@ -83,13 +83,13 @@ impl Invoker {
         function: &Arc<Function>,
         nested: u32,
     ) -> Result<Permit, Shortage> {
-        let ((evicted, reserved), newly_pressed) = {
+        let ((evicted, reserved), news) = {
             let mut pool = self.shared.pool();
-            let pressed_before = pool.is_pressed();
+            let before = (pool.is_pressed(), pool.wants());
             let reserved = pool.reserve(key, &function.limits, nested, Instant::now());
-            (reserved, pool.is_pressed() && !pressed_before)
+            (reserved, before != (pool.is_pressed(), pool.wants()))
         };
-        if newly_pressed {
+        if news {
             self.shared.prewarm.notify_one();
         }
         self.shared.totals.evicted.add(evicted);

@@ -55,7 +55,7 @@ const MEASURE_EVERY: Duration = Duration::from_secs(10);
 
 /// Tells the executors what to keep: at the beginning; without the one that was taken as soon as one is taken, so that its successor
 /// does not get in the way of those who wait; again with it when no start has begun for a while; and nothing while memory is
-/// short.
+/// short. What a start lacks is reclaimed from snapshots.
 pub(crate) async fn keep_prewarmed(
     shared: Arc<Shared>,
     executors: Vec<Arc<dyn Executor>>,
@@ -98,9 +98,15 @@ type Targets = [(Arc<dyn Executor>, Vec<PrewarmTarget>)];
 
 /// All targets, or none while memory is short.
 async fn set(shared: &Shared, all: &Targets) {
-    let pressed = shared.pool().is_pressed();
+    let (pressed, wanted) = {
+        let mut pool = shared.pool();
+        (pool.is_pressed(), pool.take_wanted())
+    };
     shared.replace_taken();
     for (executor, targets) in all {
+        if let Some(wanted) = wanted {
+            executor.reclaim(wanted).await;
+        }
         // That there is to be nothing means that memory is short.
         if pressed || !targets.is_empty() {
             executor.prewarm(if pressed { &[] } else { targets }).await;

@@ -165,6 +165,20 @@ async fn snapshots_count_and_are_given_up_when_memory_is_short() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn calls_that_wait_get_the_memory_of_snapshots_at_once_and_no_more_than_they_need() {
+    let node = with_memory(256);
+    node.sim.keep_recent_snapshots(ByteSize::mib(240));
+    tokio::time::sleep(seconds(20.0)).await;
+    assert_eq!(node.invoker.stats().memory_prewarmed, ByteSize::mib(240));
+    let began = tokio::time::Instant::now();
+    assert!(is_good(&node.call(&Arc::new(function("guest/f"))).await));
+    assert!(began.elapsed() < seconds(1.0), "{:?}", began.elapsed());
+    // 16 MB were free, and an instance is charged 64.
+    assert_eq!(node.invoker.stats().memory_prewarmed, ByteSize::mib(192));
+    node.ends_clean().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_prewarmed_runtime_that_was_taken_is_replaced_when_nothing_is_being_started() {
     let pool = PoolConfig { prewarm: 2, ..PoolConfig::default() };
     let node = node(pool, QueueConfig::default());

@@ -121,6 +121,7 @@ impl Pool {
         }
         self.pressed = true;
         let Some(victims) = self.victims(missing, Some((&key.namespace, charge)), now) else {
+            self.wanted = self.wanted.max(missing.min(self.prewarmed));
             let used = ByteSize::bytes(self.live + self.prewarmed);
             return Err(Shortage::Memory { needed: ByteSize::bytes(charge), used });
         };
@@ -226,6 +227,16 @@ impl Pool {
     /// with them.
     pub(crate) fn is_pressed(&self) -> bool {
         self.pressed
+    }
+
+    /// Whether a start was refused for what snapshots have.
+    pub(crate) fn wants(&self) -> bool {
+        self.wanted > 0
+    }
+
+    /// How much that start lacks; told once.
+    pub(crate) fn take_wanted(&mut self) -> Option<ByteSize> {
+        Some(std::mem::take(&mut self.wanted)).filter(|wanted| *wanted > 0).map(ByteSize::bytes)
     }
 
     /// Notices that memory is not short any more. `true` when memory was short until now.

@@ -53,6 +53,8 @@ pub(crate) struct Pool {
     prewarm_target: usize,
     /// Memory was short lately: runtimes without a function are not to be kept.
     pressed: bool,
+    /// What a start lacks that was refused, and snapshots may have.
+    wanted: u64,
     closed: bool,
     last_id: u64,
 }
@@ -118,6 +120,7 @@ impl Pool {
             prewarm_need: 0,
             prewarm_target: 0,
             pressed: false,
+            wanted: 0,
             closed: false,
             last_id: 0,
         }

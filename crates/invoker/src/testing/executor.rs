@@ -27,6 +27,8 @@ pub struct Sim {
     unavailable: Mutex<Option<String>>,
     /// Memory of snapshots.
     snapshots: Mutex<ByteSize>,
+    /// That of snapshots which were used just now.
+    recent: Mutex<ByteSize>,
 }
 
 /// What an executor was asked for.
@@ -92,6 +94,11 @@ impl Sim {
     /// It keeps snapshots of this much memory, until it is told to keep nothing.
     pub fn keep_snapshots(&self, memory: ByteSize) {
         *lock(&self.snapshots) = memory;
+    }
+
+    /// It also keeps snapshots that are used all the time, until calls wait for what they have.
+    pub fn keep_recent_snapshots(&self, memory: ByteSize) {
+        *lock(&self.recent) = memory;
     }
 
     /// What it was asked for.
@@ -197,12 +204,18 @@ impl Executor for Sim {
         lock(&self.seen).prewarm.push(targets.to_vec());
     }
 
+    async fn reclaim(&self, wanted: ByteSize) {
+        let mut recent = lock(&self.recent);
+        *recent = ByteSize::bytes(recent.as_u64().saturating_sub(wanted.as_u64()));
+    }
+
     async fn prewarmed_memory(&self) -> ByteSize {
         let kept = lock(&self.seen)
             .prewarm
             .last()
             .map_or(0, |targets| targets.iter().map(|target| target.count).sum());
-        ByteSize::bytes(ByteSize::mib(40 * kept as u64).as_u64() + lock(&self.snapshots).as_u64())
+        let snapshots = lock(&self.snapshots).as_u64() + lock(&self.recent).as_u64();
+        ByteSize::bytes(ByteSize::mib(40 * kept as u64).as_u64() + snapshots)
     }
 
     async fn collect(&self, _: &[Arc<Function>]) {}
