@@ -1,7 +1,8 @@
-//! What a sandbox costs: set-up time and throughput of complete sandboxes that run `/bin/cat` once.
+//! What a sandbox costs: set-up time and throughput of complete sandboxes that run `/bin/cat` once; with LIVING, throughput alone and
+//! beside so many living ones.
 //!
 //! ```text
-//! cargo run --release -p flint-sandbox --example setup_cost -- [RUNS]
+//! cargo run --release -p flint-sandbox --example setup_cost -- [RUNS [LIVING]]
 //! ```
 //! This program is its own launcher.
 
@@ -18,9 +19,19 @@ const CONCURRENCY: usize = 32;
 fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     flint_sandbox::launcher_entry();
     let runs: usize = std::env::args().nth(1).map_or(Ok(1000), |text| text.parse())?;
+    let living: Option<usize> = std::env::args().nth(2).map(|text| text.parse()).transpose()?;
     let directory = tempfile::tempdir()?;
     let runtime = tokio::runtime::Runtime::new()?;
     runtime.block_on(async {
+        if let Some(living) = living {
+            for _ in 0..3 {
+                // A launcher of its own each time: it recycles what the living ones leave.
+                let launcher = Launcher::spawn(LauncherConfig::new(directory.path(), "bench")).await?;
+                beside(&launcher, living, runs).await?;
+                launcher.shutdown().await;
+            }
+            return Ok(());
+        }
         let launcher = Launcher::spawn(LauncherConfig::new(directory.path(), "bench")).await?;
         for (title, key) in [("everything made afresh", None), ("cgroup and network recycled", Some("bench"))]
         {
@@ -63,6 +74,38 @@ async fn latency(
     Ok(())
 }
 
+/// Throughput alone, and then beside `living` other sandboxes.
+async fn beside(
+    launcher: &Launcher,
+    living: usize,
+    runs: usize,
+) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    throughput(launcher, "alone", Some("bench"), runs).await?;
+    let mut others = Vec::with_capacity(living);
+    for other in 0..living {
+        let (stdin, to_cat) = std::io::pipe()?;
+        let quiet = || std::fs::File::create("/dev/null").map(OwnedFd::from);
+        let mut spec = SandboxSpec::new(format!("other-{other}"), vec!["/bin/cat".into()]);
+        spec.recycle_key = Some(format!("other-{other}"));
+        let io = SandboxIo { stdin: Some(stdin.into()), stdout: quiet()?, stderr: quiet()?, link: None };
+        others.push((to_cat, launcher.start(&spec, io).await?));
+    }
+    let open = launcher_descriptors(launcher).await;
+    let title = format!("beside {living} living ones ({open} descriptors in the launcher)");
+    throughput(launcher, &title, Some("bench"), runs).await?;
+    for (to_cat, sandbox) in others {
+        drop(to_cat);
+        sandbox.wait().await;
+    }
+    Ok(())
+}
+
+/// How many descriptors the launcher has open.
+async fn launcher_descriptors(launcher: &Launcher) -> usize {
+    let Some(pid) = launcher.pid().await else { return 0 };
+    std::fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count)
+}
+
 async fn throughput(
     launcher: &Launcher,
     title: &str,
@@ -70,7 +113,7 @@ async fn throughput(
     runs: usize,
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let began = Instant::now();
-    let cpu_before = launcher_cpu(launcher).await;
+    let before = cpu_of(launcher).await;
     let each = (2 * runs).div_ceil(CONCURRENCY);
     let tasks: Vec<_> = (0..CONCURRENCY)
         .map(|_| {
@@ -90,11 +133,13 @@ async fn throughput(
     }
     let count = each * CONCURRENCY;
     let seconds = began.elapsed().as_secs_f64();
-    let cpu = launcher_cpu(launcher).await.saturating_sub(cpu_before);
+    let after = cpu_of(launcher).await;
+    let each = |part: usize| after[part].saturating_sub(before[part]).as_micros() as usize / count;
     println!(
-        "{title}, {CONCURRENCY} at a time: {:.0} sandboxes/s; launcher {} us CPU each",
+        "{title}, {CONCURRENCY} at a time: {:.0} sandboxes/s; CPU each: launcher {} us, inside {} us",
         count as f64 / seconds,
-        cpu.as_micros() as usize / count
+        each(0),
+        each(1)
     );
     Ok(())
 }
@@ -125,11 +170,16 @@ async fn once(
     Ok((exit.setup_us, started, ended))
 }
 
-/// CPU time of the launcher process itself.
-async fn launcher_cpu(launcher: &Launcher) -> Duration {
-    let Some(pid) = launcher.pid().await else { return Duration::ZERO };
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).unwrap_or_default();
-    Duration::from_nanos(stat.split(' ').next().and_then(|text| text.parse().ok()).unwrap_or(0))
+/// CPU time of the launcher process itself, and of all that has ended below it.
+async fn cpu_of(launcher: &Launcher) -> [Duration; 2] {
+    let Some(pid) = launcher.pid().await else { return [Duration::ZERO; 2] };
+    let read = |file: &str| std::fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
+    let own = read("schedstat").split(' ').next().and_then(|text| text.parse().ok()).unwrap_or(0);
+    // `cutime` and `cstime`, in ticks of 10 ms, are the 14th and 15th behind the name.
+    let stat = read("stat");
+    let fields = stat.rsplit_once(") ").map_or("", |(_, rest)| rest).split(' ').skip(13).take(2);
+    let ticks: u64 = fields.filter_map(|text| text.parse::<u64>().ok()).sum();
+    [Duration::from_nanos(own), Duration::from_millis(10 * ticks)]
 }
 
 fn histogram() -> Result<Histogram<u64>, hdrhistogram::CreationError> {

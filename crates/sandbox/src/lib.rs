@@ -9,6 +9,7 @@ mod cell;
 mod cgroup;
 mod code_image;
 mod connection;
+mod descriptors;
 mod error;
 mod fence;
 mod fresh;

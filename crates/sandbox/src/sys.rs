@@ -126,15 +126,12 @@ pub(crate) fn kill_everything() {
     unsafe { libc::kill(-1, libc::SIGKILL) };
 }
 
-/// Closes every descriptor from `first` on.
-pub(crate) fn close_from(first: RawFd) {
-    close_between(first, RawFd::MAX);
-}
-
-/// Closes every descriptor from `first` to `last`.
-pub(crate) fn close_between(first: RawFd, last: RawFd) {
+/// Closes every descriptor from `first` to `last`; `flags` as of close_range(2).
+pub(crate) fn close_range(first: RawFd, last: RawFd, flags: libc::c_uint) -> io::Result<()> {
     // SAFETY: closes descriptors by number; callers hold no owned descriptor among them that they use (or drop) later.
-    unsafe { libc::syscall(libc::SYS_close_range, first as libc::c_uint, last as libc::c_uint, 0) };
+    let done =
+        unsafe { libc::syscall(libc::SYS_close_range, first as libc::c_uint, last as libc::c_uint, flags) };
+    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// `dup2`/`dup3` onto a fixed number.

@@ -212,6 +212,67 @@ async fn descriptors_are_only_those_given() {
     host.launcher.shutdown().await;
 }
 
+/// Sandboxes begin in the descriptor table of the launcher, which has those of all others.
+#[tokio::test]
+async fn of_many_sandboxes_each_has_its_own_descriptors_only() {
+    let host = Host::new("many").await;
+    let mut living = Vec::new();
+    for _ in 0..40 {
+        living.push(host.start(&shell("exec sleep 60")).await.unwrap());
+    }
+    let starts: Vec<_> = (0..100)
+        .map(|number| {
+            let mut spec = shell("read in; read link <&3; echo $in $link; ls /proc/self/fd");
+            // Some have so much to take along that they begin with a copy of that table.
+            for mount in 0..if number % 50 == 0 { 1100 } else { 0 } {
+                let (source, target) = ("/usr".into(), format!("/function/{mount}"));
+                spec.mounts.push(flint_sandbox::Mount { source, target, readonly: true });
+            }
+            let launcher = host.launcher.clone();
+            tokio::spawn(async move {
+                let (stdin, mut to_stdin) = std::io::pipe().unwrap();
+                let (mut output, stdout) = std::io::pipe().unwrap();
+                let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+                let mark = format!("{number}\n");
+                std::io::Write::write_all(&mut to_stdin, mark.as_bytes()).unwrap();
+                std::io::Write::write_all(&mut &ours, mark.as_bytes()).unwrap();
+                let io = flint_sandbox::SandboxIo {
+                    stdin: Some(stdin.into()),
+                    stdout: stdout.try_clone().unwrap().into(),
+                    stderr: stdout.into(),
+                    link: Some(theirs.into()),
+                };
+                let exit = launcher.start(&spec, io).await.unwrap().wait().await;
+                let mut text = String::new();
+                std::io::Read::read_to_string(&mut output, &mut text).unwrap();
+                (number, exit, text)
+            })
+        })
+        .collect();
+    for start in starts {
+        let (number, exit, text) = start.await.unwrap();
+        assert!(exit.status.success(), "{exit:?}: {text}");
+        // 4 is the directory that `ls` itself has open.
+        assert_eq!(text, format!("{number} {number}\n0\n1\n2\n3\n4\n"));
+    }
+    if common::is_root() {
+        let pids = common::members(&common::groups("flint-many-"));
+        let mut init = 0;
+        for pid in pids {
+            let entries = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
+            let mut open: Vec<String> =
+                entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+            open.sort();
+            // Pid 1 has its pipe to the launcher, the payload what it was given.
+            init += usize::from(open == ["4"]);
+            assert!(open == ["4"] || open == ["0", "1", "2"], "{pid}: {open:?}");
+        }
+        assert_eq!(init, living.len());
+    }
+    drop(living);
+    host.launcher.shutdown().await;
+}
+
 #[tokio::test]
 async fn the_hosts_loopback_is_out_of_reach() {
     let host = Host::new("loopback").await;

@@ -7,6 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use super::{Version, number};
+use crate::descriptors::keep;
 use crate::outcome::Usage;
 
 /// A group's accounts, each absent where the host does not keep it.
@@ -37,14 +38,15 @@ impl Counters {
         unified: Option<&Path>,
         cpuacct: Option<&Path>,
     ) -> Self {
-        let read = |path: &Path, file: &str| File::open(path.join(file)).ok();
+        let kept = |file: File| File::from(keep(file.into()));
+        let read = |path: &Path, file: &str| File::open(path.join(file)).ok().map(kept);
         let (mut peak, mut resets, mut oom) = (None, false, None);
         if let Some((version, path)) = memory {
             let (peak_file, oom_file) = match version {
                 Version::V1 => ("memory.max_usage_in_bytes", "memory.oom_control"),
                 Version::V2 => ("memory.peak", "memory.events"),
             };
-            peak = fs::OpenOptions::new().read(true).write(true).open(path.join(peak_file)).ok();
+            peak = fs::OpenOptions::new().read(true).write(true).open(path.join(peak_file)).ok().map(kept);
             resets = peak.is_some();
             peak = peak.or_else(|| read(path, peak_file));
             oom = read(path, oom_file);

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::counters::Counters;
 use super::{Controller, Tree, Version, field, put};
+use crate::descriptors::keep;
 use crate::outcome::Usage;
 use crate::spec::ResourceLimits;
 
@@ -75,15 +76,15 @@ impl Leaf {
             }
             let procs = fs::OpenOptions::new().read(true).write(true).open(directory.join("cgroup.procs"))?;
             if Some(&directory) == self.unified.as_ref() {
-                self.clone_into = Some(fs::File::open(&directory)?.into());
-                self.events = Some(fs::File::open(directory.join("cgroup.events"))?.into());
-                self.unified_entrance = Some(procs.into());
+                self.clone_into = Some(keep(fs::File::open(&directory)?.into()));
+                self.events = Some(keep(fs::File::open(directory.join("cgroup.events"))?.into()));
+                self.unified_entrance = Some(keep(procs.into()));
             } else {
-                self.entrances.push(procs.into());
+                self.entrances.push(keep(procs.into()));
             }
         }
         match &self.memory {
-            Some((Version::V1, path)) => self.oom_event = watch_oom_v1(path).ok(),
+            Some((Version::V1, path)) => self.oom_event = watch_oom_v1(path).ok().map(keep),
             Some((Version::V2, path)) => {
                 let _ = put(path, "memory.oom.group", 1);
                 let _ = put(path, "memory.swap.max", 0);

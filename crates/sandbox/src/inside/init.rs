@@ -10,10 +10,10 @@ use rustix::thread::{CapabilitySet, CapabilitySets, LinkNameSpaceType, UnshareFl
 
 use super::report::{self, Report};
 use super::{FIRST_CLOSED, Job, LINK, REPORT, USERS, mounts, payload};
-use crate::TMP_FD;
 use crate::error::Fault;
 use crate::outcome::ExitStatus;
 use crate::sys::{self, Forked};
+use crate::{TMP_FD, descriptors};
 
 /// Builds the sandbox and stays its pid 1.
 pub(crate) fn run(job: &Job<'_>) -> ! {
@@ -44,6 +44,10 @@ fn set_up(job: &Job<'_>) -> Result<i32, Fault> {
     }
     sys::enter(job.network, LinkNameSpaceType::Network).map_err(at("enter the network namespace"))?;
     sys::enter(job.template, LinkNameSpaceType::Mount).map_err(at("enter the root template"))?;
+    // Nothing before this opens or closes a descriptor, nothing after it uses one that the launcher keeps.
+    if job.in_launchers_table {
+        descriptors::leave().map_err(at("leave the launcher's descriptors"))?;
+    }
     let own = UnshareFlags::NEWNS | UnshareFlags::NEWIPC | UnshareFlags::NEWUTS | UnshareFlags::NEWCGROUP;
     sys::unshare(own).map_err(at("make namespaces"))?;
     rustix::system::sethostname(job.spec.hostname.as_bytes())
@@ -98,12 +102,11 @@ fn arrange_descriptors(job: &Job<'_>) -> io::Result<()> {
     // Last: it may overwrite what the launcher had at that number.
     if let Some(tmp) = job.tmp {
         sys::dup_onto(tmp, TMP_FD, false)?;
-        sys::close_between(FIRST_CLOSED, TMP_FD - 1);
-        sys::close_from(TMP_FD + 1);
+        sys::close_range(FIRST_CLOSED, TMP_FD - 1, 0)?;
+        sys::close_range(TMP_FD + 1, i32::MAX, 0)
     } else {
-        sys::close_from(FIRST_CLOSED);
+        sys::close_range(FIRST_CLOSED, i32::MAX, 0)
     }
-    Ok(())
 }
 
 fn die_with_launcher() -> io::Result<()> {

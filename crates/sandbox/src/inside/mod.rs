@@ -11,9 +11,12 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use crate::cgroup::Leaf;
 use crate::spec::SandboxSpec;
 
-/// Everything a sandbox is made of, prepared by the launcher. All descriptors are above [`FIRST_FREE`].
+/// Everything a sandbox is made of, prepared by the launcher. All descriptors are above [`FIRST_FREE`]; those of the leaf, `template` and `network`
+/// are used before pid 1 leaves the launcher's table, the others after.
 pub(crate) struct Job<'a> {
     pub(crate) spec: &'a SandboxSpec,
+    /// Whether pid 1 begins in the launcher's own descriptor table: see [`crate::descriptors`].
+    pub(crate) in_launchers_table: bool,
     /// `None` on a host without usable cgroups.
     pub(crate) leaf: Option<&'a Leaf>,
     /// The mount namespace whose `/` is the minimal root.

@@ -1,6 +1,5 @@
 //! The look at a forked process before it gets anything to work on.
 
-use std::collections::HashSet;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
@@ -19,8 +18,8 @@ pub(crate) struct Candidate<'a> {
     pub(crate) tmp_device: u64,
     /// The file systems of all cells.
     pub(crate) tmp_devices: &'a dyn Fn(u64) -> bool,
-    /// Pipes and sockets of other processes forked from this zygote.
-    pub(crate) taken: &'a HashSet<String>,
+    /// Whether another process forked from this zygote has this pipe or socket.
+    pub(crate) taken: &'a dyn Fn(&str) -> bool,
     /// Processes in the zygote's group.
     pub(crate) members: &'a [u32],
     pub(crate) init: u32,
@@ -147,7 +146,7 @@ fn check_descriptors(
                 return tampered(format!("it has a socket besides its link: {}", what()));
             }
             Kind::Socket | Kind::Pipe => {
-                if candidate.taken.contains(&descriptor.target) {
+                if (candidate.taken)(&descriptor.target) {
                     return tampered(format!("another copy has {} too", what()));
                 }
                 if !streams.contains(&descriptor.target) {

@@ -12,6 +12,7 @@ use rustix::process::{PidfdGetfdFlags, pidfd_getfd};
 use super::descriptors::{Descriptor, Kind, Listing};
 use super::{Process, kcmp, pidfd};
 use crate::TMP_FD;
+use crate::descriptors::keep;
 
 /// Copies of those descriptors that live and die with the zygote anyway. Of its streams and its link there is none: their ends are
 /// noticed by others.
@@ -46,7 +47,11 @@ impl Kept {
             if !same || (copy.kind == Kind::Path && !readable_only) {
                 return None;
             }
-            copies.push(Copy { number: descriptor.number, device: copy.kind == Kind::Device, file });
+            copies.push(Copy {
+                number: descriptor.number,
+                device: copy.kind == Kind::Device,
+                file: keep(file),
+            });
         }
         let kept = Self { copies, launcher: own.0 };
         // Also finds out whether the kernel compares at all.

@@ -1,6 +1,5 @@
 //! Admitting forked processes to their cells.
 
-use std::collections::HashSet;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
@@ -8,6 +7,7 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 
 use super::cells::{Cell, Stage};
 use super::{Launcher, OOM, PIDFD};
+use crate::descriptors::keep;
 use crate::error::Fault;
 use crate::inspect::{Candidate, Finding, Process, pidfd};
 use crate::wire::Event;
@@ -24,7 +24,7 @@ impl Launcher {
         // Before any look at it: from here on, the id is known to mean this process for as long as it lives.
         match pidfd::open(pid) {
             Ok(pidfd) => {
-                cell.stage = Stage::Waiting { pid, pidfd, since };
+                cell.stage = Stage::Waiting { pid, pidfd: keep(pidfd), since };
                 self.try_to_admit(sid);
             }
             Err(_) => {
@@ -61,20 +61,17 @@ impl Launcher {
         let live = self.live.get_mut(&cell.zygote).ok_or(Finding::Ended)?;
         let group = live.slot.leaf.as_ref().ok_or(Finding::Ended)?;
         let siblings = || self.cells.values().filter(|other| other.zygote == cell.zygote);
-        let taken: HashSet<String> = siblings()
-            .filter_map(|other| match &other.stage {
-                Stage::Running { streams, .. } => Some(streams),
-                _ => None,
-            })
-            .flatten()
-            .cloned()
-            .collect();
+        // Looked for, not collected: there may be a thousand clones, and each look is at a few streams.
+        let has = |other: &Cell, stream: &str| match &other.stage {
+            Stage::Running { streams, .. } => streams.iter().any(|its| its == stream),
+            _ => false,
+        };
         let candidate = Candidate {
             process: Process(*pid),
             pidfd: pidfd.as_fd(),
             tmp_device: cell.tmp_device,
             tmp_devices: &|device| self.cells.values().any(|other| other.tmp_device == device),
-            taken: &taken,
+            taken: &|stream| siblings().any(|other| has(other, stream)),
             members: &group.members()?,
             init: live.pid,
             cells: siblings().filter(|other| other.expects_a_process()).count() - 1,

@@ -1,6 +1,6 @@
 //! From a freshly executed process to a launcher: descriptors, signals, namespaces, cgroups, state file.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -120,6 +120,7 @@ fn set_up(config: LauncherConfig, server_pid: u32, server: OwnedFd) -> Result<La
         slots: Slots::new(config.recycle_limit, config.uid_base, rootless),
         leaves: 0,
         live: HashMap::new(),
+        starting: VecDeque::new(),
         cells: HashMap::new(),
         groups: Groups::new(config.recycle_limit),
         waiting: Vec::new(),

@@ -36,6 +36,8 @@ impl Launcher {
             Ok(length) => length,
             Err(_) => return,
         };
+        // It has a descriptor table of its own, or needs none any more.
+        live.lent = None;
         for report in report::parse(&bytes[..length]) {
             match report {
                 Report::Running if live.fault.is_none() && !live.running => {

@@ -12,7 +12,7 @@ mod slots;
 mod start;
 mod users;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -31,6 +31,7 @@ pub(crate) use become_launcher::is_root;
 use cells::Cell;
 use groups::Groups;
 use slots::{Slot, Slots};
+use start::Lent;
 
 /// The argument that makes an executable a launcher.
 pub(crate) const ARGUMENT: &str = "__launcher";
@@ -58,6 +59,8 @@ struct Launcher {
     /// Number of the next cgroup.
     leaves: u64,
     live: HashMap<u64, Live>,
+    /// Sandboxes in the order of their starts, without those at the front that have come up.
+    starting: VecDeque<u64>,
     /// Places for forked processes, and those that live there.
     cells: HashMap<u64, Cell>,
     /// Groups of ended cells.
@@ -79,6 +82,8 @@ struct Live {
     /// The reports of its pid 1.
     reports: OwnedFd,
     slot: Slot,
+    /// What its pid 1 has not taken yet.
+    lent: Option<Lent>,
     began: Instant,
     setup_us: u64,
     running: bool,
@@ -146,7 +151,7 @@ impl Launcher {
             Some(Duration::from_millis(3))
         } else if !self.doomed.is_empty() {
             Some(Duration::from_millis(20))
-        } else if self.live.values().any(|live| !live.running) {
+        } else if !self.starting.is_empty() {
             Some(Duration::from_secs(1))
         } else {
             None
@@ -184,11 +189,20 @@ impl Launcher {
         self.check_freezing();
         self.check_waiting();
         self.check_ending();
-        for live in self.live.values_mut() {
-            if !live.running && live.fault.is_none() && live.began.elapsed() > SETUP_DEADLINE {
+        self.check_starting();
+    }
+
+    /// Gives up what takes too long to come up. Most events concern sandboxes that run: these are not looked at.
+    fn check_starting(&mut self) {
+        while let Some(sid) = self.starting.front() {
+            if let Some(live) = self.live.get_mut(sid).filter(|live| !live.running && live.fault.is_none()) {
+                if live.began.elapsed() <= SETUP_DEADLINE {
+                    return;
+                }
                 live.fault = Some(Fault::Step { step: "set up within 20 s".into(), errno: libc::ETIMEDOUT });
                 live.kill();
             }
+            self.starting.pop_front();
         }
     }
 

@@ -1,16 +1,18 @@
 //! Starting one sandbox: gather what it is made of, clone its pid 1, and go on with other work while it sets itself up.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;
 
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::fs::{Mode, OFlags};
+use rustix::io::fcntl_dupfd_cloexec;
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::{Launcher, Live, OOM, PIDFD, REPORTS, Slot};
 use crate::cgroup::{Controller, moves};
+use crate::descriptors::{self, keep};
 use crate::error::Fault;
-use crate::inside::{Job, init};
+use crate::inside::{FIRST_FREE, Job, init};
 use crate::inspect::Zygote;
 use crate::root::{RootKind, Template};
 use crate::spec::{Mount, SandboxSpec};
@@ -20,6 +22,40 @@ use crate::wire::Event;
 
 /// Forked processes are in their zygote's group until they are admitted to a cell.
 const FORKS_UNDER_WAY: u32 = 256;
+
+/// What pid 1 of a sandbox still needs once it has left the launcher's descriptor table. There it has to stay until that is done, which the first
+/// report tells, or the end.
+pub(super) struct Lent {
+    stdin: OwnedFd,
+    stdout: OwnedFd,
+    stderr: OwnedFd,
+    link: Option<OwnedFd>,
+    report: OwnedFd,
+    users: OwnedFd,
+    mounts: Vec<OwnedFd>,
+    tmp: Option<OwnedFd>,
+}
+
+impl Lent {
+    /// Whether all of it is among what pid 1 takes along.
+    fn survives_leaving(&self) -> bool {
+        [&self.stdin, &self.stdout, &self.stderr, &self.report, &self.users]
+            .into_iter()
+            .chain(&self.link)
+            .chain(&self.mounts)
+            .chain(&self.tmp)
+            .all(descriptors::survives_leaving)
+    }
+}
+
+/// A sandbox's pid 1, just made.
+struct Cloned {
+    pid: u32,
+    pidfd: OwnedFd,
+    reports: OwnedFd,
+    /// `None` when it has a table of its own from the start.
+    lent: Option<Lent>,
+}
 
 impl Launcher {
     /// `stdin`, `link`: whether these are among the descriptors.
@@ -62,7 +98,7 @@ impl Launcher {
         }
         let tmp = if spec.zygote { Some(own_tmp(spec.tmp_bytes)?) } else { None };
         let zygote = tmp.as_ref().map(|(_, device)| Zygote::new(*device));
-        let tmp = tmp.as_ref().map(|(tmp, _)| tmp.as_fd());
+        let tmp = tmp.map(|(tmp, _)| tmp);
         let mut slot = self
             .slots
             .take(spec.recycle_key.as_deref(), spec.network)
@@ -70,9 +106,9 @@ impl Launcher {
         // Before anything runs there that could take the port.
         let made = self
             .listen_before(&mut slot, spec, listen)
-            .and_then(|listener| Ok((listener, self.clone_init(&mut slot, spec, &mounts, tmp, io)?)));
+            .and_then(|listener| Ok((listener, self.clone_init(&mut slot, spec, mounts, tmp, io)?)));
         match made {
-            Ok((listener, (pid, pidfd, reports))) => {
+            Ok((listener, Cloned { pid, pidfd, reports, lent })) => {
                 let oom = slot.leaf.as_ref().and_then(|leaf| leaf.oom_event());
                 for (fd, kind) in [(Some(pidfd.as_fd()), PIDFD), (Some(reports.as_fd()), REPORTS), (oom, OOM)]
                 {
@@ -85,6 +121,7 @@ impl Launcher {
                     pidfd,
                     reports,
                     slot,
+                    lent,
                     began,
                     setup_us: 0,
                     running: false,
@@ -98,6 +135,7 @@ impl Launcher {
                     zygote,
                 };
                 self.live.insert(sid, live);
+                self.starting.push_back(sid);
                 Ok(())
             }
             Err(fault) => {
@@ -123,15 +161,15 @@ impl Launcher {
         listener.map(Some).map_err(|error| Fault::step(format!("listen on port {port} inside"), &error))
     }
 
-    /// Clones pid 1; gives its process id, its pidfd and the pipe it reports through.
+    /// Clones pid 1.
     fn clone_init(
         &mut self,
         slot: &mut Slot,
         spec: &SandboxSpec,
-        mounts: &[OwnedFd],
-        tmp: Option<BorrowedFd<'_>>,
+        mounts: Vec<OwnedFd>,
+        tmp: Option<OwnedFd>,
         [stdin, stdout, stderr, link]: [Option<OwnedFd>; 4],
-    ) -> Result<(u32, OwnedFd, OwnedFd), Fault> {
+    ) -> Result<Cloned, Fault> {
         let at = |step: &'static str| move |error: rustix::io::Errno| Fault::step(step, &error.into());
         if let (None, Some(tree)) = (&slot.leaf, &self.tree) {
             let name = self.leaves.to_string();
@@ -164,28 +202,40 @@ impl Launcher {
         };
         let (reports, report) = pipe_with(PipeFlags::CLOEXEC).map_err(at("create a pipe"))?;
         rustix::io::ioctl_fionbio(&reports, true).map_err(at("make a pipe non-blocking"))?;
+        let reports = keep(reports);
         let template = self.templates.get(&RootKind::of(spec)).ok_or(Fault::Ended)?;
+        let users = fcntl_dupfd_cloexec(&slot.users, FIRST_FREE).map_err(at("copy a user namespace"))?;
+        let lent = Lent { stdin, stdout, stderr, link, report, users, mounts, tmp };
+        // With so many starts under way that their descriptors reach those that are kept, pid 1 copies them all.
+        let in_launchers_table = lent.survives_leaving();
         let job = Job {
             spec,
+            in_launchers_table,
             leaf: slot.leaf.as_ref(),
             template: template.namespace(),
             network: net.namespace.as_fd(),
-            users: slot.users.as_fd(),
+            users: lent.users.as_fd(),
             init_uid: self.slots.init_uid(slot),
-            stdin: stdin.as_fd(),
-            stdout: stdout.as_fd(),
-            stderr: stderr.as_fd(),
-            link: link.as_ref().map(AsFd::as_fd),
-            report: report.as_fd(),
-            mounts,
-            tmp,
+            stdin: lent.stdin.as_fd(),
+            stdout: lent.stdout.as_fd(),
+            stderr: lent.stderr.as_fd(),
+            link: lent.link.as_ref().map(AsFd::as_fd),
+            report: lent.report.as_fd(),
+            mounts: &lent.mounts,
+            tmp: lent.tmp.as_ref().map(AsFd::as_fd),
             limit_by_uid: self.tree.as_ref().is_none_or(|tree| tree.place(Controller::Pids).is_none()),
         };
         let group = slot.leaf.as_ref().and_then(|leaf| leaf.clone_into());
+        let table = if in_launchers_table { libc::CLONE_FILES } else { 0 };
         // SAFETY: the launcher is single-threaded.
-        match unsafe { sys::clone3(libc::CLONE_NEWPID, group) } {
+        match unsafe { sys::clone3(libc::CLONE_NEWPID | table, group) } {
             Ok(Forked::Child) => init::run(&job),
-            Ok(Forked::Parent { pid, pidfd }) => Ok((pid as u32, pidfd, reports)),
+            Ok(Forked::Parent { pid, pidfd }) => Ok(Cloned {
+                pid: pid as u32,
+                pidfd: keep(pidfd),
+                reports,
+                lent: in_launchers_table.then_some(lent),
+            }),
             Err(error) => Err(Fault::step("clone", &error)),
         }
     }

@@ -4,13 +4,14 @@ use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
+use crate::descriptors::keep;
 use crate::inside::PAYLOAD_ID;
 use crate::sys::{self, Forked};
 
 /// A user namespace in which uid and gid [`PAYLOAD_ID`] are `outside` and nothing else exists.
 pub(super) fn namespace(outside: u32) -> io::Result<OwnedFd> {
     // SAFETY: the launcher is single-threaded.
-    match unsafe { sys::clone3(libc::CLONE_NEWUSER, None) }? {
+    match unsafe { sys::clone3(libc::CLONE_NEWUSER | libc::CLONE_FILES, None) }? {
         Forked::Child => loop {
             std::thread::park();
         },
@@ -22,7 +23,7 @@ pub(super) fn namespace(outside: u32) -> io::Result<OwnedFd> {
             rustix::process::pidfd_send_signal(&pidfd, rustix::process::Signal::KILL)?;
             let id = rustix::process::WaitId::PidFd(pidfd.as_fd());
             rustix::process::waitid(id, rustix::process::WaitIdOptions::EXITED)?;
-            Ok(made?.into())
+            Ok(keep(made?.into()))
         }
     }
 }

@@ -11,6 +11,7 @@ use rustix::thread::{LinkNameSpaceType, UnshareFlags};
 
 use super::egress::{Egress, EgressConfig};
 use super::loopback;
+use crate::descriptors::keep;
 use crate::error::Fault;
 use crate::spec::Network;
 use crate::sys;
@@ -94,7 +95,7 @@ impl Namespaces {
         sys::unshare(UnshareFlags::NEWNET)?;
         let made = loopback::up().and_then(|()| current());
         sys::enter(self.host.as_fd(), LinkNameSpaceType::Network)?;
-        made
+        made.map(keep)
     }
 
     /// A non-blocking socket that listens on `port` of the loopback of a sandbox's network. From then on the network is not for another sandbox: whoever
