@@ -1,12 +1,12 @@
-//! What a cell costs: making one, admitting a forked process to it, ending it, in microseconds.
+//! What a cell costs: making one, admitting a forked process to it, ending it, in microseconds; with LIVING, beside so many forked processes.
 //!
 //! ```text
-//! cargo run --release -p flint-sandbox --example fork_cost -- HELPER [RUNS]
+//! cargo run --release -p flint-sandbox --example fork_cost -- HELPER [RUNS [LIVING]]
 //! ```
 //! `HELPER` is `flint-sandbox-test-helper`, built with the tests; it is launcher and zygote.
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use flint_sandbox::{
     CellSpec, Launcher, LauncherConfig, Mount, ResourceLimits, Sandbox, SandboxIo, SandboxSpec, SealSpec,
@@ -20,9 +20,10 @@ use rustix::net::{
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 fn main() -> Result<(), Failure> {
-    let helper = std::env::args().nth(1).ok_or("usage: fork_cost HELPER [RUNS]")?;
+    let helper = std::env::args().nth(1).ok_or("usage: fork_cost HELPER [RUNS [LIVING]]")?;
     let helper = std::fs::canonicalize(helper)?;
     let runs: usize = std::env::args().nth(2).map_or(Ok(1000), |text| text.parse())?;
+    let living: usize = std::env::args().nth(3).map_or(Ok(0), |text| text.parse())?;
     let directory = tempfile::tempdir()?;
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
         let mut config = LauncherConfig::new(directory.path(), "forkcost");
@@ -39,50 +40,54 @@ fn main() -> Result<(), Failure> {
         let zygote = launcher.start(&spec, io).await?;
         hear(&link)?;
         zygote.seal(&SealSpec::default()).await?;
-        measure(&zygote, &link, runs).await?;
+        let mut others = Vec::with_capacity(living);
+        for _ in 0..living {
+            others.push(fork(&zygote, &link).await?);
+        }
+        measure(&zygote, &link, runs, living).await?;
         launcher.shutdown().await;
         Ok(())
     })
 }
 
-async fn measure(zygote: &Sandbox, link: &OwnedFd, runs: usize) -> Result<(), Failure> {
+/// A forked process in a cell of its own, our end of its link, and how long each step took.
+async fn fork(zygote: &Sandbox, link: &OwnedFd) -> Result<(Sandbox, OwnedFd, [Duration; 3]), Failure> {
+    let spec = CellSpec { id: "clone".into(), limits: ResourceLimits::default(), tmp_bytes: 16 << 20 };
+    let began = Instant::now();
+    let cell = zygote.cell(&spec).await?;
+    let made = Instant::now();
+    let (ours, theirs) = pair()?;
+    let fds = [null()?, null()?];
+    let fds = [theirs.as_fd(), fds[0].as_fd(), fds[1].as_fd(), cell.tmp()];
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    control.push(SendAncillaryMessage::ScmRights(&fds));
+    sendmsg(link, &[std::io::IoSlice::new(b"clone")], &mut control, SendFlags::NOSIGNAL)?;
+    let pid = hear(&ours)?;
+    let forked = Instant::now();
+    let clone = cell.admit(pid).await?;
+    Ok((clone, ours, [made - began, forked - made, forked.elapsed()]))
+}
+
+async fn measure(zygote: &Sandbox, link: &OwnedFd, runs: usize, living: usize) -> Result<(), Failure> {
     let names = ["cell", "fork until hello", "admit", "of it in the launcher", "end"];
     let mut figures: Vec<Histogram<u64>> = Vec::new();
     for _ in names {
         figures.push(Histogram::new(3)?);
     }
-    let spec = CellSpec { id: "clone".into(), limits: ResourceLimits::default(), tmp_bytes: 16 << 20 };
     for run in 0..runs + 50 {
+        let (clone, _ours, [cell, forked, admitted]) = fork(zygote, link).await?;
         let began = Instant::now();
-        let cell = zygote.cell(&spec).await?;
-        let made = Instant::now();
-        let (ours, theirs) = pair()?;
-        let fds = [null()?, null()?];
-        let fds = [theirs.as_fd(), fds[0].as_fd(), fds[1].as_fd(), cell.tmp()];
-        let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
-        let mut control = SendAncillaryBuffer::new(&mut space);
-        control.push(SendAncillaryMessage::ScmRights(&fds));
-        sendmsg(link, &[std::io::IoSlice::new(b"clone")], &mut control, SendFlags::NOSIGNAL)?;
-        let pid = hear(&ours)?;
-        let forked = Instant::now();
-        let clone = cell.admit(pid).await?;
-        let admitted = Instant::now();
         clone.kill();
         clone.wait().await;
-        let times = [
-            made - began,
-            forked - made,
-            admitted - forked,
-            std::time::Duration::from_micros(clone.setup_us()),
-            admitted.elapsed(),
-        ];
+        let times = [cell, forked, admitted, Duration::from_micros(clone.setup_us()), began.elapsed()];
         if run >= 50 {
             for (figures, time) in figures.iter_mut().zip(times) {
                 figures.record(time.as_micros() as u64)?;
             }
         }
     }
-    println!("one at a time, {runs} runs, microseconds:");
+    println!("one at a time beside {living}, {runs} runs, microseconds:");
     for (name, figures) in names.iter().zip(figures) {
         println!(
             "  {name:22} min {:5}  p50 {:5}  p90 {:5}  p99 {:5}",
