@@ -16,3 +16,6 @@ target_dir() {
   cargo metadata --no-deps --format-version 1 --manifest-path "$1/Cargo.toml" |
     python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])'
 }
+
+# What a profile (scripts/profile) depends on, in a few letters: the compiler and the dependencies, after which functions are named in a binary.
+profile_fits() { { rustc -vV; cat Cargo.lock; sed -n '/^\[profile.release/,$p' Cargo.toml; } | sha256sum | cut -c1-16; }
