@@ -11,19 +11,23 @@ have cargo || die "there is no cargo: run ./bootstrap.sh first"
 have javac || die "there is no JDK: run ./bootstrap.sh first"
 target=$(target_dir .)
 options=()
+
+# Unpacks the profile to where every clone that has the same finds it, so that cargo does not build everything anew.
+unpack() {
+  [ ! -f "$2" ] || return 0
+  mkdir -p "$target"
+  { xz --decompress --stdout "$1" 2> /dev/null || python3 -c 'import lzma, sys; sys.stdout.buffer.write(lzma.open(sys.argv[1]).read())' "$1"; } \
+    > "$2.$$" && mv "$2.$$" "$2"
+}
+
 if [ -n "${RUSTFLAGS-}" ] || [ "${FLINT_PROFILE-}" = none ]; then
   :
 elif [ "$(profile_fits)" != "$(cat scripts/profile/taken-for)" ]; then
   warn "built without a profile, some 20 % slower: it was taken for another compiler or other dependencies (scripts/profile/make.sh takes one)"
 else
   packed=scripts/profile/flint.profdata.xz
-  # Named alike by every clone that has the same, so that cargo does not build everything anew.
   profile=$target/flint-$(sha256sum < "$packed" | cut -c1-16).profdata
-  if [ ! -f "$profile" ]; then
-    mkdir -p "$target"
-    python3 -c 'import lzma, sys; sys.stdout.buffer.write(lzma.open(sys.argv[1]).read())' "$packed" > "$profile.$$"
-    mv "$profile.$$" "$profile"
-  fi
+  unpack "$packed" "$profile" || die "$packed cannot be unpacked; install xz-utils, or build without it: FLINT_PROFILE=none"
   # What has changed since the profile was taken is no news. What is called often is put into its caller sooner than by default, but not as soon
   # as LLVM would with a profile, which makes the binary a tenth larger.
   flags="'-Cprofile-use=$profile', '-Cllvm-args=-no-pgo-warn-mismatch', '-Cllvm-args=-hot-callsite-threshold=1000'"

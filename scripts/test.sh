@@ -39,29 +39,40 @@ record() {
   summary+=("$(printf '%-28s %-7s %s' "$1" "$verdict" "$(elapsed $((SECONDS - $3)))")")
 }
 
-# aside STAGE: starts a stage beside what runs next.
-declare -A beside=()
+# aside STAGE: starts a stage beside what runs next, in a process group of its own.
+declare -A beside=() begun=()
 aside() {
+  begun[$1]=yes
+  set -m
   (
     SECONDS=0
     "stage_$1" < /dev/null > "$asides/$1" 2>&1
     echo "$? $SECONDS" > "$asides/$1.end"
   ) &
+  set +m
   beside[$1]=$!
+}
+
+# Ends what runs beside when this ends before it.
+leave() {
+  local pid
+  for pid in "${beside[@]}"; do kill -TERM -- "-$pid" 2> /dev/null && wait "$pid"; done
+  rm -rf "$asides"
 }
 
 # join STAGE: waits for a stage that runs beside, and shows and records it.
 join() {
   local status seconds
   wait "${beside[$1]}" || true
+  unset "beside[$1]"
   header "$1"
   cat "$asides/$1"
   read -r status seconds < "$asides/$1.end" || { status=1 seconds=0; }
   record "$1" "$status" $((SECONDS - seconds))
 }
 
-# asked STAGE: whether it is to run and has not.
-asked() { [[ " ${stages[*]} " == *" $1 "* && -z ${beside[$1]-} ]]; }
+# asked STAGE: whether it is to run and has not begun.
+asked() { [[ " ${stages[*]} " == *" $1 "* && -z ${begun[$1]-} ]]; }
 
 stage_format() {
   cargo fmt --all --check && { [ ! -f fuzz/Cargo.toml ] || cargo fmt --manifest-path fuzz/Cargo.toml --check; }
@@ -151,13 +162,16 @@ for stage in "${stages[@]}"; do
   [[ " ${all_stages[*]} " == *" $stage "* ]] || die "no stage is called $stage; there are: ${all_stages[*]}"
 done
 asides=$(mktemp -d)
-trap 'rm -rf "$asides"' EXIT
+trap leave EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
 for stage in "${stages[@]}"; do
   if [ -n "${beside[$stage]-}" ]; then
     join "$stage"
     continue
   fi
   ! { [ "$stage" = runtimes ] && asked functions; } || aside functions
+  begun[$stage]=yes
   header "$stage"
   started=$SECONDS
   "stage_$stage"

@@ -12,7 +12,7 @@ use flint_executor::{
     Capability, Executor, Fault, FunctionSource, Instance, PrepareError, Prepared, PrewarmTarget, Progress,
     RuntimeKind, SnapshotCounts, StartContext, StartFailure, Started,
 };
-use flint_model::{ByteSize, Contract, Function, Isolation, LogLine, Reuse, Start, Strategy};
+use flint_model::{ByteSize, Contract, Function, FunctionPath, Isolation, LogLine, Reuse, Start, Strategy};
 use flint_runtimes::{
     House,
     discover::{Engine, Family},
@@ -71,10 +71,10 @@ impl Forest {
         }
     }
 
-    /// Lets go of the zygotes that were used least recently, until they have freed this much.
-    async fn reclaim(&self, wanted: ByteSize) {
-        let mut trees: Vec<_> =
-            self.trees().into_iter().filter_map(|tree| Some((tree.idle()?, tree))).collect();
+    /// Lets go of the zygotes without clones that were used least recently, until they have freed this much.
+    async fn reclaim(&self, wanted: ByteSize, spare: &FunctionPath) {
+        let others = self.trees().into_iter().filter(|tree| tree.function.path != *spare);
+        let mut trees: Vec<_> = others.filter_map(|tree| Some((tree.unused()?, tree))).collect();
         trees.sort_by_key(|(idle, _)| Reverse(*idle));
         let (mut freed, mut gone) = (0, 0);
         for (_, tree) in trees {
@@ -277,8 +277,8 @@ impl Executor for ForkExecutor {
         }
     }
 
-    async fn reclaim(&self, wanted: ByteSize) {
-        self.forest.reclaim(wanted).await;
+    async fn reclaim(&self, wanted: ByteSize, spare: &FunctionPath) {
+        self.forest.reclaim(wanted, spare).await;
     }
 
     async fn prewarmed_memory(&self) -> ByteSize {

@@ -285,9 +285,10 @@ impl Tree {
         idles
     }
 
-    /// Since when its zygote was not asked for a clone; `None` without one.
-    pub(crate) fn idle(&self) -> Option<Duration> {
-        self.slot().as_ref().map(|zygote| zygote.idle())
+    /// Since when its zygote was not asked for a clone; `None` without one, or where clones of it live: these keep what they were forked from.
+    pub(crate) fn unused(&self) -> Option<Duration> {
+        let slot = self.slot();
+        slot.as_ref().filter(|zygote| Arc::strong_count(zygote) == 1).map(|zygote| zygote.idle())
     }
 
     /// What its zygote uses.

@@ -131,7 +131,7 @@ async fn the_memory_of_zygotes_is_known_and_given_back_when_it_is_short() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_that_wait_get_the_memory_of_what_was_used_least_recently() {
-    let house = House::new().await;
+    let house = House::with(ForkConfig { standbys: 0, ..ForkConfig::default() }).await;
     let mut prepared = Vec::new();
     for n in 0..3 {
         prepared.push(house.prepare(handler("nodejs:default", &format!("{COUNTING} // {n}"))).await);
@@ -140,13 +140,21 @@ async fn calls_that_wait_get_the_memory_of_what_was_used_least_recently() {
         tokio::time::sleep(Duration::from_millis(20)).await;
         house.answer_of(&prepared[of], "{}").await;
     }
-    house.executor.reclaim(ByteSize::bytes(1)).await;
+    let another = "guest/another".parse().unwrap();
+    let living = house.start_prepared(&prepared[0]).await.instance;
+    house.executor.reclaim(ByteSize::bytes(1), &another).await;
     assert_eq!(house.counts().zygotes, 2, "one is enough");
     for (of, rebuilt) in [(0, 0), (1, 0), (2, 1)] {
         house.answer_of(&prepared[of], "{}").await;
         assert_eq!(house.counts().rebuilt, rebuilt, "the one that nobody had called is gone");
     }
-    house.executor.reclaim(ByteSize::mib(1024)).await;
+    house.executor.reclaim(ByteSize::mib(1024), &prepared[1].function.path).await;
+    assert_eq!(house.counts().zygotes, 3, "all are of the function that waits");
+    house.executor.reclaim(ByteSize::mib(1024), &another).await;
+    assert_eq!(house.counts().zygotes, 1, "one has a clone");
+    living.stop().await;
+    drop(living);
+    house.executor.reclaim(ByteSize::mib(1024), &another).await;
     assert_eq!(house.counts().zygotes, 0);
     house.end().await;
 }

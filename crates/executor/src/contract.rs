@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use flint_model::{ByteSize, Contract, Function, Kind, Strategy};
+use flint_model::{ByteSize, Contract, Function, FunctionPath, Kind, Strategy};
 
 use crate::{FunctionSource, PrepareError, Prepared, Progress, StartContext, StartFailure, Started};
 
@@ -37,9 +37,9 @@ pub trait Executor: Send + Sync {
     /// whatever is only there to make starts quicker is to go, except what is in use.
     async fn prewarm(&self, targets: &[PrewarmTarget]);
 
-    /// Calls wait for this much memory: gives back at once that of snapshots, the least recently used first, until it is enough or
-    /// none is left.
-    async fn reclaim(&self, _wanted: ByteSize) {}
+    /// A call of the function `spare` waits for this much memory: gives back at once that of snapshots which nothing runs from, the least recently
+    /// used first, until it is enough or none is left; that function's own stays.
+    async fn reclaim(&self, _wanted: ByteSize, _spare: &FunctionPath) {}
 
     /// Memory that runtimes without a function, and snapshots, use now.
     async fn prewarmed_memory(&self) -> ByteSize;

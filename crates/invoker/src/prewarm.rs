@@ -52,6 +52,8 @@ fn targets(
 const MEASURE_AFTER: Duration = Duration::from_secs(2);
 /// How often after that: snapshots come with deploys and calls.
 const MEASURE_EVERY: Duration = Duration::from_secs(10);
+/// How long after snapshots were reclaimed, more of them are.
+const RECLAIM_EVERY: Duration = Duration::from_millis(50);
 
 /// Tells the executors what to keep: at the beginning; without the one that was taken as soon as one is taken, so that its successor
 /// does not get in the way of those who wait; again with it when no start has begun for a while; and nothing while memory is
@@ -63,7 +65,12 @@ pub(crate) async fn keep_prewarmed(
 ) {
     let all = targets(&executors, &config);
     loop {
-        set(&shared, &all).await;
+        if set(&shared, &all).await {
+            tokio::select! {
+                () = shared.closing.cancelled() => return,
+                () = sleep(RECLAIM_EVERY) => {}
+            }
+        }
         let mut measure_after = MEASURE_AFTER;
         loop {
             let news = shared.prewarm.notified();
@@ -96,24 +103,32 @@ pub(crate) async fn keep_prewarmed(
 
 type Targets = [(Arc<dyn Executor>, Vec<PrewarmTarget>)];
 
-/// All targets, or none while memory is short.
-async fn set(shared: &Shared, all: &Targets) {
-    let (pressed, wanted) = {
+/// All targets, or none while memory is short. Whether a start lacked memory.
+async fn set(shared: &Shared, all: &Targets) -> bool {
+    let (pressed, wanted, before) = {
         let mut pool = shared.pool();
-        (pool.is_pressed(), pool.take_wanted())
+        (pool.is_pressed(), pool.take_wanted(), pool.prewarmed())
     };
     shared.replace_taken();
     for (executor, targets) in all {
-        if let Some(wanted) = wanted {
-            executor.reclaim(wanted).await;
-        }
         // That there is to be nothing means that memory is short.
         if pressed || !targets.is_empty() {
             executor.prewarm(if pressed { &[] } else { targets }).await;
         }
     }
     measure(shared, all).await;
+    if let Some((missing, function)) = &wanted {
+        let given_up = before.saturating_sub(shared.pool().prewarmed());
+        let missing = missing.as_u64().saturating_sub(given_up);
+        if missing > 0 {
+            for (executor, _) in all {
+                executor.reclaim(ByteSize::bytes(missing), function).await;
+            }
+            measure(shared, all).await;
+        }
+    }
     shared.capacity.notify_one();
+    wanted.is_some()
 }
 
 async fn measure(shared: &Shared, all: &Targets) {

@@ -8,7 +8,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use flint_model::{ByteSize, FunctionLimits, InstanceId, NamespaceName};
+use flint_model::{ByteSize, FunctionLimits, FunctionPath, InstanceId, NamespaceName};
 use tokio::time::Instant;
 
 use super::{Function, Phase, Pool, Record};
@@ -62,10 +62,18 @@ impl Pool {
         now: Instant,
     ) -> (usize, Result<InstanceId, Shortage>) {
         self.settle_levels();
-        match self.reserve_at(key, limits, 0, now) {
+        let reserved = match self.reserve_at(key, limits, 0, now) {
             (_, Err(Shortage::Memory { .. })) if nested > 0 => self.reserve_at(key, limits, nested, now),
             reserved => reserved,
+        };
+        if let (_, Err(Shortage::Memory { needed, used })) = &reserved {
+            let missing = (needed.as_u64() + used.as_u64()).saturating_sub(self.budget);
+            // Where all of it would not be enough, none of it goes.
+            if missing <= self.prewarmed {
+                self.wanted = Some((ByteSize::bytes(missing), key.path.clone()));
+            }
         }
+        reserved
     }
 
     fn reserve_at(
@@ -121,7 +129,6 @@ impl Pool {
         }
         self.pressed = true;
         let Some(victims) = self.victims(missing, Some((&key.namespace, charge)), now) else {
-            self.wanted = self.wanted.max(missing.min(self.prewarmed));
             let used = ByteSize::bytes(self.live + self.prewarmed);
             return Err(Shortage::Memory { needed: ByteSize::bytes(charge), used });
         };
@@ -229,14 +236,19 @@ impl Pool {
         self.pressed
     }
 
-    /// Whether a start was refused for what snapshots have.
-    pub(crate) fn wants(&self) -> bool {
-        self.wanted > 0
+    /// What is only there to make starts quicker uses.
+    pub(crate) fn prewarmed(&self) -> u64 {
+        self.prewarmed
     }
 
-    /// How much that start lacks; told once.
-    pub(crate) fn take_wanted(&mut self) -> Option<ByteSize> {
-        Some(std::mem::take(&mut self.wanted)).filter(|wanted| *wanted > 0).map(ByteSize::bytes)
+    /// Whether a start was refused for what is only there to make starts quicker.
+    pub(crate) fn wants(&self) -> bool {
+        self.wanted.is_some()
+    }
+
+    /// How much that start lacks, and of which function it is; told once.
+    pub(crate) fn take_wanted(&mut self) -> Option<(ByteSize, FunctionPath)> {
+        self.wanted.take()
     }
 
     /// Notices that memory is not short any more. `true` when memory was short until now.

@@ -15,7 +15,7 @@ pub use nested::NESTED_LEVELS;
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use flint_model::{FunctionPath, InstanceId, KeepWarm, NamespaceName};
+use flint_model::{ByteSize, FunctionPath, InstanceId, KeepWarm, NamespaceName};
 use tokio::time::Instant;
 
 use crate::{InstanceKey, PoolConfig, entry::Entry};
@@ -53,8 +53,8 @@ pub(crate) struct Pool {
     prewarm_target: usize,
     /// Memory was short lately: runtimes without a function are not to be kept.
     pressed: bool,
-    /// What a start lacks that was refused, and snapshots may have.
-    wanted: u64,
+    /// What a start lacks that was refused, and what is only there to make starts quicker has; and of which function it was.
+    wanted: Option<(ByteSize, FunctionPath)>,
     closed: bool,
     last_id: u64,
 }
@@ -120,7 +120,7 @@ impl Pool {
             prewarm_need: 0,
             prewarm_target: 0,
             pressed: false,
-            wanted: 0,
+            wanted: None,
             closed: false,
             last_id: 0,
         }

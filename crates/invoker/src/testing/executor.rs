@@ -12,7 +12,7 @@ use flint_executor::{
     Capability, Executor, FunctionSource, PrepareError, Prepared, PrewarmTarget, Progress, RuntimeKind,
     StartContext, StartFailure, Started,
 };
-use flint_model::{ByteSize, Contract, Digest, Function, LogLine, LogStream, Strategy};
+use flint_model::{ByteSize, Contract, Digest, Function, FunctionPath, LogLine, LogStream, Strategy};
 use flint_store::{Blobs, StoreError};
 use tokio::time::{Instant, sleep};
 
@@ -204,7 +204,7 @@ impl Executor for Sim {
         lock(&self.seen).prewarm.push(targets.to_vec());
     }
 
-    async fn reclaim(&self, wanted: ByteSize) {
+    async fn reclaim(&self, wanted: ByteSize, _spare: &FunctionPath) {
         let mut recent = lock(&self.recent);
         *recent = ByteSize::bytes(recent.as_u64().saturating_sub(wanted.as_u64()));
     }
