@@ -42,6 +42,21 @@ stop_pool() {
   [ -f "${1:?usage: stop.sh DATA_DIR}/env" ] || die "nothing was started in $1"
   program=$(value runtime "$1/env")
   stop_by_pid "$1"
-  for id in $("$program" --root "$1/state" list --quiet); do "$program" --root "$1/state" delete --force "$id"; done
+  for id in $("$program" --root "$1/state" list --quiet); do
+    "$program" --root "$1/state" delete --force "$id" || printf "container %s could not be deleted\n" "$id" >&2
+  done
+  remove_groups "$(value pid "$1/env")"
   stop "$1"
+}
+
+# remove_groups PID: what a container whose creation was cut short has left, which is in no list.
+remove_groups() {
+  local group
+  find /sys/fs/cgroup -depth -type d -name "flint-baseline-$1-*" 2> /dev/null | while read -r group; do
+    xargs --no-run-if-empty kill -KILL < "$group/cgroup.procs" 2> /dev/null || true
+    for _ in {1..50}; do
+      ! rmdir "$group" 2> /dev/null || break
+      sleep 0.1
+    done
+  done
 }
