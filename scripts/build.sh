@@ -17,7 +17,7 @@ unpack() {
   [ ! -f "$2" ] || return 0
   mkdir -p "$target"
   { xz --decompress --stdout "$1" 2> /dev/null || python3 -c 'import lzma, sys; sys.stdout.buffer.write(lzma.open(sys.argv[1]).read())' "$1"; } \
-    > "$2.$$" && mv "$2.$$" "$2"
+    > "$2.$$" && mv "$2.$$" "$2" || { rm -f "$2.$$"; return 1; }
 }
 
 if [ -n "${RUSTFLAGS-}" ] || [ "${FLINT_PROFILE-}" = none ]; then
