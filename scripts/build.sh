@@ -20,9 +20,9 @@ unpack() {
     > "$2.$$" && mv "$2.$$" "$2" || { rm -f "$2.$$"; return 1; }
 }
 
-if [ -n "${RUSTFLAGS-}" ] || [ "${FLINT_PROFILE-}" = none ]; then
+if [ -n "${RUSTFLAGS-}${CARGO_ENCODED_RUSTFLAGS-}" ] || [ "${FLINT_PROFILE-}" = none ]; then
   :
-elif [ "$(profile_fits)" != "$(cat scripts/profile/taken-for)" ]; then
+elif [ "$(profile_key)" != "$(cat scripts/profile/taken-for)" ]; then
   warn "built without a profile, some 20 % slower: it was taken for another compiler or other dependencies (scripts/profile/make.sh takes one)"
 else
   packed=scripts/profile/flint.profdata.xz

@@ -18,4 +18,4 @@ target_dir() {
 }
 
 # What a profile (scripts/profile) depends on, in a few letters: the compiler and the dependencies, after which functions are named in a binary.
-profile_fits() { { rustc -vV; cat Cargo.lock; sed -n '/^\[profile.release/,$p' Cargo.toml; } | sha256sum | cut -c1-16; }
+profile_key() { { rustc -vV; cat Cargo.lock; sed -n '/^\[profile.release/,$p' Cargo.toml; } | sha256sum | cut -c1-16; }

@@ -22,7 +22,7 @@ done
 [ -n "$profdata" ] || die "there is no llvm-profdata of LLVM $llvm: apt-get install llvm-$llvm, or rustup component add llvm-tools"
 
 # It would take precedence.
-unset RUSTFLAGS
+unset RUSTFLAGS CARGO_ENCODED_RUSTFLAGS
 # Away from ordinary builds, which would have to be built anew after this.
 CARGO_TARGET_DIR=$(target_dir .)/counting
 export CARGO_TARGET_DIR
@@ -41,5 +41,5 @@ python3 scripts/profile/trim.py "$parts" < "$counts/all.proftext" > "$counts/fli
 "$profdata" merge --output "$counts/flint.profdata" "$counts/flint.proftext"
 xz -9 "$counts/flint.profdata"
 mv "$counts/flint.profdata.xz" scripts/profile/flint.profdata.xz
-profile_fits > scripts/profile/taken-for
+profile_key > scripts/profile/taken-for
 note "written: $(du -h scripts/profile/flint.profdata.xz | cut -f1), $(grep -c '^# Func Hash' "$counts/flint.proftext") functions"
