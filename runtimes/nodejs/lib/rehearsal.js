@@ -4,11 +4,14 @@
 
 const fs = require('fs');
 const unique = require('./unique');
+const { Threshold, setThreshold } = require('./annotate/threshold');
 const { Call } = require('./call');
 const { Context } = require('./context');
 const { Kind, encodeFrame, payloadWithHead } = require('./frame');
 
 const TIMES = 150;
+/** For V8 to optimise all of the path: it does so some tens of calls after a function's caller, which may contain it then. */
+const TIMES_TO_OPTIMISE = 600;
 const CALL = { activation: '0'.repeat(32), deadline: 4e12 };
 const HTTP = { method: 'POST', path: '/', query: '', headers: [['content-type', 'application/json']] };
 /** The heads that Flint sends: V8 prepares for the very shapes of objects that it has met. */
@@ -16,10 +19,12 @@ const HEADS = [{ ...CALL, transaction: '0', apiKey: '0' }, { ...CALL, transactio
 
 const RESTORE = { entropy: '0123456789abcdef'.repeat(4), time: 1e15, instance: '0', once: false };
 
-function frames(head) {
-  const restore = Buffer.from(JSON.stringify(RESTORE));
-  const invoke = payloadWithHead(head, Buffer.from('{"name":"value"}'));
-  return Buffer.concat([encodeFrame(Kind.RESTORE, false, 0, restore), encodeFrame(Kind.INVOKE, true, 1, invoke)]);
+function invoke(head) {
+  return encodeFrame(Kind.INVOKE, true, 1, payloadWithHead(head, Buffer.from('{"name":"value"}')));
+}
+
+function restoreAndInvoke(head) {
+  return Buffer.concat([encodeFrame(Kind.RESTORE, false, 0, Buffer.from(JSON.stringify(RESTORE))), invoke(head)]);
 }
 
 /** Objects of all shapes that a call makes: V8 forgets those of which there is no object when garbage is collected. */
@@ -28,7 +33,8 @@ function examples(init) {
   return asReceived.map((value) => [value, new Call(1, value), new Context(init, value)]);
 }
 
-const dummies = HEADS.map(frames);
+const dummies = HEADS.map(restoreAndInvoke);
+const furtherCalls = HEADS.map(invoke);
 let next = 0;
 let nowhere = -1;
 let kept = null;
@@ -43,11 +49,14 @@ function answer(params) {
   return { name: params.name };
 }
 
-/** Runs `action` with the link led to /dev/null and an own handler. */
-function pretend(instance, action) {
+/** Handlers as different as users', so that optimised code bets on none of them. */
+const HANDLERS = [answer, () => ({ ok: true }), (params) => params, () => [1, 'two'], (params) => ({ body: `Hello, ${params.name}` }), () => undefined];
+
+/** Runs `action` with the link led to /dev/null and a handler of ours. */
+function pretend(instance, handler, action) {
   const { entry, state, zygote, passive, rehearsing, link } = instance;
   const { fd, socket, isOpen } = link;
-  Object.assign(instance, { entry: answer, rehearsing: true });
+  Object.assign(instance, { entry: handler, rehearsing: true });
   Object.assign(link, { fd: nowhere, socket: null, isOpen: false });
   action();
   instance.environment.apply({});
@@ -55,19 +64,38 @@ function pretend(instance, action) {
   Object.assign(instance, { entry, state, zygote, passive, rehearsing });
 }
 
-/** In a zygote, before the warm-up. */
-function rehearse(instance, becomeClone) {
+/** In a zygote: runs `action` so often, with /dev/null open, and takes back what it has left. */
+function practise(instance, { times, threshold }, action) {
   nowhere = fs.openSync('/dev/null', 'w');
-  for (let i = 0; i < TIMES; i++) pretend(instance, () => becomeClone(instance, read, i & 1));
+  setThreshold(threshold);
+  for (let i = 0; i < times; i++) action(i);
+  setThreshold(Threshold.USUAL);
   fs.closeSync(nowhere);
   unique.unrenew();
   kept = examples(instance.init);
   nowhere = 0; // where the frozen zygote has /dev/null
 }
 
-/** In a clone, before it is given a call. */
-function prime(instance) {
-  pretend(instance, () => instance.link.receive(read(instance.link.buffer)));
+/** In a zygote, before anything else: the first call. Warm-up requests, where there are some, teach V8 the rest. */
+function rehearse(instance, becomeClone, threshold) {
+  practise(instance, { times: TIMES, threshold }, (i) => pretend(instance, answer, () => becomeClone(instance, read, i & 1)));
 }
 
-module.exports = { prime, rehearse };
+/**
+ * In a zygote without a warm-up: the first call and further ones, until V8 has optimised them.
+ * Not before garbage is collected, which would throw away some of what this makes.
+ */
+function optimise(instance, becomeClone) {
+  const { link } = instance;
+  practise(instance, { times: TIMES_TO_OPTIMISE, threshold: Threshold.EAGER }, (i) => pretend(instance, HANDLERS[i % HANDLERS.length], () => {
+    becomeClone(instance, read, i & 1);
+    for (const call of furtherCalls) link.arrived(call.copy(link.buffer));
+  }));
+}
+
+/** In a clone, before it is given a call. */
+function prime(instance) {
+  pretend(instance, answer, () => instance.link.receive(read(instance.link.buffer)));
+}
+
+module.exports = { optimise, prime, rehearse };

@@ -6,7 +6,7 @@ const stdio = require('./stdio');
 const unique = require('./unique');
 const { setAll } = require('./environment');
 const { Kind, ProtocolError } = require('./frame');
-const { prime, rehearse } = require('./rehearsal');
+const { optimise, prime, rehearse } = require('./rehearsal');
 const { userStack } = require('./load');
 
 const PRIME = 1;
@@ -29,10 +29,9 @@ function onFreeze(instance, options) {
   }
   instance.state = 'freezing';
   setImmediate(() => { // the rehearsal uses the decoder, which is in the middle of this frame
-    const practise = () => rehearse(instance, becomeClone);
-    practise();
+    const practice = { rehearse: rehearse.bind(null, instance, becomeClone), optimise: optimise.bind(null, instance, becomeClone) };
     // Bound, not wrapped: a function that has never run would be compiled in every clone.
-    instance.zygote.freeze(instance, options, becomeClone.bind(null, instance, instance.zygote.native.read), practise)
+    instance.zygote.freeze(instance, options, becomeClone.bind(null, instance, instance.zygote.native.read), practice)
       .catch((error) => refuse(instance, error));
   });
 }

@@ -6,6 +6,7 @@ const inspector = require('inspector');
 const path = require('path');
 const v8 = require('v8');
 const { runInNewContext } = require('vm'); // before it is replaced by one whose contexts every clone seeds
+const { Threshold } = require('./annotate/threshold');
 const flint = require('./flint');
 const stdio = require('./stdio');
 const tmp = require('./tmp');
@@ -69,11 +70,13 @@ class Zygote {
 
   /**
    * Makes `instance` ready to be forked and forks it for every CLONE; `becomeClone(flags)` runs in each clone, and nothing
-   * more in this process. `practise()` runs what becomes of a clone. Rejects with NotForkable when something is in the way; the instance then is as before.
+   * more in this process. `practice`: both ways to run what becomes of a clone beforehand. Rejects with NotForkable when something is in the way; the instance then is as before.
    */
-  async freeze(instance, options, becomeClone, practise) {
+  async freeze(instance, options, becomeClone, { rehearse, optimise }) {
     const collect = exposeGc();
-    const { report, collected } = await warmup.run(instance, this.requests, options, { collect, practise });
+    const isWarmedUp = this.requests.length > 0 && options.calls !== 0;
+    rehearse(isWarmedUp ? Threshold.USUAL : Threshold.WITHIN_PRACTICE);
+    const { report, collected } = await warmup.run(instance, this.requests, options, { collect, practise: () => rehearse(Threshold.USUAL) });
     await runHooks();
     this.requests = [];
     instance.environment.apply({});
@@ -83,6 +86,7 @@ class Zygote {
     await instance.link.detach();
     // A full collection drops optimised code that nothing but a past call held on to: it is for the annotator to do it in time.
     if (!collected) collect();
+    if (!isWarmedUp) optimise();
     finishSweeping();
     collect({ type: 'minor' });
     report.notes.push(...unique.notes());

@@ -287,6 +287,21 @@ class Clones:
         self.assertNotEqual(answer["bits"], 0)
         self.assertEqual((answer["sum"], answer["status"]), (6, answer["bits"]))
 
+    def test_the_shim_is_optimised_where_nothing_was_warmed_up(self):
+        """What V8 compiles in a clone, by its own record: the function's own code, and little of the shim, all of which it would compile within some thousand calls."""
+        zygote = self.zygote("exports.main = () => ({});", argv=[*self.shim.zygote[:-1], "--trace-opt", self.shim.zygote[-1]])
+        zygote.freeze()
+        clone = self.clone(zygote)
+        for _ in range(100):
+            clone.invoke({}, transaction="t", apiKey="k")
+        clone.end()
+        compiled = re.compile(r"\[compiling method \S+ <JSFunction (?:(\S*) )?\(sfi.*\(target TURBOFAN")
+        in_clone = compiled.findall(clone.stdout)
+        self.assertLess(len(in_clone), 5, in_clone)
+        zygote.close()
+        in_zygote = compiled.findall(zygote.stdout)
+        self.assertLessEqual({"onInvoke", "handle"}, set(in_zygote), in_zygote)
+
     # --- around it
 
     def test_the_first_call_meets_no_shape_that_was_not_practised(self):
