@@ -1,6 +1,7 @@
 """The server's life: start, stop, what is in its way, configuration, doctor."""
 
 import json
+import resource
 import signal
 import socket
 
@@ -13,6 +14,29 @@ def test_doctor_says_what_runs(world):
     report = world.bare("doctor", "--json").json()
     claim(report["ok"] and report["runtimes"] and report["abilities"], report)
     claim(world.ok("doctor", "--remote", "--json").json()["ok"], "the server says the same of its host")
+
+
+def test_more_callers_than_a_shell_allows_open_files(world):
+    """Shells and service managers allow 1,024, and each caller is one: the server raises its limit, which it inherits here."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    claim(hard > 1024, f"this needs a hard limit of more than 1,024 open files, which is {hard} here")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (1024, hard))
+    try:
+        server = Server(world, world.path("many-callers"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    try:
+        callers = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(1500)]
+        try:
+            callers[-1].settimeout(60)
+            callers[-1].sendall(b"GET /health HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n")
+            claim(b" 200 " in callers[-1].recv(4096).split(b"\r\n")[0], server.log())
+        finally:
+            for caller in callers:
+                caller.close()
+    finally:
+        server.stop()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_config_lists_every_key_with_its_origin(world):

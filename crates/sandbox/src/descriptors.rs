@@ -42,7 +42,7 @@ mod tests {
     #[test]
     fn who_leaves_keeps_what_is_low_and_takes_nothing_from_others() {
         // A login shell's limit may be the very first number of those that are kept.
-        sys::raise_open_files();
+        crate::raise_open_files();
         let low = rustix::io::fcntl_dupfd_cloexec(std::io::stderr(), 0).unwrap();
         let kept = keep(rustix::io::fcntl_dupfd_cloexec(std::io::stderr(), 0).unwrap());
         assert!(survives_leaving(&low) && !survives_leaving(&kept), "{low:?} {kept:?}");

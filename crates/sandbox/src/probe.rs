@@ -39,10 +39,15 @@ pub enum ProbeState {
 /// Oldest kernel with everything that sandboxes need: `mount_setattr`.
 const KERNEL_MIN: (u32, u32) = (5, 12);
 
+/// What the launcher holds open for a living clone, of its processes, its groups and its pipes.
+const OF_A_CLONE: u64 = 11;
+/// Below this the limit of open files comes before the memory.
+const MANY_FILES: u64 = 1 << 16;
+
 /// Tries each ability that sandboxes build on. Takes some milliseconds and blocks; leaves nothing behind.
 pub fn probe() -> Vec<Probe> {
     let rootless = !is_root(0);
-    let mut probes = vec![kernel(), rights(rootless), user_namespaces()];
+    let mut probes = vec![kernel(), rights(rootless), open_files(), user_namespaces()];
     probes.extend(namespaces(rootless));
     probes.extend(cgroups());
     let groups =
@@ -92,6 +97,22 @@ fn rights(rootless: bool) -> Probe {
     } else {
         found("rights", "root: each sandbox gets host user ids of its own")
     }
+}
+
+/// What a server may have open: it raises its limit as this does.
+fn open_files() -> Probe {
+    const NAME: &str = "open-files";
+    let limit = crate::raise_open_files();
+    let detail = format!("{limit} at once; a living clone takes {OF_A_CLONE} of them");
+    if limit >= MANY_FILES {
+        return found(NAME, detail);
+    }
+    lacking(
+        NAME,
+        ProbeState::Limited,
+        detail,
+        "raise the hard limit: ulimit -Hn, LimitNOFILE= of a systemd unit, --ulimit nofile= of a container",
+    )
 }
 
 fn user_namespaces() -> Probe {

@@ -259,13 +259,6 @@ pub(crate) fn limit(resource: rustix::process::Resource, value: u64) -> io::Resu
     rustix::process::setrlimit(resource, new).map_err(io::Error::from)
 }
 
-/// Raises the soft limit of open files to the hard one.
-pub(crate) fn raise_open_files() {
-    let present = rustix::process::getrlimit(rustix::process::Resource::Nofile);
-    let new = rustix::process::Rlimit { current: present.maximum, maximum: present.maximum };
-    let _ = rustix::process::setrlimit(rustix::process::Resource::Nofile, new);
-}
-
 /// Executes a program; returns only when that failed.
 pub(crate) fn execve(
     program: &CString,

@@ -13,6 +13,7 @@ use crate::{
 pub(crate) fn run(args: UpArgs) -> anyhow::Result<Exit> {
     let config = load(&args.data, args.listen.as_deref())?.config;
     start_logs(&config)?;
+    flint_sandbox::raise_open_files();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .worker_threads(config.server.threads.max(1))

@@ -84,7 +84,7 @@ fn detach_from_terminal() {
     let _ = rustix::thread::set_name(c"flint-launcher");
     // SAFETY: single-threaded; changes only this process's file mode mask.
     unsafe { libc::umask(0o022) };
-    sys::raise_open_files();
+    crate::raise_open_files();
 }
 
 fn set_up(config: LauncherConfig, server_pid: u32, server: OwnedFd) -> Result<Launcher, Fault> {

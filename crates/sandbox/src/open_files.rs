@@ -1,0 +1,35 @@
+//! The limit of open files: a server holds some for every caller and every sandbox, and shells and service managers allow 1,024 of them.
+
+use std::fs;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// As many as a process asks for where it may have more than its hard limit.
+const WANTED: u64 = 1 << 20;
+
+/// Raises the limit of this process, and so of those that it starts: to what root may have, or to the hard limit. Returns what it is then.
+pub fn raise_open_files() -> u64 {
+    let present = getrlimit(Resource::Nofile);
+    let hard = present.maximum.unwrap_or(u64::MAX);
+    let most = fs::read_to_string("/proc/sys/fs/nr_open").ok().and_then(|most| most.trim().parse().ok());
+    let wanted = most.map_or(hard, |most: u64| most.min(WANTED)).max(hard);
+    for limit in [wanted, hard] {
+        if setrlimit(Resource::Nofile, Rlimit { current: Some(limit), maximum: Some(limit) }).is_ok() {
+            return limit;
+        }
+    }
+    present.current.unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_is_at_least_the_hard_one_and_is_what_is_said() {
+        let hard = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
+        let said = raise_open_files();
+        assert!(said >= hard, "{said} of {hard}");
+        assert_eq!(getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX), said);
+    }
+}
