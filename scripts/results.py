@@ -101,7 +101,10 @@ def figures(report):
     ended = datetime.datetime.fromtimestamp(report["ended"], datetime.timezone.utc)
     text = f"`{command(report)}`, {ended:%Y-%m-%d}, commit {report['commit'][:12]}, on {host['cores']} × {host['cpu']}, "
     text += f"Linux {host['kernel']}; {100 * noise['stolen']:.1f} % of the time stolen, {100 * noise['others']:.1f} % used by others, "
-    text += f"a fixed computation varied by {noise['spread']:.2f} ×.\n\n"
+    text += f"a fixed computation varied by {noise['spread']:.2f} ×"
+    if noise.get("memory_spread"):
+        text += f", the memory's time to answer by {noise['memory_spread']:.2f} ×"
+    text += ".\n\n"
     shown, left_out = arms(report)
     text += shown
     if report.get("withheld"):

@@ -1,6 +1,6 @@
 //! Arms in turn: A B C, A B C, …, so that what the machine does meanwhile meets all of them alike.
 
-use std::time::Duration;
+use std::{io, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
@@ -49,7 +49,7 @@ impl ArmRounds {
     }
 }
 
-/// A round as it is kept.
+/// One try of an arm's round, as it is kept.
 #[derive(Serialize, Deserialize)]
 struct Kept {
     calls: u64,
@@ -80,29 +80,20 @@ impl Kept {
 }
 
 impl ArmRounds {
-    fn key(&self, round: usize) -> String {
+    /// What an arm's round is kept under. The first try has the plain name.
+    fn key(&self, round: usize, attempt: usize) -> String {
         let function = self.plan.function.as_deref().unwrap_or_default();
-        format!("{} {function} at {} round {round}", self.plan.name, self.plan.load.concurrency)
+        let again = if attempt > 1 { format!(" try {attempt}") } else { String::new() };
+        format!("{} {function} at {} round {round}{again}", self.plan.name, self.plan.load.concurrency)
+    }
+
+    fn kept(&self, round: usize, folder: &RunFolder) -> Vec<Kept> {
+        (1..).map_while(|attempt| folder.get(&self.key(round, attempt))).collect()
     }
 
     fn take(&mut self, kept: &Kept) {
         self.cpu_us_per_call.extend(kept.cpu_us_per_call);
         self.rounds.push(kept.measured());
-    }
-
-    /// Leaves the rounds of these numbers, which count from 1.
-    fn leave(&mut self, counted: &[usize]) {
-        let mut number = 0;
-        self.rounds.retain(|_| {
-            number += 1;
-            counted.contains(&number)
-        });
-        // Measured in every round or in none.
-        number = 0;
-        self.cpu_us_per_call.retain(|_| {
-            number += 1;
-            counted.contains(&number)
-        });
     }
 
     async fn drive(&self) -> Result<Kept, ArmError> {
@@ -119,9 +110,10 @@ impl ArmRounds {
     }
 }
 
-/// Drives every arm once a round, after one round that is not counted: just-in-time compilers and caches are warm then. Rounds that
-/// `folder` has are not driven again. Between rounds `noise` looks at the host, and those that were noisy are driven again, within
-/// bounds; `part` is what the looks are kept under. `progress` is told before each step what comes and how many steps are done of how many.
+/// Drives every arm once a round, after one round that is not counted: just-in-time compilers and caches are warm then. What `folder`
+/// has is not driven again. Before and after each arm `noise` looks at the host; an arm waits for a quiet moment, and is driven again where
+/// the host was noisy all the same, within bounds. `part` is what the looks are kept under. `progress` is told before each step what comes
+/// and how many steps are done of how many.
 pub async fn run_rounds(
     part: &str,
     plans: Vec<ArmPlan>,
@@ -135,51 +127,59 @@ pub async fn run_rounds(
         .map(|plan| ArmRounds { plan, rounds: Vec::new(), cpu_us_per_call: Vec::new() })
         .collect();
     let count = arms.len();
-    if count == 0 {
-        return Ok(arms);
+    // Of each round of each arm, in the order in which they are driven.
+    let mut tries: Vec<Vec<Kept>> =
+        (0..rounds * count).map(|at| arms[at % count].kept(at / count + 1, folder)).collect();
+    let what = |arm: &ArmRounds, round: usize| format!("{part}: {}", arm.key(round, 1));
+    let mut is_open = false;
+    for (at, tries) in tries.iter().enumerate() {
+        let what = what(&arms[at % count], at / count + 1);
+        is_open |= noise.needs_another(&what, 1, tries.len()).await.map_err(io::Error::other)?;
     }
-    let has = |arm: &ArmRounds, round| folder.get::<Kept>(&arm.key(round)).is_some();
-    for (at, arm) in arms.iter().enumerate() {
+    for (at, arm) in arms.iter().enumerate().filter(|_| is_open) {
         progress(&arm.plan.name, at, count * (rounds + 1));
-        if !(1..=rounds).all(|round| has(arm, round)) {
-            arm.drive().await?;
-        }
+        arm.drive().await?;
     }
-    let mut round = 0;
-    while noise.needs_another(part, rounds, round).await.map_err(std::io::Error::other)? {
-        round += 1;
-        if !arms.iter().all(|arm| has(arm, round)) {
-            noise.look_before_round(part, round).await.map_err(std::io::Error::other)?;
-        }
-        for (at, arm) in arms.iter_mut().enumerate() {
-            progress(&arm.plan.name, round * count + at, count * (rounds.max(round) + 1));
-            if let Some(kept) = folder.get::<Kept>(&arm.key(round)) {
-                arm.take(&kept);
-                continue;
-            }
+    // Twice: only when all is over it is known how fast this host can be, and so what was noisy from the beginning.
+    for at in (0..tries.len()).chain(0..tries.len()) {
+        let (arm, round, tries) = (&arms[at % count], at / count + 1, &mut tries[at]);
+        let what = what(arm, round);
+        while noise.needs_another(&what, 1, tries.len()).await.map_err(io::Error::other)? {
+            progress(&arm.plan.name, count + at, count * (rounds + 1));
+            let attempt = tries.len() + 1;
+            noise.look_before(&what, attempt).await.map_err(io::Error::other)?;
             let kept = arm.drive().await?;
-            folder.put(&arm.key(round), &kept).map_err(std::io::Error::other)?;
-            arm.take(&kept);
+            folder.put(&arm.key(round, attempt), &kept).map_err(io::Error::other)?;
+            tries.push(kept);
             tokio::time::sleep(pause).await;
         }
     }
-    let counted = noise.counted(part, rounds, round);
-    arms.iter_mut().for_each(|arm| arm.leave(&counted));
+    for (at, tries) in tries.iter().enumerate() {
+        let arm = &mut arms[at % count];
+        let what = what(arm, at / count + 1);
+        noise.counted(&what, 1, tries.len()).into_iter().for_each(|number| arm.take(&tries[number - 1]));
+    }
     Ok(arms)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
+    use std::{
+        path::Path,
+        sync::{
+            Arc,
+            atomic::{AtomicUsize, Ordering},
+        },
     };
 
     use async_trait::async_trait;
     use serde_json::json;
 
     use super::*;
-    use crate::{Connection, Identity};
+    use crate::{
+        Connection, Identity,
+        noise::scripted::{Seen, busy, quiet, slow_memory},
+    };
 
     /// Counts its calls.
     struct Counts(Arc<AtomicUsize>);
@@ -200,41 +200,98 @@ mod tests {
         }
     }
 
-    #[tokio::test]
-    async fn rounds_that_were_driven_are_not_driven_again() {
-        let scratch = tempfile::tempdir().unwrap();
+    /// Two arms, `a` and `b`, in a run of this folder: how often they were called, and what they did in the rounds that count.
+    async fn run(folder: &Path, rounds: usize, looks: &[Seen]) -> (usize, Vec<ArmRounds>, NoiseWatch) {
         let identity =
             Identity { experiment: "x".into(), commit: "c".into(), host: json!(1), settings: json!(2) };
-        let run = async |rounds: usize, looks: &[f64]| {
-            let calls = Arc::new(AtomicUsize::new(0));
-            let plan = ArmPlan {
-                name: "a".into(),
-                function: None,
-                arm: Box::new(Counts(Arc::clone(&calls))),
-                load: Load { concurrency: 1, duration: Duration::from_millis(10), warm_up: 0 },
-                process: Some(ProcessTree::new(std::process::id())),
-            };
-            let folder = Arc::new(RunFolder::open(&scratch.path().join("run"), &identity).unwrap());
-            let mut noise = NoiseWatch::of(Arc::clone(&folder));
-            noise.script = Some(looks.iter().copied().collect());
-            let how = (rounds, Duration::ZERO);
-            let arms = run_rounds("p", vec![plan], how, &folder, &mut noise, &|_, _, _| {});
-            let arm = arms.await.unwrap().remove(0);
-            assert!(noise.script.unwrap().is_empty());
-            let shape: Vec<_> = arm.rounds.iter().map(|r| (r.calls, r.latency_ns.len(), r.wall)).collect();
-            (calls.load(Ordering::Relaxed), shape, arm.cpu_us_per_call.len(), arm.quantile_us(0.5))
+        let calls = Arc::new(AtomicUsize::new(0));
+        let plan = |name: &str| ArmPlan {
+            name: name.into(),
+            function: None,
+            arm: Box::new(Counts(Arc::clone(&calls))),
+            load: Load { concurrency: 1, duration: Duration::from_millis(10), warm_up: 0 },
+            process: Some(ProcessTree::new(std::process::id())),
         };
-        let (driven, first, cpu, median) = run(2, &[0.0; 3]).await;
-        assert!(driven > 0 && first.len() == 2 && cpu == 2);
-        let again = run(2, &[]).await;
-        assert_eq!(again, (0, first.clone(), 2, median));
-        let (driven, more, _, _) = run(3, &[0.0; 2]).await;
-        assert!(driven > 0 && more.len() == 3 && more[..2] == first[..]);
-        // The fourth is noisy from its beginning to its end; another one takes its place, and is not driven again.
-        let (driven, most, cpu, _) = run(4, &[0.5, 0.5, 0.0, 0.0]).await;
-        assert!(driven > 0 && cpu == 4 && most.len() == 4 && most[..3] == more[..]);
-        assert_eq!(run(4, &[]).await.1, most);
-        let fifth = std::fs::read(scratch.path().join("run/results/a_20_20at_201_20round_205.json")).unwrap();
-        assert_eq!(serde_json::from_slice::<Kept>(&fifth).unwrap().calls, most[3].0);
+        let folder = Arc::new(RunFolder::open(folder, &identity).unwrap());
+        let mut noise = NoiseWatch::of(Arc::clone(&folder));
+        noise.script = Some(looks.iter().cloned().collect());
+        noise.longest_wait = Duration::ZERO;
+        let how = (rounds, Duration::ZERO);
+        let arms = run_rounds("p", vec![plan("a"), plan("b")], how, &folder, &mut noise, &|_, _, _| {});
+        let arms = arms.await.unwrap();
+        assert!(noise.script.as_ref().unwrap().is_empty());
+        (calls.load(Ordering::Relaxed), arms, noise)
+    }
+
+    fn shape(arms: &[ArmRounds]) -> Vec<(u64, u64, Duration)> {
+        let rounds = arms.iter().flat_map(|arm| &arm.rounds);
+        rounds.map(|round| (round.calls, round.latency_ns.len(), round.wall)).collect()
+    }
+
+    /// What was kept as the try of this name.
+    fn kept(folder: &Path, name: &str) -> (u64, Duration) {
+        let name = name.replace(' ', "_20");
+        let text = std::fs::read(folder.join(format!("results/{name}.json"))).unwrap();
+        let kept: Kept = serde_json::from_slice(&text).unwrap();
+        (kept.calls, kept.wall)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn rounds_that_were_driven_are_not_driven_again() {
+        let scratch = tempfile::tempdir().unwrap();
+        let folder = scratch.path().join("run");
+        // Before the first, between each two, and after the last.
+        let (driven, arms, noise) = run(&folder, 2, &vec![quiet(); 5]).await;
+        assert!(driven > 0 && arms.iter().all(|arm| arm.rounds.len() == 2 && arm.cpu_us_per_call.len() == 2));
+        assert_eq!((noise.noise().looks, noise.noise().repeated), (5, 0));
+        let (driven, again, noise) = run(&folder, 2, &[]).await;
+        assert_eq!((driven, shape(&again), noise.noise().looks), (0, shape(&arms), 5));
+        assert_eq!(again[0].quantile_us(0.5), arms[0].quantile_us(0.5));
+        let (driven, more, _) = run(&folder, 3, &[quiet(), quiet(), quiet()]).await;
+        assert!(driven > 0 && more.iter().all(|arm| arm.rounds.len() == 3));
+        assert_eq!(shape(&more)[..2], shape(&arms)[..2]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_arm_that_was_noisy_is_driven_again_and_its_quietest_try_counts() {
+        let scratch = tempfile::tempdir().unwrap();
+        let folder = scratch.path().join("run");
+        // Before a; after it, and, as nothing is waited for, before its second try; between that and the third; before b; after it.
+        let looks = [quiet(), slow_memory(), quiet(), quiet(), quiet()];
+        let (_, arms, noise) = run(&folder, 1, &looks).await;
+        let of = |arms: &[ArmRounds], at: usize| (arms[at].rounds[0].calls, arms[at].rounds[0].wall);
+        assert_eq!(of(&arms, 0), kept(&folder, "a  at 1 round 1 try 3"));
+        assert_eq!(of(&arms, 1), kept(&folder, "b  at 1 round 1"));
+        assert_eq!((arms[0].cpu_us_per_call.len(), noise.noise().repeated), (1, 1));
+        assert!(noise.noise().is_quiet(), "{:?}", noise.noise());
+        // Another start drives nothing and counts the same.
+        let (driven, again, noise) = run(&folder, 1, &[]).await;
+        assert_eq!((driven, shape(&again), noise.noise().repeated), (0, shape(&arms), 1));
+        assert!(noise.noise().is_quiet());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_arm_that_stays_noisy_is_driven_three_times_at_most() {
+        let scratch = tempfile::tempdir().unwrap();
+        let folder = scratch.path().join("run");
+        let (_, arms, noise) = run(&folder, 1, &vec![busy(); 7]).await;
+        // All are as noisy: the first counts.
+        assert_eq!(arms[0].rounds[0].calls, kept(&folder, "a  at 1 round 1").0);
+        let tries = std::fs::read_dir(folder.join("results")).unwrap().count();
+        assert_eq!(tries, 6);
+        assert!(noise.noise().repeated == 0 && !noise.noise().is_quiet());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_only_later_looks_show_to_have_been_noisy_is_driven_again() {
+        let scratch = tempfile::tempdir().unwrap();
+        let folder = scratch.path().join("run");
+        // A burst that begins before the run and ends with its second arm: until then nothing is known that it could be compared with.
+        let looks = [slow_memory(), slow_memory(), quiet(), quiet(), quiet()];
+        let (_, arms, noise) = run(&folder, 1, &looks).await;
+        for (arm, name) in arms.iter().zip(["a", "b"]) {
+            assert_eq!(arm.rounds[0].calls, kept(&folder, &format!("{name}  at 1 round 1 try 2")).0);
+        }
+        assert_eq!((noise.noise().repeated, noise.noise().is_quiet()), (2, true));
     }
 }

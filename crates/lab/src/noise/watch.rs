@@ -1,14 +1,23 @@
 //! Looks at the host, kept in the run's folder with what was measured between them: a run that was interrupted is judged by all it saw.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
 
-use super::{MOST_OTHERS, MOST_SPREAD, MOST_STOLEN, Noise, Seen, Ticks};
+use super::{MOST_MEMORY_SPREAD, MOST_OTHERS, MOST_SPREAD, MOST_STOLEN, Noise, Seen, Ticks, memory::Memory};
 use crate::{RunFolder, RunFolderError, median, quantile};
 
 /// The file of the looks, one a line.
 const LOOKS: &str = "looks.jsonl";
+/// A wait for a quiet moment is at most so long; all waits together take at most half of the run's time.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
+/// Between two looks of a wait: noise comes in bursts of one to some seconds.
+const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
+/// A look after a measurement is one before the next when that begins so soon.
+const FRESH: Duration = Duration::from_secs(1);
+/// A part is measured at least so many times more, while its tries are noisy.
+const LEAST_MORE: usize = 2;
 
 /// Looks at the host between measurements.
 #[derive(Debug)]
@@ -19,12 +28,21 @@ pub struct NoiseWatch {
     at: Ticks,
     /// What has been measured since the last look.
     measuring: Option<String>,
+    /// When the last look was, and what it saw; nothing when something has been measured since.
+    just_seen: Option<(Instant, Seen)>,
     /// What was measured and does not count.
     dropped: HashSet<String>,
     repeated: usize,
-    /// What a test wants to be seen: how much others use.
+    begun: Instant,
+    /// For quiet moments, in all.
+    waited: Duration,
+    /// For one of them; shorter in tests.
+    pub(crate) longest_wait: Duration,
+    /// What is walked through, from the first look on.
+    memory: Option<Arc<Memory>>,
+    /// What a test wants to be seen.
     #[cfg(test)]
-    pub(crate) script: Option<std::collections::VecDeque<f64>>,
+    pub(crate) script: Option<std::collections::VecDeque<Seen>>,
 }
 
 /// One look, between what was measured before and after it.
@@ -34,7 +52,7 @@ struct Look {
     after: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     before: Option<String>,
-    /// Nothing when it only closes the account of the processors' time.
+    /// Nothing when it only closes the account of the processors' time, or says that the look of the line before was one before this too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     seen: Option<Seen>,
     /// Of the time since the look before it, in ticks of all processors: what a hypervisor took, and all.
@@ -45,6 +63,11 @@ struct Look {
 impl Look {
     fn touches(&self, what: &str) -> bool {
         [&self.after, &self.before].into_iter().flatten().any(|name| name == what)
+    }
+
+    /// Whether it is the look before it, which was one before something too.
+    const fn is_joined(&self) -> bool {
+        self.before.is_some() && self.seen.is_none()
     }
 }
 
@@ -62,20 +85,32 @@ impl NoiseWatch {
 
     /// Watches the run of `folder`, from what its earlier starts have seen.
     pub fn of(folder: Arc<RunFolder>) -> Self {
+        let mut looks: Vec<Look> = Vec::new();
+        for look in folder.lines::<Look>(LOOKS) {
+            match looks.last_mut() {
+                Some(last) if look.is_joined() => last.before = look.before,
+                _ => looks.push(look),
+            }
+        }
         Self {
-            looks: folder.lines(LOOKS),
+            looks,
             folder,
             at: Ticks::now(),
             measuring: None,
+            just_seen: None,
             dropped: HashSet::new(),
             repeated: 0,
+            begun: Instant::now(),
+            waited: Duration::ZERO,
+            longest_wait: LONGEST_WAIT,
+            memory: None,
             #[cfg(test)]
             script: None,
         }
     }
 
-    /// Looks at the host before `what` is measured, and so after what was measured since the last look. What was measured before must
-    /// have come to rest. What an earlier start of the run has measured needs no look: it has one.
+    /// Looks at the host before `what` is measured, which is measured once whatever is seen, and so after what was measured since the last
+    /// look. What was measured before must have come to rest. What an earlier start of the run has measured needs no look: it has one.
     pub async fn look(&mut self, what: &str) -> Result<(), RunFolderError> {
         let seen = self.see().await;
         self.keep(Some(what), Some(seen))
@@ -92,18 +127,22 @@ impl NoiseWatch {
     async fn see(&mut self) -> Seen {
         #[cfg(test)]
         if let Some(script) = &mut self.script {
-            return Seen {
-                others: script.pop_front().expect("a look that is foreseen"),
-                calibrations: vec![0.01],
-            };
+            return script.pop_front().expect("a look that is foreseen");
         }
-        Seen::now().await
+        let memory = Arc::clone(self.memory.get_or_insert_with(|| Arc::new(Memory::new())));
+        Seen::now(&memory).await
+    }
+
+    fn ticks(&self) -> Ticks {
+        #[cfg(test)]
+        if self.script.is_some() {
+            return self.at;
+        }
+        Ticks::now()
     }
 
     fn keep(&mut self, before: Option<&str>, seen: Option<Seen>) -> Result<(), RunFolderError> {
-        let now = Ticks::now();
-        #[cfg(test)]
-        let now = if self.script.is_some() { self.at } else { now };
+        let now = self.ticks();
         let look = Look {
             after: self.measuring.take(),
             before: before.map(str::to_owned),
@@ -112,13 +151,24 @@ impl NoiseWatch {
             all: now.all.saturating_sub(self.at.all),
         };
         self.folder.append(LOOKS, &look)?;
-        (self.at, self.measuring) = (now, look.before.clone());
-        self.looks.push(look);
+        (self.at, self.measuring, self.just_seen) = (now, look.before.clone(), None);
+        match self.looks.last_mut() {
+            Some(last) if look.is_joined() => last.before = look.before,
+            _ => self.looks.push(look),
+        }
         Ok(())
     }
 
-    /// Whether `part`, of which `made` rounds were measured, needs another one: until as many as are wanted were quiet, but no more
-    /// than half as many again. What the rounds measured has no say in it.
+    /// Looks after what has been measured since the last look.
+    async fn look_after(&mut self) -> Result<(), RunFolderError> {
+        let seen = self.see().await;
+        self.keep(None, Some(seen.clone()))?;
+        self.just_seen = Some((Instant::now(), seen));
+        Ok(())
+    }
+
+    /// Whether `part`, which was measured `made` times, has to be measured once more: until as many tries as are wanted were quiet, but
+    /// no more than half as many again, or two. What the tries measured has no say in it.
     pub async fn needs_another(
         &mut self,
         part: &str,
@@ -128,61 +178,78 @@ impl NoiseWatch {
         if made < wanted {
             return Ok(true);
         }
-        if self.measuring.as_deref() == Some(&round(part, made)) {
-            let seen = self.see().await;
-            self.keep(None, Some(seen))?;
+        if self.measuring.as_deref() == Some(&attempt(part, made)) {
+            self.look_after().await?;
         }
-        let quiet = (1..=made).filter(|number| !self.was_noisy(&round(part, *number))).count();
-        Ok(made < wanted + wanted / 2 && quiet < wanted)
+        let quiet = (1..=made).filter(|number| self.noisy_looks(&attempt(part, *number)) == 0).count();
+        Ok(made < wanted + (wanted / 2).max(LEAST_MORE) && quiet < wanted)
     }
 
-    /// Looks before round `number` of `part`.
-    pub async fn look_before_round(&mut self, part: &str, number: usize) -> Result<(), RunFolderError> {
-        self.look(&round(part, number)).await
+    /// Looks before try `number` of `part`, and where the host is noisy waits for a quiet moment, within bounds: what is seen then is what
+    /// the try is judged by. A look that was made after the measurement before it serves, where that has only just ended.
+    pub async fn look_before(&mut self, part: &str, number: usize) -> Result<(), RunFolderError> {
+        let what = attempt(part, number);
+        if self.measuring.is_some() {
+            self.look_after().await?;
+        }
+        let just_seen = self.just_seen.take().filter(|(at, _)| at.elapsed() < FRESH);
+        let mut new = None;
+        let mut now = match just_seen {
+            Some((_, seen)) => seen,
+            None => new.insert(self.see().await).clone(),
+        };
+        let begin = Instant::now();
+        while self.is_noise(&now) && self.may_wait(begin.elapsed()) {
+            tokio::time::sleep(BETWEEN_LOOKS).await;
+            // What is stolen meanwhile is stolen from nothing.
+            self.at = self.ticks();
+            now = new.insert(self.see().await).clone();
+        }
+        self.waited += begin.elapsed();
+        self.keep(Some(&what), new)
     }
 
-    /// Which of the rounds of `part` count: the quiet ones, and where those are too few the first of the others. What was seen around
-    /// the rest does not count either.
+    fn may_wait(&self, waiting: Duration) -> bool {
+        waiting < self.longest_wait && 2 * (self.waited + waiting + BETWEEN_LOOKS) <= self.begun.elapsed()
+    }
+
+    /// Which of the tries of `part` count: the quietest ones, which are those with the fewest noisy looks, and of equal ones the first.
+    /// What was seen around the rest does not count either.
     pub fn counted(&mut self, part: &str, wanted: usize, made: usize) -> Vec<usize> {
-        let (noisy, mut counted): (Vec<usize>, Vec<usize>) =
-            (1..=made).partition(|number| self.was_noisy(&round(part, *number)));
-        counted.truncate(wanted);
-        counted.extend(noisy.into_iter().take(wanted.saturating_sub(counted.len())));
-        counted.sort_unstable();
-        let dropped = (1..=made).filter(|number| !counted.contains(number));
-        self.dropped.extend(dropped.map(|number| round(part, number)));
+        let mut counted: Vec<usize> = (1..=made).collect();
+        counted.sort_by_key(|number| self.noisy_looks(&attempt(part, *number)));
+        let dropped = counted.split_off(wanted.min(made));
+        self.dropped.extend(dropped.into_iter().map(|number| attempt(part, number)));
         self.repeated += counted.iter().filter(|number| **number > wanted).count();
+        counted.sort_unstable();
         counted
     }
 
-    /// Whether a look before or after it saw noise, or time was stolen from it.
-    fn was_noisy(&self, what: &str) -> bool {
-        let fast = self.calibration(self.looks.iter(), 0.1);
-        let seen = |seen: &Seen| {
-            let slow =
-                median(&seen.calibrations).zip(fast).is_some_and(|(now, fast)| now > MOST_SPREAD * fast);
-            slow || seen.others > MOST_OTHERS
+    /// How many of the looks before and after it saw noise; one that finds that time was stolen from it is noisy too.
+    fn noisy_looks(&self, what: &str) -> usize {
+        let is_noisy = |look: &&Look| {
+            let stolen = look.after.as_deref() == Some(what) && stolen([*look]) > MOST_STOLEN;
+            stolen || look.seen.as_ref().is_some_and(|seen| self.is_noise(seen))
         };
-        self.looks.iter().filter(|look| look.touches(what)).any(|look| {
-            let stolen = look.after.as_deref() == Some(what) && stolen([look]) > MOST_STOLEN;
-            stolen || look.seen.as_ref().is_some_and(seen)
-        })
+        self.looks.iter().filter(|look| look.touches(what)).filter(is_noisy).count()
     }
 
-    fn calibration<'a>(&self, looks: impl Iterator<Item = &'a Look>, share: f64) -> Option<f64> {
-        let all: Vec<f64> = looks
-            .filter_map(|look| look.seen.as_ref())
-            .flat_map(|seen| &seen.calibrations)
-            .copied()
-            .collect();
-        quantile(&all, share)
+    /// Whether it is too much, compared with what the run's looks saw in their fast moments.
+    fn is_noise(&self, seen: &Seen) -> bool {
+        let slow = |now: Option<f64>, fast: Option<f64>, most: f64| {
+            now.zip(fast).is_some_and(|(now, fast)| now > most * fast)
+        };
+        let looks = || self.looks.iter();
+        seen.others > MOST_OTHERS
+            || slow(median(&seen.calibrations), calibration(looks(), 0.1), MOST_SPREAD)
+            || slow(median(&seen.walks), memory(looks(), 0.1), MOST_MEMORY_SPREAD)
     }
 
     /// What was seen so far, by all starts of the run, around what counts.
     pub fn noise(&self) -> Noise {
         let is_dropped =
             |name: &Option<String>| name.as_ref().is_some_and(|name| self.dropped.contains(name));
-        // A look between two rounds is of both.
+        // A look between two tries is of both.
         let counts = |look: &&Look| {
             let names: Vec<_> =
                 [&look.after, &look.before].into_iter().filter(|name| name.is_some()).collect();
@@ -190,19 +257,31 @@ impl NoiseWatch {
         };
         let looks: Vec<&Look> = self.looks.iter().filter(counts).collect();
         let others: Vec<f64> = looks.iter().filter_map(|look| Some(look.seen.as_ref()?.others)).collect();
-        let calibration = |share| self.calibration(looks.iter().copied(), share);
-        let spread = match (calibration(0.9), calibration(0.1)) {
+        let spread = |quantile: &dyn Fn(f64) -> Option<f64>| match (quantile(0.9), quantile(0.1)) {
             (Some(slow), Some(fast)) if fast > 0.0 => slow / fast,
             _ => 1.0,
         };
         Noise {
             stolen: stolen(self.looks.iter().filter(|look| !is_dropped(&look.after))),
             others: median(&others).unwrap_or(0.0),
-            spread,
+            spread: spread(&|share| calibration(looks.iter().copied(), share)),
+            memory_spread: spread(&|share| memory(looks.iter().copied(), share)),
             looks: others.len(),
             repeated: self.repeated,
         }
     }
+}
+
+/// A quantile of the times that the computation took.
+fn calibration<'a>(looks: impl Iterator<Item = &'a Look>, share: f64) -> Option<f64> {
+    let seen = looks.filter_map(|look| look.seen.as_ref());
+    quantile(&seen.flat_map(|seen| &seen.calibrations).copied().collect::<Vec<_>>(), share)
+}
+
+/// A quantile of the times that a step through memory took, one a look: processors may differ for good.
+fn memory<'a>(looks: impl Iterator<Item = &'a Look>, share: f64) -> Option<f64> {
+    let seen = looks.filter_map(|look| median(&look.seen.as_ref()?.walks));
+    quantile(&seen.collect::<Vec<_>>(), share)
 }
 
 /// The share of the processors' time that a hypervisor took.
@@ -211,122 +290,9 @@ fn stolen<'a>(looks: impl IntoIterator<Item = &'a Look>) -> f64 {
     stolen as f64 / all.max(1) as f64
 }
 
-fn round(part: &str, number: usize) -> String {
-    format!("{part} round {number}")
+fn attempt(part: &str, number: usize) -> String {
+    format!("{part} try {number}")
 }
 
 #[cfg(test)]
-mod tests {
-    use std::path::Path;
-
-    use serde_json::json;
-
-    use super::*;
-    use crate::Identity;
-
-    const QUIET: f64 = 0.0;
-    const NOISY: f64 = 0.5;
-
-    fn watch(folder: &Path, script: &[f64]) -> NoiseWatch {
-        let identity =
-            Identity { experiment: "x".into(), commit: "c".into(), host: json!(1), settings: json!(2) };
-        let mut watch = NoiseWatch::of(Arc::new(RunFolder::open(folder, &identity).unwrap()));
-        watch.script = Some(script.iter().copied().collect());
-        watch
-    }
-
-    /// Measures the rounds from `first` on; those that count.
-    async fn rounds(watch: &mut NoiseWatch, first: usize, wanted: usize) -> Vec<usize> {
-        let mut made = first - 1;
-        while watch.needs_another("p", wanted, made).await.unwrap() {
-            made += 1;
-            watch.look_before_round("p", made).await.unwrap();
-        }
-        watch.counted("p", wanted, made)
-    }
-
-    #[tokio::test]
-    async fn looking_sees_something() {
-        let mut watch = NoiseWatch::start();
-        assert!(!watch.noise().is_quiet());
-        watch.look("a").await.unwrap();
-        let noise = watch.noise();
-        assert!(noise.looks == 1 && noise.spread >= 1.0 && (0.0..=1.0).contains(&noise.others));
-    }
-
-    #[tokio::test]
-    async fn an_interrupted_run_is_judged_by_all_that_it_saw() {
-        // Quiet for long and then noisy; and the other way round.
-        for (early, late, quiet) in [(QUIET, NOISY, true), (NOISY, QUIET, false)] {
-            let whole = [early, early, early, late];
-            let scratch = tempfile::tempdir().unwrap();
-            let mut uninterrupted = watch(&scratch.path().join("a"), &whole);
-            for at in 0..4 {
-                uninterrupted.look(&at.to_string()).await.unwrap();
-            }
-            let folder = scratch.path().join("b");
-            let mut first = watch(&folder, &whole[..3]);
-            for at in 0..3 {
-                first.look(&at.to_string()).await.unwrap();
-            }
-            drop(first);
-            // The machine went down while a line was written.
-            let path = folder.join(LOOKS);
-            let torn = [std::fs::read(&path).unwrap().as_slice(), b"{\"before\":\"3"].concat();
-            std::fs::write(&path, torn).unwrap();
-            let mut second = watch(&folder, &whole[3..]);
-            second.look("3").await.unwrap();
-            second.end().unwrap();
-            let third = watch(&folder, &[]).noise();
-            for noise in [uninterrupted.noise(), second.noise(), third] {
-                assert_eq!((noise.looks, noise.others > MOST_OTHERS), (4, !quiet), "{noise:?}");
-            }
-        }
-    }
-
-    #[tokio::test]
-    async fn rounds_that_were_noisy_are_measured_again_and_do_not_count() {
-        let scratch = tempfile::tempdir().unwrap();
-        let folder = scratch.path().join("run");
-        // Looks before rounds 1 to 4 and after the fourth; before and after the fifth; before and after the sixth.
-        let mut whole =
-            watch(&folder, &[QUIET, NOISY, QUIET, QUIET, QUIET, QUIET, QUIET, QUIET, QUIET, QUIET]);
-        // The noisy look is between the first and the second round.
-        assert_eq!(rounds(&mut whole, 1, 4).await, [3, 4, 5, 6]);
-        let noise = whole.noise();
-        assert_eq!((noise.repeated, noise.others), (2, QUIET));
-        // Another start of it measures nothing and counts the same.
-        let mut again = watch(&folder, &[]);
-        assert!(!again.needs_another("p", 4, 6).await.unwrap());
-        assert!(again.needs_another("p", 4, 5).await.unwrap());
-        assert_eq!(again.counted("p", 4, 6), [3, 4, 5, 6]);
-        assert_eq!((again.noise().repeated, again.noise().looks), (2, noise.looks));
-    }
-
-    #[tokio::test]
-    async fn a_host_that_stays_noisy_is_not_measured_for_ever() {
-        let scratch = tempfile::tempdir().unwrap();
-        let mut watch = watch(&scratch.path().join("run"), &[NOISY; 20]);
-        assert_eq!(rounds(&mut watch, 1, 4).await, [1, 2, 3, 4]);
-        let noise = watch.noise();
-        assert_eq!((noise.repeated, noise.others), (0, NOISY));
-        assert!(!noise.is_quiet());
-    }
-
-    #[test]
-    fn stolen_time_is_of_what_was_measured_meanwhile() {
-        let mut watch = NoiseWatch::start();
-        let look = |after: Option<&str>, stolen| Look {
-            after: after.map(str::to_owned),
-            before: None,
-            seen: None,
-            stolen,
-            all: 100,
-        };
-        watch.looks = vec![look(None, 0), look(Some("p round 1"), 50), look(Some("p round 2"), 2)];
-        assert!(watch.was_noisy("p round 1") && !watch.was_noisy("p round 2"));
-        assert!((watch.noise().stolen - 52.0 / 300.0).abs() < 1e-12);
-        assert_eq!(watch.counted("p", 1, 2), [2]);
-        assert!((watch.noise().stolen - 2.0 / 200.0).abs() < 1e-12);
-    }
-}
+mod tests;

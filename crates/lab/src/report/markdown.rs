@@ -67,8 +67,12 @@ impl Report {
             ),
         ];
         if let Some(noise) = &self.noise {
+            let memory = match noise.memory_spread {
+                0.0 => String::new(),
+                spread => format!(", the memory's time to answer by {spread:.2} ×"),
+            };
             let text = format!(
-                "{:.1} % of the processors' time stolen, {:.1} % used by others, a fixed computation varied by {:.2} ×, load {} at the beginning",
+                "{:.1} % of the processors' time stolen, {:.1} % used by others, a fixed computation varied by {:.2} ×{memory}, load {} at the beginning",
                 100.0 * noise.stolen,
                 100.0 * noise.others,
                 noise.spread,

@@ -74,7 +74,7 @@ impl Report {
         let reasons = noise.reasons();
         if noise.repeated > 0 {
             self.notes.push(format!(
-                "{} of the rounds were measured in the place of others, during which the host was noisy.",
+                "{} of the measurements were made in the place of others, during which the host was noisy.",
                 noise.repeated
             ));
         }
@@ -280,7 +280,7 @@ mod tests {
             targets: vec![Target::at_most("t", Some(1.0), 2.0)],
             ..Report::default()
         };
-        let noisy = Noise { stolen: 0.2, others: 0.0, spread: 1.0, looks: 1, repeated: 0 };
+        let noisy = Noise { stolen: 0.2, spread: 1.0, looks: 1, ..Noise::default() };
         let mut judged = report();
         judged.judge(noisy.clone(), false);
         let text = judged.to_string();
@@ -295,7 +295,7 @@ mod tests {
         assert!(quiet.withheld.is_none() && quiet.notes.is_empty() && quiet.ratios.len() == 1);
         let mut repeated = report();
         repeated.judge(Noise { stolen: 0.0, repeated: 2, ..noisy }, false);
-        assert!(repeated.to_string().contains("2 of the rounds were measured in the place of others"));
+        assert!(repeated.to_string().contains("2 of the measurements were made in the place of others"));
         // What was written is read back.
         let read: Report = serde_json::from_str(&serde_json::to_string(&judged).unwrap()).unwrap();
         assert_eq!(read.to_string(), text);

@@ -281,7 +281,7 @@ pub(super) async fn run(
     while noise.needs_another(PART, rounds, round).await? {
         round += 1;
         if cells.iter().any(|cell| cell.target.is_ok() && !folder.has(&cell.key(round))) {
-            noise.look_before_round(PART, round).await?;
+            noise.look_before(PART, round).await?;
         }
         for (at, cell) in cells.iter_mut().enumerate() {
             tell(cell, round, at);

@@ -106,7 +106,7 @@ async fn measure(
         round += 1;
         let open = |arm: &&Arm| matches!(arm.place, Some(Ok(_))) && arm.failed.is_none();
         if arms.iter().filter(open).any(|arm| !run.folder.has(&key(&arm.strategy, round))) {
-            run.noise.look_before_round(&title, round).await?;
+            run.noise.look_before(&title, round).await?;
         }
         for (at, arm) in arms.iter_mut().enumerate() {
             let key = key(&arm.strategy, round);
