@@ -10,14 +10,12 @@ use crate::{RunFolder, RunFolderError, median, quantile};
 
 /// The file of the looks, one a line.
 const LOOKS: &str = "looks.jsonl";
-/// A wait for a quiet moment is at most so long; all waits together take at most half of the run's time.
+/// A wait for a quiet moment is at most so long; all waits together take at most a third of the run's time.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 /// Between two looks of a wait: noise comes in bursts of one to some seconds.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
 /// A look after a measurement is one before the next when that begins so soon.
 const FRESH: Duration = Duration::from_secs(1);
-/// A part is measured at least so many times more, while its tries are noisy.
-const LEAST_MORE: usize = 2;
 
 /// Looks at the host between measurements.
 #[derive(Debug)]
@@ -167,8 +165,13 @@ impl NoiseWatch {
         Ok(())
     }
 
+    /// How often may be measured again where so much was wanted: half as often, and at least twice.
+    pub const fn again(wanted: usize) -> usize {
+        if wanted / 2 > 2 { wanted / 2 } else { 2 }
+    }
+
     /// Whether `part`, which was measured `made` times, has to be measured once more: until as many tries as are wanted were quiet, but
-    /// no more than half as many again, or two. What the tries measured has no say in it.
+    /// [within bounds](Self::again). What the tries measured has no say in it.
     pub async fn needs_another(
         &mut self,
         part: &str,
@@ -182,7 +185,7 @@ impl NoiseWatch {
             self.look_after().await?;
         }
         let quiet = (1..=made).filter(|number| self.noisy_looks(&attempt(part, *number)) == 0).count();
-        Ok(made < wanted + (wanted / 2).max(LEAST_MORE) && quiet < wanted)
+        Ok(made < wanted + Self::again(wanted) && quiet < wanted)
     }
 
     /// Looks before try `number` of `part`, and where the host is noisy waits for a quiet moment, within bounds: what is seen then is what
@@ -210,7 +213,7 @@ impl NoiseWatch {
     }
 
     fn may_wait(&self, waiting: Duration) -> bool {
-        waiting < self.longest_wait && 2 * (self.waited + waiting + BETWEEN_LOOKS) <= self.begun.elapsed()
+        waiting < self.longest_wait && 3 * (self.waited + waiting + BETWEEN_LOOKS) <= self.begun.elapsed()
     }
 
     /// Which of the tries of `part` count: the quietest ones, which are those with the fewest noisy looks, and of equal ones the first.
