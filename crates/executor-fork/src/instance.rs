@@ -18,14 +18,21 @@ pub(crate) struct Clone {
     // Dropped in this order.
     handler: HandlerInstance,
     zygote: Arc<Zygote>,
+    /// As long as it is there, the zygote is in use.
+    _user: Arc<()>,
     /// Siblings share a network, and its gate, with the zygote: it is open on this one's account for as long as this one is there.
     _admission: Option<Admission>,
     calls: AtomicU64,
 }
 
 impl Clone {
-    pub(crate) fn new(handler: HandlerInstance, zygote: Arc<Zygote>, admission: Option<Admission>) -> Self {
-        Self { handler, zygote, _admission: admission, calls: AtomicU64::new(0) }
+    pub(crate) fn new(
+        handler: HandlerInstance,
+        zygote: Arc<Zygote>,
+        user: Arc<()>,
+        admission: Option<Admission>,
+    ) -> Self {
+        Self { handler, zygote, _user: user, _admission: admission, calls: AtomicU64::new(0) }
     }
 }
 

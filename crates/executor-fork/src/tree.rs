@@ -101,6 +101,7 @@ impl Tree {
     pub(crate) async fn start(self: &Arc<Self>, context: &StartContext) -> Result<Arc<dyn Instance>, Fault> {
         for attempt in 0..ATTEMPTS {
             let zygote = self.zygote().await?;
+            let user = zygote.user();
             let deadline = context.deadline.min(Instant::now() + FORK_WITHIN);
             let cell = match zygote.clone_for_call(deadline, &self.ground.tally).await {
                 Ok(cell) => cell,
@@ -156,7 +157,7 @@ impl Tree {
                 &restore,
                 Arc::clone(&zygote.siblings),
             );
-            return Ok(Arc::new(Clone::new(handler, zygote, admission)));
+            return Ok(Arc::new(Clone::new(handler, zygote, user, admission)));
         }
         // One that ends whenever it is asked may do so on purpose.
         self.tampered.fetch_add(1, Ordering::Relaxed);
@@ -288,7 +289,7 @@ impl Tree {
     /// Since when its zygote was not asked for a clone; `None` without one, or where clones of it live: these keep what they were forked from.
     pub(crate) fn unused(&self) -> Option<Duration> {
         let slot = self.slot();
-        slot.as_ref().filter(|zygote| Arc::strong_count(zygote) == 1).map(|zygote| zygote.idle())
+        slot.as_ref().filter(|zygote| zygote.is_unused()).map(|zygote| zygote.idle())
     }
 
     /// What its zygote uses.

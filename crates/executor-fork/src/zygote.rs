@@ -43,6 +43,8 @@ pub(crate) struct Zygote {
     born: Instant,
     /// When it was last asked for a clone, in ms after it was born.
     used: AtomicU64,
+    /// Another one is held for each clone, and for each call that is about to have one.
+    user: Arc<()>,
 }
 
 impl Zygote {
@@ -68,6 +70,7 @@ impl Zygote {
             spare: Mutex::default(),
             born: Instant::now(),
             used: AtomicU64::new(0),
+            user: Arc::default(),
         });
         if standbys > 0 {
             tokio::spawn(standby::keep(Arc::downgrade(&zygote), standbys));
@@ -150,6 +153,15 @@ impl Zygote {
     pub(crate) fn idle(&self) -> Duration {
         let now = self.age_ms(Instant::now());
         Duration::from_millis(now.saturating_sub(self.used.load(Ordering::Relaxed)))
+    }
+
+    /// Held by whoever has a clone of it, or is about to: it is in use so long.
+    pub(crate) fn user(&self) -> Arc<()> {
+        Arc::clone(&self.user)
+    }
+
+    pub(crate) fn is_unused(&self) -> bool {
+        Arc::strong_count(&self.user) == 1
     }
 
     /// Whether it can be forked no more.
