@@ -220,9 +220,8 @@ mod tests {
             process: Some(ProcessTree::new(std::process::id())),
         };
         let folder = Arc::new(RunFolder::open(folder, &identity).unwrap());
-        let mut noise = NoiseWatch::of(Arc::clone(&folder));
+        let mut noise = NoiseWatch::of(Arc::clone(&folder)).without_waits();
         noise.script = Some(looks.iter().cloned().collect());
-        noise.longest_wait = Duration::ZERO;
         let how = (rounds, Duration::ZERO);
         let arms = run_rounds("p", vec![plan("a"), plan("b")], how, &folder, &mut noise, &|_, _, _| {});
         let arms = arms.await.unwrap();

@@ -93,7 +93,10 @@ impl Run {
             }
         };
         let folder = Arc::new(folder);
-        let noise = NoiseWatch::of(Arc::clone(&folder));
+        let mut noise = NoiseWatch::of(Arc::clone(&folder));
+        if effort.quick {
+            noise = noise.without_waits();
+        }
         Ok(Self { effort, host, folder, noise, bar: progress_bar() })
     }
 

@@ -34,8 +34,8 @@ pub struct NoiseWatch {
     begun: Instant,
     /// For quiet moments, in all.
     waited: Duration,
-    /// For one of them; shorter in tests.
-    pub(crate) longest_wait: Duration,
+    /// For one of them.
+    longest_wait: Duration,
     /// What is walked through, from the first look on.
     memory: Option<Arc<Memory>>,
     /// What a test wants to be seen.
@@ -105,6 +105,12 @@ impl NoiseWatch {
             #[cfg(test)]
             script: None,
         }
+    }
+
+    /// The same for a run that is to be short: it does not wait for quiet moments.
+    #[must_use]
+    pub fn without_waits(self) -> Self {
+        Self { longest_wait: Duration::ZERO, ..self }
     }
 
     /// Looks at the host before `what` is measured, which is measured once whatever is seen, and so after what was measured since the last
