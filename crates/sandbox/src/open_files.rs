@@ -7,7 +7,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// As many as a process asks for where it may have more than its hard limit.
 const WANTED: u64 = 1 << 20;
 
-/// Raises the limit of this process, and so of those that it starts: to what root may have, or to the hard limit. Returns what it is then.
+/// Raises the limit of this process, and so of those that it starts: with CAP_SYS_RESOURCE to what it wants, otherwise to the hard limit. Returns what it is then.
 pub fn raise_open_files() -> u64 {
     let present = getrlimit(Resource::Nofile);
     let hard = present.maximum.unwrap_or(u64::MAX);

@@ -4,7 +4,7 @@
 
 const fs = require('fs');
 const unique = require('./unique');
-const { Threshold, setThreshold } = require('./annotate/threshold');
+const { Threshold, withThreshold } = require('./annotate/threshold');
 const { Call } = require('./call');
 const { Context } = require('./context');
 const { Kind, encodeFrame, payloadWithHead } = require('./frame');
@@ -65,11 +65,9 @@ function pretend(instance, handler, action) {
 }
 
 /** In a zygote: runs `action` so often, with /dev/null open, and takes back what it has left. */
-function practise(instance, { times, threshold }, action) {
+function practise(instance, times, action) {
   nowhere = fs.openSync('/dev/null', 'w');
-  setThreshold(threshold);
   for (let i = 0; i < times; i++) action(i);
-  setThreshold(Threshold.USUAL);
   fs.closeSync(nowhere);
   unique.unrenew();
   kept = examples(instance.init);
@@ -77,8 +75,8 @@ function practise(instance, { times, threshold }, action) {
 }
 
 /** In a zygote, before anything else: the first call. Warm-up requests, where there are some, teach V8 the rest. */
-function rehearse(instance, becomeClone, threshold) {
-  practise(instance, { times: TIMES, threshold }, (i) => pretend(instance, answer, () => becomeClone(instance, read, i & 1)));
+function rehearse(instance, becomeClone) {
+  practise(instance, TIMES, (i) => pretend(instance, answer, () => becomeClone(instance, read, i & 1)));
 }
 
 /**
@@ -87,10 +85,12 @@ function rehearse(instance, becomeClone, threshold) {
  */
 function optimise(instance, becomeClone) {
   const { link } = instance;
-  practise(instance, { times: TIMES_TO_OPTIMISE, threshold: Threshold.EAGER }, (i) => pretend(instance, HANDLERS[i % HANDLERS.length], () => {
+  const calls = (i) => {
     becomeClone(instance, read, i & 1);
     for (const call of furtherCalls) link.arrived(call.copy(link.buffer));
-  }));
+  };
+  const all = (i) => pretend(instance, HANDLERS[i % HANDLERS.length], () => calls(i));
+  withThreshold(Threshold.EAGER, () => practise(instance, TIMES_TO_OPTIMISE, all));
 }
 
 /** In a clone, before it is given a call. */

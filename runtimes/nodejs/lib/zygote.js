@@ -6,7 +6,7 @@ const inspector = require('inspector');
 const path = require('path');
 const v8 = require('v8');
 const { runInNewContext } = require('vm'); // before it is replaced by one whose contexts every clone seeds
-const { Threshold } = require('./annotate/threshold');
+const { Threshold, withThreshold } = require('./annotate/threshold');
 const flint = require('./flint');
 const stdio = require('./stdio');
 const tmp = require('./tmp');
@@ -75,8 +75,9 @@ class Zygote {
   async freeze(instance, options, becomeClone, { rehearse, optimise }) {
     const collect = exposeGc();
     const isWarmedUp = this.requests.length > 0 && options.calls !== 0;
-    rehearse(isWarmedUp ? Threshold.USUAL : Threshold.WITHIN_PRACTICE);
-    const { report, collected } = await warmup.run(instance, this.requests, options, { collect, practise: () => rehearse(Threshold.USUAL) });
+    if (isWarmedUp) rehearse();
+    else withThreshold(Threshold.WITHIN_PRACTICE, rehearse);
+    const { report, collected } = await warmup.run(instance, this.requests, options, { collect, practise: rehearse });
     await runHooks();
     this.requests = [];
     instance.environment.apply({});

@@ -24,4 +24,14 @@ function setThreshold(threshold) {
   for (const [flag, values] of Object.entries(FLAGS)) v8.setFlagsFromString(`--${flag}=${values[threshold]}`);
 }
 
-module.exports = { Threshold, setThreshold };
+/** Runs `act` with another threshold than the usual one. */
+function withThreshold(threshold, act) {
+  setThreshold(threshold);
+  try {
+    act();
+  } finally {
+    setThreshold(Threshold.USUAL);
+  }
+}
+
+module.exports = { Threshold, setThreshold, withThreshold };
