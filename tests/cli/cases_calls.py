@@ -45,6 +45,24 @@ def test_values_are_json_when_they_read_as_json(world):
     claim(done.json() == {"in": True}, done)
 
 
+def test_numbers_pass_unchanged(world):
+    world.ok("deploy", world.file("raw.py", "import os, sys\nprint('{\"n\":1e400,\"m\":12345678901234567890123}')\n"), "--contract", "stdio")
+    world.ok("deploy", world.file("back.py", "import sys\nsys.stdout.write(sys.stdin.read())\n"), "--contract", "stdio")
+    big = '{"n":12345678901234567890123,"e":1e400}'
+    for arguments in (["-P", world.file("big.json", big)], ["-p", "n=12345678901234567890123", "-p", "e=1e400"], ["-f", world.path("big.json"), "-p", "x=1"]):
+        text = world.ok("invoke", "back", *arguments).text
+        claim('"n": 12345678901234567890123' in text and '"e": 1e400' in text, text)
+    text = world.ok("invoke", "raw", "--json").text
+    claim(text.count('"n": 1e400') == 2 and text.count('"m": 12345678901234567890123') == 2, text)
+
+
+def test_arguments_are_not_options_of_the_api(world):
+    modes(world)
+    photo = world.file("options.png", b"\x89PNG\r\n\x1a\n")
+    done = world.ok("invoke", "modes", "-f", photo, "-p", "async=true", "-p", "record=x", "-p", "wait_ms=y")
+    claim(done.json()["query"] == "%61sync=true&%72ecord=x&%77ait_ms=y", done)
+
+
 def test_a_file_is_sent_as_it_is_with_its_type_and_arguments_in_the_query(world):
     modes(world)
     done = world.ok("invoke", "modes", "-f", world.file("photo.png", b"\x89PNG\r\n\x1a\n"), "-p", "max=64")
@@ -58,6 +76,12 @@ def test_a_binary_answer_goes_to_a_file_or_a_pipe(world):
     out = world.path("answer.bin")
     world.ok("invoke", "modes", "-p", "mode=bytes", "-o", out)
     claim(out.read_bytes() == bytes([0, 1, 2, 255]))
+    breaks = "exports.main = () => new Response(new ReadableStream({ pull(to) { if (this.n) throw new Error('mid'); this.n = 1; to.enqueue(new Uint8Array(9)); } }));\n"
+    world.ok("deploy", world.file("breaks.js", breaks))
+    done = world.run("invoke", "breaks", "-o", out)
+    claim(done.code != 0 and out.read_bytes() == bytes([0, 1, 2, 255]), "what broke off did not touch the file", done)
+    missing = world.path("missing.bin")
+    claim(world.run("invoke", "breaks", "-o", missing).code != 0 and not missing.exists())
     claim(world.ok("invoke", "modes", "-p", "mode=bytes").out == bytes([0, 1, 2, 255]))
     done = world.ok("invoke", "modes", "-p", "mode=bytes", "--json").json()
     claim(done["answer"]["base64"] == "AAEC/w==" and done["content_type"] == "application/octet-stream", done)

@@ -38,6 +38,48 @@ def test_kill_9_loses_no_accepted_call_and_leaves_nothing_behind(world):
     eventually("every process of the stopped server is gone", lambda: not alive(below))
 
 
+def test_a_restore_over_old_data_keeps_the_key_of_secrets(world):
+    data, copy, fresh = world.path("keyed-data"), world.path("keyed-copy"), world.path("keyed-fresh")
+    server = Server(world, data)
+    world.ok("secret", "set", "password", "--raw", stdin=b"hunter2", url=server.url)
+    world.ok("deploy", world.file("reads.js", "exports.main = () => ({ is: process.env.PW });\n"), "--secret", "password=PW", url=server.url)
+    inside = world.bare("backup", data / "inside", "--data-dir", data)
+    claim(inside.code != 0 and "data directory itself" in inside.said and not (data / "inside").exists(), inside)
+    claim(world.bare("backup", copy, "--data-dir", data).code == 0)
+    server.stop()
+    done = world.bare("restore", copy, "--data-dir", data, "--force")
+    claim(done.code == 0 and "secrets.key was copied" in done.text, done)
+    # The key may be in the new directory before the data.
+    fresh.mkdir()
+    (fresh / "secrets.key").write_bytes((data / "secrets.key").read_bytes())
+    done = world.bare("restore", copy, "--data-dir", fresh)
+    claim(done.code == 0, done)
+    for restored in (data, fresh):
+        server = Server(world, restored)
+        claim(world.ok("invoke", "reads", url=server.url).json() == {"is": "hunter2"})
+        server.stop()
+
+
+def test_a_restore_that_fails_can_be_repeated(world):
+    data, copy, target = world.path("repeat-data"), world.path("repeat-copy"), world.path("repeat-target")
+    Server(world, data).stop()
+    claim(world.bare("backup", copy, "--data-dir", data).code == 0)
+    whole = (copy / "flint.db").read_bytes()
+    (copy / "flint.db").write_bytes(whole[:100] + b"x" + whole[101:])
+    for _ in range(2):
+        done = world.bare("restore", copy, "--data-dir", target)
+        claim(done.code == 5 and "hash" in done.said and not target.exists(), done)
+    (copy / "flint.db").write_bytes(whole)
+    done = world.bare("restore", copy, "--data-dir", target)
+    claim(done.code == 0, done)
+    typo = world.path("typo")
+    for arguments in (["namespace", "list"], ["secret", "rotate-key"], ["backup", world.path("nothing")]):
+        done = world.bare(*arguments, "--data-dir", typo)
+        claim(done.code == 2 and "there is no data" in done.said and not typo.exists(), done)
+    done = world.bare("namespace", "create", "team", "--data-dir", typo)
+    claim(done.code == 0 and typo.exists(), done)
+
+
 def test_a_backup_of_a_running_server_is_restored_elsewhere(world):
     data, copy, elsewhere = world.path("source-data"), world.path("copy"), world.path("elsewhere")
     server = Server(world, data)

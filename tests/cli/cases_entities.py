@@ -67,6 +67,16 @@ def test_a_trigger_is_fired_by_its_feed(world):
     updated = world.ok("trigger", "create", "yearly", "--feed", alarm, "-p", "cron=* * * * * *", "--update")
     claim("updated yearly" in updated.text, updated)
     eventually("a firing", lambda: world.ok("trigger", "get", "yearly", "--json").json()["feed"]["status"]["fired"] > 0)
+    # An update keeps the annotations that are there, what a feed refuses changes nothing, and another feed is refused.
+    kept = lambda: {pair["key"]: pair["value"] for pair in world.ok("trigger", "get", "yearly", "--json").json()["annotations"]}
+    world.ok("trigger", "create", "yearly", "-a", "team=x", "--feed", alarm, "-p", "cron=0 0 1 1 *", "--update")
+    world.ok("trigger", "create", "yearly", "--feed", alarm, "-p", "cron=0 0 2 1 *", "--update")
+    claim(kept() == {"team": "x", "feed": alarm}, kept())
+    world.refused(4, "not valid", arguments=["trigger", "create", "yearly", "-a", "team=y", "--feed", alarm, "-p", "cron=never", "--update"])
+    claim(kept() == {"team": "x", "feed": alarm}, kept())
+    interval = "/whisk.system/alarms/interval"
+    world.refused(2, alarm, "trigger delete yearly", arguments=["trigger", "create", "yearly", "--feed", interval, "-p", "minutes=60", "--update"])
+    claim(kept() == {"team": "x", "feed": alarm}, kept())
     claim("deleted yearly" in world.ok("trigger", "delete", "yearly").text)
     # What cannot be is refused, and leaves no trigger behind.
     world.refused(4, "cron pattern 'never' is not valid", arguments=["trigger", "create", "t", "--feed", alarm, "-p", "cron=never"])

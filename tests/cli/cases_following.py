@@ -19,6 +19,20 @@ def test_logs_follow_calls_as_they_end(world):
     claim(text.count("said 2") == 1 and "out said 2" in text and "err loud 2" in text and "said 99" not in text, text)
 
 
+def test_logs_follow_what_is_called_through_a_binding(world):
+    world.ok("package", "create", "speech")
+    world.ok("deploy", world.file("talks.js", TALKS), "--name", "speech/talks")
+    world.ok("package", "bind", "speech", "bound")
+    world.ok("invoke", "bound/talks", "-p", "n=1")
+    following = world.start("logs", "-f", "bound/talks")
+    following.until("said 1")
+    world.ok("invoke", "bound/talks", "-p", "n=2")
+    following.until("loud 2")
+    following.end()
+    for arguments in (["package", "delete", "bound"], ["rm", "speech/talks"], ["package", "delete", "speech"]):
+        world.ok(*arguments)
+
+
 def test_logs_of_all_functions_name_them(world):
     world.ok("deploy", world.file("talks.js", TALKS))
     world.ok("invoke", "talks", "-p", "n=7")

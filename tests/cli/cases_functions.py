@@ -1,10 +1,11 @@
 """Deploying, listing, reading and deleting functions."""
 
 import io
+import json
 import os
 import zipfile
 
-from harness import claim
+from harness import COMMAND_WITHIN_S, claim
 
 HELLO_JS = "exports.main = ({ name = 'world' }) => ({ hello: name });\n"
 HELLO_PY = "def main(params):\n    return {'hello': params.get('name', 'world')}\n"
@@ -89,3 +90,14 @@ def test_explain_says_how_a_function_runs_and_where_time_went(world):
     text = world.ok("explain", record["id"]).text
     claim("admit" in text and "run" in text and "in all" in text and record["id"] in text, text)
     claim(world.ok("explain", record["id"], "--json").json()["timeline"]["ran"] > 0)
+
+
+def test_deploys_of_one_name_at_once_all_succeed(world):
+    code = world.file("same.js", "exports.main = () => ({ same: true });\n")
+    running = [world.start("deploy", code, "--name", "deployed-at-once", "--json") for _ in range(6)]
+    for one in running:
+        one.process.wait(COMMAND_WITHIN_S)
+        claim(one.process.returncode == 0, one.text())
+    created = [json.loads(one.text())["created"] for one in running]
+    claim(sorted(created) == [False] * 5 + [True], created)
+    claim(world.ok("invoke", "deployed-at-once").json() == {"same": True}, "it works")

@@ -1,5 +1,7 @@
 """Bad input: each ends with the documented exit code and names its cause and the next step."""
 
+import json
+
 from harness import claim
 
 
@@ -42,6 +44,19 @@ def test_wrong_usage_is_exit_code_2(world):
         (["bench", "no-such-experiment"], ["no-such-experiment", "available"]),
     ]:
         world.refused(2, *parts, arguments=arguments)
+
+
+def test_wrong_usage_is_json_with_json(world):
+    for arguments in (["--json", "invoke"], ["frobnicate", "--json"], ["invoke", "x", "--json", "-p", "novalue"]):
+        done = world.refused(2, arguments=arguments)
+        error = json.loads(done.said)["error"]
+        claim(error["code"] == "usage" and error["message"] and not done.out, done)
+
+
+def test_limits_within_which_nothing_fits_are_refused_at_the_start(world):
+    for setting, part in (("limits.max_memory=1", "limits.min_memory"), ("limits.max_timeout=1s", "defaults.timeout")):
+        done = world.bare("up", "--listen", "127.0.0.1:0", "--data-dir", world.path("narrow"), "--set", setting)
+        claim(done.code == 2 and part in done.said and not world.path("narrow").exists(), done)
 
 
 def test_no_server_is_exit_code_3(world):

@@ -38,6 +38,9 @@ def test_a_namespace_is_made_before_the_first_start_and_used_after_it(world):
         (["keys", "nobody"], 4, "no namespace 'nobody'"),
         (["create", "-bad-"], 2, ""),
         (["create", "bad/name"], 4, "cannot be the name of a namespace"),
+        (["create", "_"], 4, "the caller's own"),
+        (["create", "subj", "--subject", "a/b"], 4, ""),
+        (["keys", "subj"], 4, "no namespace 'subj'"),
         (["rm", "shop"], 2, "--yes"),
     ]:
         done = world.bare("namespace", *arguments, "--data-dir", data)

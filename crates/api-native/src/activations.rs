@@ -8,7 +8,7 @@ use axum::{
     http::StatusCode,
 };
 use flint_controller::ControllerError;
-use flint_model::{Activation, ActivationId, LogLine, Timestamp};
+use flint_model::{Activation, ActivationId, FunctionPath, LogLine, Qualifier, Timestamp};
 use flint_store::ActivationQuery;
 use serde::Deserialize;
 
@@ -16,7 +16,7 @@ use crate::{
     Native,
     auth::Tenant,
     error::{ApiError, Asked},
-    functions::{MOST, PageQuery},
+    functions::{MOST, PageQuery, path_of},
     resource::{ActivationList, ActivationResource, CallResource},
 };
 
@@ -37,7 +37,7 @@ pub(crate) struct ListQuery {
     params(
         ("limit" = Option<usize>, Query, description = "At most so many, up to 1000"),
         ("skip" = Option<usize>, Query, description = "After so many"),
-        ("function" = Option<String>, Query, description = "Only of this function, `name` or `package/name`"),
+        ("function" = Option<String>, Query, description = "Only of this function, `name`, `package/name` or `/namespace/[package/]name`"),
         ("since" = Option<u64>, Query, description = "Only those that began at this time or later, in milliseconds since 1970"),
         ("upto" = Option<u64>, Query, description = "Only those that began at this time or earlier"),
         ("logs" = Option<bool>, Query, description = "With what they logged"),
@@ -49,14 +49,33 @@ pub(crate) async fn list(
     Asked(query): Asked<ListQuery>,
 ) -> Result<Json<ActivationList>, ApiError> {
     let page = PageQuery { limit: query.limit.unwrap_or(100).min(MOST), skip: query.skip }.page();
+    let function = match &query.function {
+        Some(name) => Some(listed_name(&native, &tenant, name).await?),
+        None => None,
+    };
     let which = ActivationQuery {
-        name: query.function,
+        name: function,
         since: query.since.map(Timestamp::from_millis),
         upto: query.upto.map(Timestamp::from_millis),
     };
     let namespace = &tenant.caller.namespace.name;
     let records = native.controller.activations(&tenant.caller, namespace, &which, page, query.logs).await?;
     Ok(Json(ActivationList { activations: records.into_iter().map(ActivationResource::from).collect() }))
+}
+
+/// The name that records of a function are listed under, of any name that it is called by.
+pub(crate) async fn listed_name(native: &Native, tenant: &Tenant, name: &str) -> Result<String, ApiError> {
+    let path = path_of(&tenant.caller, name)?;
+    // `name@version`, unless something is there by the whole name.
+    if let Some((bare, _)) = Qualifier::split(&path.name)
+        && let Ok(found) = native.controller.function(&tenant.caller, &path).await
+        && found.path.name == bare
+    {
+        let bare = FunctionPath { name: bare, ..path }.local();
+        return Err(ApiError::invalid(format!("records are listed by function, not by version: '{name}'"))
+            .hint(format!("ask for '{bare}'; each record says which version ran")));
+    }
+    Ok(path.local())
 }
 
 fn parse(id: &str) -> Result<ActivationId, ApiError> {

@@ -1,9 +1,9 @@
 //! What a call's query says: options of this API, and arguments for the function.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use bytes::Bytes;
-use serde_json::{Map, Value};
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use crate::error::ApiError;
 
@@ -54,21 +54,58 @@ pub(crate) fn merged(query: &str, body: Bytes) -> Result<Bytes, ApiError> {
     if query.is_empty() {
         return Ok(body);
     }
-    let mut arguments: Map<String, Value> =
+    let mut arguments: BTreeMap<String, String> =
         query.split('&').filter(|pair| !pair.is_empty()).map(pair).collect();
-    if !body.is_empty() {
-        let own: Map<String, Value> = serde_json::from_slice(&body).map_err(|error| {
-            ApiError::invalid(format!("the body is not a JSON object: {error}"))
-                .hint("arguments are a JSON object; send anything else with its own content type")
-        })?;
-        arguments.extend(own);
+    let refused = |why: String| {
+        ApiError::invalid(format!("the body is not a JSON object: {why}"))
+            .hint("arguments are a JSON object; send anything else with its own content type")
+    };
+    let object = std::str::from_utf8(&body).map_err(|error| refused(error.to_string()))?.trim_ascii();
+    let mut members = "";
+    if !object.is_empty() {
+        leave_out(&mut arguments, object).map_err(|error| refused(error.to_string()))?;
+        members = object[1..object.len() - 1].trim_ascii();
     }
-    Ok(Value::Object(arguments).to_string().into())
+    let mut whole = serde_json::to_string(&arguments).map_err(|error| refused(error.to_string()))?;
+    if !members.is_empty() {
+        whole.pop();
+        if !arguments.is_empty() {
+            whole.push(',');
+        }
+        whole.push_str(members);
+        whole.push('}');
+    }
+    Ok(whole.into())
 }
 
-fn pair(text: &str) -> (String, Value) {
+fn pair(text: &str) -> (String, String) {
     let (name, value) = text.split_once('=').unwrap_or((text, ""));
-    (decoded(name), Value::String(decoded(value)))
+    (decoded(name), decoded(value))
+}
+
+/// Leaves out what a JSON object says itself. Its values are checked and not read: they pass as the text that they are.
+fn leave_out(arguments: &mut BTreeMap<String, String>, object: &str) -> serde_json::Result<()> {
+    struct Own<'a>(&'a mut BTreeMap<String, String>);
+
+    impl<'de> Visitor<'de> for Own<'_> {
+        type Value = ();
+
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("a JSON object")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+            while let Some(key) = map.next_key::<String>()? {
+                map.next_value::<IgnoredAny>()?;
+                self.0.remove(&key);
+            }
+            Ok(())
+        }
+    }
+
+    let mut deserializer = serde_json::Deserializer::from_str(object);
+    deserializer.deserialize_map(Own(arguments))?;
+    deserializer.end()
 }
 
 /// Percent-decoding with `+` as a space, as forms write it; what is not well-formed stays as it is.
@@ -100,7 +137,7 @@ fn decoded(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -124,7 +161,31 @@ mod tests {
             json!({"a": 2, "b": "x y!", "c": ""})
         );
         assert_eq!(merge("", "not json").unwrap(), "not json", "the controller refuses it");
-        assert!(merge("a=1", "[1]").is_err());
+        for bad in ["[1]", "1", "{", "{}x", "{\"a\":}"] {
+            assert!(merge("a=1", bad).is_err(), "{bad}");
+        }
+        for empty in ["", " ", "{}", " { } "] {
+            assert_eq!(merge("a=1", empty).unwrap(), r#"{"a":"1"}"#, "{empty}");
+        }
+        assert_eq!(merge("&", "").unwrap(), "{}");
+    }
+
+    #[test]
+    fn the_body_keeps_its_own_text() {
+        let merge =
+            |query: &str, body: &'static str| merged(query, Bytes::from_static(body.as_bytes())).unwrap();
+        let body = r#" {"n": 12345678901234567890123, "e":1e400,"s":"\ud800"} "#;
+        let kept = r#""n": 12345678901234567890123, "e":1e400,"s":"\ud800""#;
+        assert_eq!(merge("x=1", body), format!(r#"{{"x":"1",{kept}}}"#));
+        assert_eq!(merge("n=1", body), format!("{{{kept}}}"), "the body wins");
+    }
+
+    #[test]
+    fn an_argument_of_an_options_name_is_written_with_a_letter_encoded() {
+        let query = CallQuery::parse(Some("%61sync=true&%72ecord=1&wait_m%73=x")).unwrap();
+        assert!(!query.asynchronous && !query.record && query.wait.is_none());
+        let arguments: Value = serde_json::from_slice(&merged(&query.rest, Bytes::new()).unwrap()).unwrap();
+        assert_eq!(arguments, json!({"async": "true", "record": "1", "wait_ms": "x"}));
     }
 
     proptest! {

@@ -23,7 +23,8 @@ use crate::{
     resource::ErrorBody,
 };
 
-/// Calls a function. A JSON body is its arguments; a query adds to them. A body of any other type, or a path after `invoke`,
+/// Calls a function. A JSON body is its arguments; a query adds to them: an argument that has the name of an option here is
+/// written with a letter percent-encoded, `%61sync=true`. A body of any other type, or a path after `invoke`,
 /// reaches the function as the HTTP request it is. The answer is the function's own: header `X-Flint-Status` says how it ended,
 /// `X-Flint-Activation-Id` under which record.
 #[utoipa::path(post, path = "/v1/functions/{name}/invoke", tag = "functions",

@@ -15,6 +15,7 @@ use serde::Deserialize;
 
 use crate::{
     Native,
+    activations::listed_name,
     auth::Tenant,
     body::written,
     error::{ApiError, Asked},
@@ -51,7 +52,8 @@ pub(crate) async fn of_function(
     let path = path_of(&tenant.caller, &name)?;
     let found = native.controller.function(&tenant.caller, &path).await;
     found.map_err(|error| ApiError::no_function(error, path.namespace.as_str(), &path.local()))?;
-    logs(&native, &tenant, Some(path.local()), &query).await
+    let listed = listed_name(&native, &tenant, &name).await?;
+    logs(&native, &tenant, Some(listed), &query).await
 }
 
 /// The same of all functions of the namespace.
@@ -113,7 +115,12 @@ fn follow(mut follower: Follower, namespace: NamespaceName, function: Option<Str
 }
 
 fn is_wanted(record: &Activation, namespace: &NamespaceName, function: Option<&str>) -> bool {
-    record.namespace == *namespace && function.is_none_or(|name| record.path.local() == name)
+    let mut listed = String::new();
+    record.namespace == *namespace
+        && function.is_none_or(|name| {
+            record.listed_name(&mut listed);
+            listed == name
+        })
 }
 
 fn event_of(record: &Activation) -> Bytes {

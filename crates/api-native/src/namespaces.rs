@@ -40,12 +40,8 @@ fn parse(name: &str) -> Result<NamespaceName, ApiError> {
     })
 }
 
-async fn with_keys(native: &Native, namespace: &Namespace) -> Result<NamespaceResource, ApiError> {
-    let keys = native
-        .controller
-        .keys(&namespace.name)
-        .await
-        .map_err(|error| ApiError::no_namespace(error, namespace.name.as_str()))?;
+async fn with_keys(native: &Native, namespace: &Namespace) -> Result<NamespaceResource, ControllerError> {
+    let keys = native.controller.keys(&namespace.name).await?;
     let keys = keys.iter().map(|key| KeyResource {
         id: key.id.to_string(),
         subject: key.subject.clone(),
@@ -62,7 +58,12 @@ pub(crate) async fn list(
 ) -> Result<Json<NamespaceList>, ApiError> {
     let mut namespaces = Vec::new();
     for namespace in native.controller.namespaces().await? {
-        namespaces.push(with_keys(&native, &namespace).await?);
+        match with_keys(&native, &namespace).await {
+            Ok(namespace) => namespaces.push(namespace),
+            // It was deleted since.
+            Err(ControllerError::NoSuch(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
     }
     Ok(Json(NamespaceList { namespaces }))
 }
@@ -77,17 +78,9 @@ pub(crate) async fn create(
 ) -> Result<(StatusCode, Json<KeyCreated>), ApiError> {
     let name = parse(&asked.name)?;
     let refused = |error: ControllerError| ApiError::no_namespace(error, &asked.name);
-    let (namespace, key) =
-        native.controller.create_namespace(name.clone(), asked.limits.clone()).await.map_err(refused)?;
-    let key = match asked.subject.clone().filter(|subject| *subject != namespace.name.as_str()) {
-        None => key,
-        Some(subject) => {
-            // The first key calls on behalf of the namespace itself: replace it by one that does not.
-            let other = native.controller.create_key(&name, Some(subject)).await.map_err(refused)?;
-            native.controller.delete_key(&name, key.id).await.map_err(refused)?;
-            other
-        }
-    };
+    let controller = &native.controller;
+    let created = controller.create_namespace_for(name.clone(), asked.limits, asked.subject.clone()).await;
+    let (_, key) = created.map_err(refused)?;
     let subject = asked.subject.unwrap_or_else(|| name.to_string());
     Ok((StatusCode::CREATED, Json(KeyCreated { namespace: name.to_string(), subject, key: key.expose() })))
 }
@@ -100,12 +93,10 @@ pub(crate) async fn get(
     _: Operator,
     Path(name): Path<String>,
 ) -> Result<Json<NamespaceResource>, ApiError> {
-    let namespace = native
-        .controller
-        .namespace(&parse(&name)?)
-        .await
-        .map_err(|error| ApiError::no_namespace(error, &name))?;
-    Ok(Json(with_keys(&native, &namespace).await?))
+    let parsed = parse(&name)?;
+    let refused = |error: ControllerError| ApiError::no_namespace(error, &name);
+    let namespace = native.controller.namespace(&parsed).await.map_err(refused)?;
+    Ok(Json(with_keys(&native, &namespace).await.map_err(refused)?))
 }
 
 /// Changes a namespace's limits, or blocks its keys.
@@ -126,7 +117,7 @@ pub(crate) async fn patch(
     if let Some(blocked) = patch.blocked {
         namespace = native.controller.set_blocked(&parsed, blocked).await.map_err(refused)?;
     }
-    Ok(Json(with_keys(&native, &namespace).await?))
+    Ok(Json(with_keys(&native, &namespace).await.map_err(refused)?))
 }
 
 /// Deletes a namespace with its keys and functions.

@@ -167,3 +167,25 @@ async fn a_deploy_over_another_does_not_give_a_function_its_callers_keys() {
     assert_eq!(deploy(json!({})).await, (json!(false), false), "also that it does not ask for it any more");
     api.server.stop().await;
 }
+
+#[tokio::test]
+async fn records_are_found_by_every_name_that_a_function_is_called_by() {
+    let api = Api::with(config()).await;
+    deploy_with(&api.server, "f", "echo", &[]).await;
+    let call =
+        async |name: &str| api.send("POST", &format!("/v1/functions/{name}/invoke"), "{}".into(), None).await;
+    assert_eq!((call("%2Fguest%2Ff").await.0, call("f@0.0.1").await.0), (200, 200));
+    let listed = async |name: &str| {
+        let (_, list) = api.get(&format!("/v1/activations?function={name}")).await;
+        list["activations"].as_array().map(Vec::len)
+    };
+    eventually("both records", || async { (listed("f").await == Some(2)).then_some(()) }).await;
+    assert_eq!((listed("%2Fguest%2Ff").await, listed("g@1").await), (Some(2), Some(0)));
+    for path in ["/v1/activations?function=f@0.0.1", "/v1/functions/f@0.0.1/logs?follow=true"] {
+        let (status, refused) = api.get(path).await;
+        assert_eq!(status, 400, "{refused}");
+        assert!(refused["error"]["hint"].as_str().unwrap().contains("'f'"), "{refused}");
+    }
+    assert_eq!(api.get("/v1/functions/f/logs").await.1["activations"].as_array().unwrap().len(), 2);
+    api.server.stop().await;
+}

@@ -5,15 +5,13 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use flint_executor::{Capability, FunctionSource, PrepareError, Prepared, Progress, RuntimeKind};
 use flint_invoker::Invoker;
-use flint_model::{
-    Code, Digest, Entity, Function, FunctionPath, Kind, Reuse, Sequence, Strategy, Timestamp, Version,
-};
+use flint_model::{Code, Digest, Entity, Function, FunctionPath, Kind, Reuse, Sequence, Strategy, Timestamp};
 use flint_store::{Expected, Replacing, StoreError};
 use tokio::sync::RwLockReadGuard;
 
 use crate::{
     Caller, Controller, ControllerError, Deployed, PrepareWhen, PutCode, PutFunction, functions::own, kinds,
-    merge, strategy, wasm,
+    merge, strategy, versions::next_version, wasm,
 };
 
 /// What is prepared of a function that is not written yet. Dropped, because the deploy is refused or its client went away, that is forgotten:
@@ -57,7 +55,7 @@ impl Controller {
             None => None,
             Some(Entity::Function(function)) => Some(function),
             Some(Entity::Sequence(sequence)) => {
-                become_of_sequence(&mut put, sequence);
+                become_of_sequence(&mut put, sequence)?;
                 None
             }
             Some(_) => return Err(ControllerError::OtherCollection),
@@ -199,7 +197,7 @@ impl Controller {
         merge::check_annotations(&annotations)?;
         let parameters = put.parameters.or_else(|| old.map(|old| old.parameters.clone())).unwrap_or_default();
         merge::check_size("parameters", merge::size_of_parameters(&parameters), bounds.max_parameters)?;
-        let version = put.version.unwrap_or_else(|| old.map_or(Version::FIRST, |old| old.version.bump()));
+        let version = next_version(put.version, old.map(|old| old.version))?;
         let function = Function {
             path,
             version,
@@ -232,14 +230,9 @@ impl Controller {
         kinds: &[RuntimeKind],
     ) -> Result<Kind, ControllerError> {
         let runtime = kinds::resolve(&code.kind, kinds)?;
-        let name = runtime.kind.as_str();
-        if let Some(allowed) = &caller.limits().allowed_kinds
-            && !allowed.iter().any(|kind| kind == name)
-        {
-            return Err(ControllerError::KindForbidden(name.to_owned()));
-        }
+        may_use(caller, &runtime.kind)?;
         if let Err(missing) = &runtime.state {
-            let what = format!("the runtime {name}");
+            let what = format!("the runtime {}", runtime.kind);
             return Err(ControllerError::NotOnThisHost { what, missing: missing.clone() });
         }
         Ok(runtime.kind.clone())
@@ -294,12 +287,24 @@ impl From<PrepareError> for ControllerError {
         }
     }
 }
+
+/// Whether the caller's namespace may have functions of this kind.
+pub(crate) fn may_use(caller: &Caller, kind: &Kind) -> Result<(), ControllerError> {
+    match &caller.limits().allowed_kinds {
+        Some(allowed) if !allowed.iter().any(|allowed| allowed == kind.as_str()) => {
+            Err(ControllerError::KindForbidden(kind.to_string()))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// A function takes a sequence's place: what is known about it stays.
-fn become_of_sequence(put: &mut PutFunction, sequence: Sequence) {
+fn become_of_sequence(put: &mut PutFunction, sequence: Sequence) -> Result<(), ControllerError> {
     let mut annotations = sequence.annotations;
     annotations.remove_all(&put.remove_annotations);
     annotations.merge(std::mem::take(&mut put.annotations));
     put.annotations = annotations;
-    put.version.get_or_insert_with(|| sequence.version.bump());
+    put.version = Some(next_version(put.version, Some(sequence.version))?);
     put.publish.get_or_insert(sequence.publish);
+    Ok(())
 }

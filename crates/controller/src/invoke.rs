@@ -135,14 +135,14 @@ impl Controller {
 
     /// Whether one more call of this caller may run: decided before anything else is done for it.
     pub(crate) fn admit(&self, caller: &Caller) -> Result<InFlight, ControllerError> {
-        self.try_admit(caller).map_err(|error| self.throttled(caller, error))
-    }
-
-    /// The same, without counting who is refused.
-    pub(crate) fn try_admit(&self, caller: &Caller) -> Result<InFlight, ControllerError> {
         if self.closed.load(Ordering::Acquire) {
             return Err(ControllerError::ShuttingDown);
         }
+        Self::count_in(caller).map_err(|error| self.throttled(caller, error))
+    }
+
+    /// A place among the calls of its namespace; who is refused is not counted.
+    pub(crate) fn count_in(caller: &Caller) -> Result<InFlight, ControllerError> {
         let limits = caller.limits();
         caller.account().admit(limits.invocations_per_minute, limits.concurrent_invocations)
     }

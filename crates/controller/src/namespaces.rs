@@ -20,6 +20,8 @@ use crate::{
 pub const GUEST_KEY: &str = "23bc46b1-71f6-4ed5-8c54-816aa4f8c502:\
                              123zO3xZCLrMN6v2BKK1dXYFpXlPkccOFqm12CdAsMgRU4VrNZ9lyGVCGuMDGIwP";
 const GUEST: &str = "guest";
+/// The namespace of whoever asks, in paths.
+const CALLERS_OWN: &str = "_";
 
 /// A page that no list is longer than.
 const EVERYTHING: Page = Page { skip: 0, limit: i64::MAX as usize };
@@ -62,11 +64,29 @@ impl Controller {
         name: NamespaceName,
         limits: NamespaceLimits,
     ) -> Result<(Namespace, ApiKey), ControllerError> {
+        self.create_namespace_for(name, limits, None).await
+    }
+
+    /// The same; the subject, who calls with the key, is the namespace unless said.
+    pub async fn create_namespace_for(
+        &self,
+        name: NamespaceName,
+        limits: NamespaceLimits,
+        subject: Option<String>,
+    ) -> Result<(Namespace, ApiKey), ControllerError> {
+        if name.as_str() == CALLERS_OWN {
+            let text = format!("'{name}' is no name for a namespace: in a path it means the caller's own.");
+            return Err(ControllerError::Invalid(text));
+        }
         if name.as_str() == system::NAMESPACE {
             let text = format!("The namespace '{name}' is the server's own.");
             return Err(ControllerError::Conflicting(text));
         }
         self.check_limits(&limits)?;
+        // Before anything is written: a namespace whose key nobody was shown is of no use.
+        if let Some(subject) = &subject {
+            EntityName::parse(subject)?;
+        }
         let changing = self.namespaces.lock().await;
         if self.stores.catalog.namespace(&name).await?.is_some() {
             return Err(ControllerError::Exists);
@@ -75,7 +95,7 @@ impl Controller {
         self.stores.catalog.put_namespace(&namespace).await?;
         self.invoker.keep_warm(&name, namespace.limits.keep_warm());
         drop(changing);
-        let key = self.create_key(&name, None).await?;
+        let key = self.create_key(&name, subject).await?;
         Ok((namespace, key))
     }
 

@@ -89,7 +89,8 @@ impl Controller {
         };
         let Some(lender) = lender else { return Ok((self.admit(caller)?, 0)) };
         let nested = lender.nested + 1;
-        let refused = match self.try_admit(caller) {
+        // Also while the server drains: who waits for this call could not come to its end.
+        let refused = match Self::count_in(caller) {
             Ok(place) => return Ok((place, nested)),
             Err(refused) => refused,
         };

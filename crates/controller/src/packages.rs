@@ -8,7 +8,7 @@ use flint_model::{
 use flint_store::{Expected, Page};
 use serde_json::json;
 
-use crate::{Caller, Controller, ControllerError, functions::own};
+use crate::{Caller, Controller, ControllerError, functions::own, versions::next_version};
 
 /// A name that the API keeps for the actions without a package.
 const RESERVED: &str = "default";
@@ -76,7 +76,7 @@ impl Controller {
             }
             _ => {}
         }
-        let package = drafted(path, put, old);
+        let package = drafted(path, put, old)?;
         Self::check_sizes(caller, Some(&package.parameters), &package.annotations)?;
         let (controller, caller) = (Arc::clone(self), caller.clone());
         let writing = async move {
@@ -225,7 +225,7 @@ impl Controller {
 }
 
 /// The package that a write asks for.
-fn drafted(path: EntityPath, put: PutPackage, old: Option<Package>) -> Package {
+fn drafted(path: EntityPath, put: PutPackage, old: Option<Package>) -> Result<Package, ControllerError> {
     let EntityPath { namespace, name } = path;
     let old = old.as_ref();
     let binding = put.binding.or_else(|| old.and_then(|old| old.binding.clone()));
@@ -235,17 +235,17 @@ fn drafted(path: EntityPath, put: PutPackage, old: Option<Package>) -> Package {
     if let Some(binding) = &binding {
         annotations.set(BINDING, json!({"name": binding.name, "namespace": binding.namespace}));
     }
-    Package {
+    Ok(Package {
         namespace,
         name,
-        version: put.version.unwrap_or_else(|| old.map_or(Version::FIRST, |old| old.version.bump())),
+        version: next_version(put.version, old.map(|old| old.version))?,
         revision: 0, // the store chooses it
         publish: put.publish.or_else(|| Some(old?.publish)).unwrap_or_default(),
         annotations,
         parameters: put.parameters.or_else(|| Some(old?.parameters.clone())).unwrap_or_default(),
         binding,
         updated: Timestamp::now(),
-    }
+    })
 }
 
 fn not_empty(count: usize) -> String {

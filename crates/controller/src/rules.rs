@@ -8,7 +8,7 @@ use flint_model::{
 };
 use flint_store::{Expected, Page};
 
-use crate::{Caller, Controller, ControllerError, ErrorKind, functions::own};
+use crate::{Caller, Controller, ControllerError, ErrorKind, functions::own, versions::next_version};
 
 /// What a write of a rule asks for. What is absent keeps its old value.
 #[derive(Clone, Debug, Default)]
@@ -55,7 +55,7 @@ impl Controller {
         self.check_callable(caller, &action).await?;
         let moved = old.map(|old| old.trigger.clone()).filter(|from| *from != trigger);
         let rule = Rule {
-            version: put.version.unwrap_or_else(|| old.map_or(Version::FIRST, |old| old.version.bump())),
+            version: next_version(put.version, old.map(|old| old.version))?,
             revision: 0, // the store chooses it
             publish: put.publish.or_else(|| Some(old?.publish)).unwrap_or_default(),
             annotations: put.annotations.or_else(|| Some(old?.annotations.clone())).unwrap_or_default(),

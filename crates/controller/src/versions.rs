@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Caller, Controller, ControllerError, Deployed, PrepareWhen, PutFunction, Unnamed,
-    deploy::{Draft, Release},
+    deploy::{Draft, Release, may_use},
     functions::own,
 };
 
@@ -83,6 +83,7 @@ impl Controller {
                 }
             },
         };
+        may_use(caller, &old.kind)?;
         let mut put = PutFunction { overwrite: true, unnamed: Unnamed::Kept, ..PutFunction::default() };
         self.number(&newest, &mut put.version).await?;
         let restored = Some(old.version);
@@ -183,11 +184,11 @@ impl Controller {
             };
         }
         let kept = versions.kept(&old.path).await?;
-        let mut next = old.version.bump();
+        let mut next = next_version(None, Some(old.version))?;
         // Whoever chose numbers may have gone back.
         for _ in 0..kept.len() {
             if kept.iter().any(|kept| kept.version == next) {
-                next = next.bump();
+                next = next_version(None, Some(next))?;
             }
         }
         *asked = Some(next);
@@ -207,6 +208,20 @@ impl Controller {
         // In this order: what is found from now on is not forgotten again.
         self.invoker.forget(path, revision, &named);
         self.forget_action(path);
+    }
+}
+
+/// The version of what is written: the one that was asked for, or the one after what is there.
+pub(crate) fn next_version(asked: Option<Version>, old: Option<Version>) -> Result<Version, ControllerError> {
+    match (asked, old) {
+        (Some(asked), _) => Ok(asked),
+        (None, None) => Ok(Version::FIRST),
+        (None, Some(old)) => old.bump().ok_or_else(|| {
+            let [major, minor, _] = old.numbers();
+            conflict(format!(
+                "no version comes after {old}: choose the number of the next (OpenWhisk's `version`), for example one above {major}.{minor}, or delete what is there first"
+            ))
+        }),
     }
 }
 

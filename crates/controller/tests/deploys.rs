@@ -209,6 +209,19 @@ async fn keys_and_namespaces_come_and_go() {
     assert!(controller.has_own_keys().await.unwrap());
     let again = controller.create_namespace(name.clone(), Default::default()).await.unwrap_err();
     assert_eq!(again.kind(), ErrorKind::Conflict);
+    let other: flint_model::NamespaceName = "other".parse().unwrap();
+    let refused = controller
+        .create_namespace_for(other.clone(), Default::default(), Some("a/b".into()))
+        .await
+        .unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Invalid);
+    assert!(controller.namespace(&other).await.is_err(), "a refused one is not there");
+    let asked = controller.create_namespace_for(other.clone(), Default::default(), Some("ci".into())).await;
+    let caller = controller.authenticate(&asked.unwrap().1.expose()).await.unwrap();
+    assert_eq!((caller.namespace.name.as_str(), &*caller.subject), ("other", "ci"));
+    assert_eq!(controller.keys(&other).await.unwrap().len(), 1, "there is no other key");
+    let own = controller.create_namespace("_".parse().unwrap(), Default::default()).await.unwrap_err();
+    assert_eq!(own.kind(), ErrorKind::Invalid, "in a path it means the caller's own");
     let second = controller.create_key(&name, Some("ci".into())).await.unwrap();
     let caller = controller.authenticate(&second.expose()).await.unwrap();
     assert_eq!((caller.namespace.name.as_str(), &*caller.subject), ("team", "ci"));

@@ -4,7 +4,7 @@
 
 mod support;
 
-use std::{path::Path, sync::Arc};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use flint_controller::{
     Answer, Caller, ControllerConfig, ControllerError, GUEST_KEY, Invocation, Mode, PutCode, PutFunction,
@@ -101,6 +101,25 @@ async fn callers_that_fill_the_limit_get_the_answers_of_whom_they_call() {
     }
     assert!(call(&server, GUEST_KEY, "c").await.is_ok());
     server.stop().await;
+}
+
+#[tokio::test]
+async fn a_drain_waits_for_callers_and_lets_them_call() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), limited(4)).await;
+    deploy(&server, "c", "answer {\"c\":1}").await;
+    caller(&server, "a", "late calls c").await;
+    let calls = begin(&server, "a", 2).await;
+    let controller = Arc::clone(&server.controller);
+    let drained = tokio::spawn(async move { controller.shutdown(Duration::from_secs(60)).await });
+    eventually("the drain", || async {
+        matches!(call(&server, GUEST_KEY, "c").await, Err(ControllerError::ShuttingDown)).then_some(())
+    })
+    .await;
+    for result in results(&server, calls).await {
+        assert_eq!(result, json!({"answers": [{"c": 1}]}));
+    }
+    drained.await.unwrap();
 }
 
 #[tokio::test]

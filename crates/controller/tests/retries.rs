@@ -8,7 +8,7 @@ use std::{sync::Arc, time::Duration};
 
 use flint_controller::{Answer, Firing, PutRule, PutTrigger};
 use flint_model::{Activation, DeadLetterReason, NamespaceLimits, Status, Timestamp};
-use flint_store::conformance::sample;
+use flint_store::{CallPhase, conformance::sample};
 use flint_store_sqlite::{SqliteStore, StoreConfig};
 use serde_json::json;
 use support::{
@@ -59,6 +59,84 @@ async fn attempts_come_after_their_back_off_and_each_has_its_record() {
         assert_eq!(attempt.logs.first().map(|line| line.text.as_str()), Some("called"));
     }
     metric(&server, "flint_async_queue_depth", 0).await;
+    assert!(letters(&server).await.is_empty());
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_start_that_fails_is_an_attempt_and_comes_after_its_back_off() {
+    let (dir, clock) = (tempfile::tempdir().unwrap(), ManualClock::at(Timestamp::now().as_millis()));
+    let server = start(dir.path(), &clock).await;
+    let policy = json!({"retries": 2, "backoff": "1min"});
+    for (name, code) in [("exits", "init-exits"), ("breaks", "init-platform no memory")] {
+        deploy(&server, name, code, policy.clone()).await;
+        let id = accept(&server, name).await;
+        for attempts in 1..=2 {
+            let guest = server.guest().await;
+            let state = eventually("the attempt", || async {
+                let state = server.queue().find(&guest.namespace.name, id).await.unwrap()?;
+                (state.begun == attempts && matches!(state.phase, CallPhase::Delayed(_))).then_some(state)
+            })
+            .await;
+            assert_eq!(state.attempts.len(), attempts as usize, "{name}");
+            places_are_free(&server).await;
+            clock.advance(300_000);
+        }
+        let record = record(&server, id).await;
+        assert_eq!(letter(&server, id).await.reason, DeadLetterReason::AttemptsUsed, "{name}");
+        assert_eq!(record.attempts.len(), 2, "{name}");
+        let numbers: Vec<_> =
+            attempts(&server, id).await.iter().map(|one| one.annotations.get("attempt").cloned()).collect();
+        assert_eq!(numbers, [Some(json!(1)), Some(json!(2))], "{name}");
+        places_are_free(&server).await;
+    }
+    server.stop().await;
+}
+
+/// Nor a server that stood still for longer than its leases last.
+#[tokio::test]
+async fn a_clock_that_jumps_takes_no_call_away_that_runs() {
+    let (dir, clock) = (tempfile::tempdir().unwrap(), ManualClock::at(Timestamp::now().as_millis()));
+    let server = start(dir.path(), &clock).await;
+    deploy(&server, "f", "wait", json!(0)).await;
+    let id = accept(&server, "f").await;
+    eventually("the call", || async { (server.executor.calls_of("guest/f").len() == 1).then_some(()) }).await;
+    clock.advance(3_600_000);
+    assert_eq!(server.queue().take_exhausted(10).await.unwrap().len(), 0);
+    server.executor.go();
+    assert_eq!(record(&server, id).await.response.status, Status::Success);
+    metric(&server, "flint_async_queue_depth", 0).await;
+    assert!(letters(&server).await.is_empty());
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn what_a_shutdown_ends_is_attempted_again_by_the_next_life() {
+    let (dir, clock) = (tempfile::tempdir().unwrap(), ManualClock::at(Timestamp::now().as_millis()));
+    let server = start(dir.path(), &clock).await;
+    deploy(&server, "f", "endless", json!(null)).await;
+    deploy(&server, "step", "endless", json!(null)).await;
+    sequence(&server, "s", &["guest/step", "guest/step"]).await.unwrap();
+    let (call, composed) = (accept(&server, "f").await, accept(&server, "s").await);
+    let begun = |path: &str| !server.executor.calls_of(path).is_empty();
+    eventually("both", || async { (begun("guest/f") && begun("guest/step")).then_some(()) }).await;
+    server.controller.shutdown(Duration::from_millis(50)).await;
+    drop(server);
+
+    let server = start(dir.path(), &clock).await;
+    clock.advance(300_000);
+    for id in [call, composed] {
+        let guest = server.guest().await;
+        let record = eventually("the end", || async {
+            clock.advance(60_000);
+            server.executor.go();
+            server.controller.activation(&guest, &guest.namespace.name, id).await.ok()
+        })
+        .await;
+        assert_eq!(record.response.status, Status::Success, "{record:?}");
+    }
+    let record = record(&server, call).await;
+    assert!(record.attempts[0].ended_by.contains("shut down"), "{:?}", record.attempts);
     assert!(letters(&server).await.is_empty());
     server.stop().await;
 }

@@ -9,7 +9,9 @@ use std::{collections::BTreeMap, fs::File, path::Path, time::SystemTime};
 use flint_controller::{
     Answer, ControllerError, Deployed, ErrorKind, Invocation, Mode, PutFunction, PutPackage,
 };
-use flint_model::{Activation, AliasName, AliasTarget, DeadLetterReason, FunctionPath, Version};
+use flint_model::{
+    Activation, AliasName, AliasTarget, DeadLetterReason, FunctionPath, NamespaceLimits, Version,
+};
 use flint_store::{LetterQuery, Page};
 use serde_json::{Value, json};
 use support::{
@@ -141,6 +143,14 @@ async fn a_rollback_is_a_new_version_and_what_comes_next_builds_on_it() {
     for (to, kind) in [("0.0.9", ErrorKind::NotFound), ("0.0.5", ErrorKind::Conflict)] {
         assert_eq!(roll_back(&server, "f", Some(to)).await.unwrap_err().kind(), kind, "{to}");
     }
+    // What the namespace may not deploy, it may not go back to.
+    let guest = caller.namespace.name.clone();
+    let limits = |allowed_kinds| NamespaceLimits { allowed_kinds, ..NamespaceLimits::default() };
+    server.controller.set_limits(&guest, limits(Some(vec!["python:3".into()]))).await.unwrap();
+    let refused = roll_back(&server, "f", Some("0.0.2")).await.unwrap_err();
+    assert!(matches!(refused, ControllerError::KindForbidden(_)), "{refused}");
+    assert_eq!(numbers(&server, "f").await[0], "0.0.5");
+    server.controller.set_limits(&guest, limits(None)).await.unwrap();
     sequence(&server, "s", &["guest/f"]).await.unwrap();
     assert_eq!(roll_back(&server, "s", None).await.unwrap_err().kind(), ErrorKind::Invalid);
     assert_eq!(roll_back(&server, "none", None).await.unwrap_err().kind(), ErrorKind::NotFound);
@@ -472,5 +482,27 @@ async fn aliases_are_bounded() {
     assert!(refused.kind() == ErrorKind::Conflict && refused.to_string().contains("versions.max_aliases"));
     let missing = call(&server, "f@c", &json!({}), Mode::NonBlocking).await.unwrap_err();
     assert_eq!(missing.kind(), ErrorKind::NotFound);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn no_number_is_given_twice_after_the_last() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), config()).await;
+    deploy(&server, "f", r#"answer {"n":1}"#).await;
+    let caller = server.guest().await;
+    let last =
+        PutFunction { overwrite: true, version: Some(version("0.0.4294967295")), ..PutFunction::default() };
+    server.controller.put_function(&caller, at("f"), last, &|_| {}).await.unwrap();
+    let further = || PutFunction { overwrite: true, ..PutFunction::default() };
+    let refused = server.controller.put_function(&caller, at("f"), further(), &|_| {}).await.unwrap_err();
+    assert!(
+        refused.kind() == ErrorKind::Conflict && refused.to_string().contains("0.0.4294967295"),
+        "{refused}"
+    );
+    assert_eq!(numbers(&server, "f").await, ["0.0.4294967295", "0.0.1"], "nothing is lost");
+    let chosen = PutFunction { version: Some(version("0.1.0")), ..further() };
+    server.controller.put_function(&caller, at("f"), chosen, &|_| {}).await.unwrap();
+    assert_eq!(numbers(&server, "f").await[0], "0.1.0");
     server.stop().await;
 }

@@ -6,7 +6,7 @@ mod support;
 
 use bytes::Bytes;
 use flint_executor::{Body, CallHead, Executor, Fault, Instance, Invoked, ReplyHead, body_channel};
-use flint_model::{CodeFormat, Contract, LogStream};
+use flint_model::{ByteSize, CodeFormat, Contract, LogStream};
 use support::{House, answer, call, context, function, json, text};
 
 const SERVER: &str = include_str!("fixtures/server.py");
@@ -105,6 +105,59 @@ async fn stalls(instance: &dyn Instance) {
     }
     assert!(matches!(last, Some(Err(_))), "{last:?}");
     instance.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn json_of_a_program_is_bounded_by_the_results_limit() {
+    let house = House::new().await;
+    let array = "#!/bin/sh\nprintf '['; head -c 3000000 /dev/zero | tr '\\0' ' '; printf '1]'";
+    let allowed = |max_result| {
+        let mut call = json("{}");
+        call.max_result = max_result;
+        call
+    };
+    let run = async |script: &str, max_result| {
+        let instance = house.start(stdio(script)).await;
+        let invoked = instance.invoke(allowed(max_result)).await;
+        instance.stop().await;
+        invoked
+    };
+    let reply = answer(run(array, ByteSize::mib(10)).await);
+    assert_eq!((content_type(&reply.head), reply.body.len()), ("json", 3_000_003));
+    for most in [ByteSize::kib(100), ByteSize::mib(2)] {
+        let Invoked::Done { result, end } = run(array, most).await else { panic!("a stream came") };
+        let Err(Fault::ResultTooLarge { size, allowed, .. }) = result else { panic!("{result:?}") };
+        assert_eq!((size, allowed, end.fault), (3_000_003, most.as_u64(), None));
+    }
+    // What is not JSON has no such bound, however it begins.
+    let text = "#!/bin/sh\nprintf '[INFO] '; head -c 3000000 /dev/zero";
+    let instance = house.start(stdio(text)).await;
+    let Invoked::Streaming { body, end, .. } = instance.invoke(allowed(ByteSize::kib(100))).await else {
+        panic!("no stream came")
+    };
+    let (whole, end) = tokio::join!(Body::Stream(body).collect(1 << 30), end);
+    assert_eq!((whole.unwrap().len(), end.unwrap().fault), (3_000_007, None));
+    instance.stop().await;
+    house.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn interim_responses_are_passed_over_and_switching_protocols_is_no_answer() {
+    let house = House::new().await;
+    let instance = house.start(function("python:default", Contract::Http, CodeFormat::Source, SERVER)).await;
+    for _ in 0..2 {
+        let reply = answer(instance.invoke(request("POST", "/interim", Bytes::from_static(b"hi"))).await);
+        let ReplyHead::Http { status, .. } = reply.head else { panic!() };
+        assert_eq!((status.as_u16(), &reply.body[..]), (201, &b"hi"[..]));
+        let Invoked::Done { result, .. } = instance.invoke(request("POST", "/switch", Bytes::new())).await
+        else {
+            panic!()
+        };
+        let text = "101 is not an HTTP status of an answer".to_owned();
+        assert_eq!(result.unwrap_err(), Fault::InvalidAnswer { text }, "and the server goes on");
+    }
+    instance.stop().await;
+    house.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,6 +1,6 @@
-//! Compiled code on disk, by the content it was compiled from and the engine it was compiled for.
+//! Compiled code on disk, by a key that says what it was compiled from, and the engine it was compiled for.
 //!
-//! An entry is two files: `<code>-<engine>.cwasm`, which is mapped as it is, and beside it its checksum. One that is missing,
+//! An entry is two files: `<key>-<engine>.cwasm`, which is mapped as it is, and beside it its checksum. One that is missing,
 //! damaged or of another engine is as good as none: it is compiled again.
 
 use std::{
@@ -12,7 +12,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use flint_model::{ByteSize, Digest};
+use flint_model::ByteSize;
 use serde::{Deserialize, Serialize};
 use wasmtime::{Engine, Module, component::Component};
 
@@ -108,13 +108,13 @@ impl Cache {
         written
     }
 
-    /// Removes what was compiled from other code than `keep`, or for another engine than this one's and `beside`'s.
-    pub(crate) fn collect(&self, keep: &HashSet<Digest>, beside: Option<&Self>) -> io::Result<usize> {
+    /// Removes entries of other keys than `keep`, or for another engine than this one's and `beside`'s.
+    pub(crate) fn collect(&self, keep: &HashSet<String>, beside: Option<&Self>) -> io::Result<usize> {
         let kept = |name: &str| {
             let stem = name.split('.').next().unwrap_or_default();
             let Some((key, engine)) = stem.rsplit_once('-') else { return false };
             let current = engine == self.engine || beside.is_some_and(|beside| engine == beside.engine);
-            current && keep.iter().any(|digest| key.starts_with(&digest.to_string()))
+            current && keep.contains(key)
         };
         let mut removed = 0;
         for entry in fs::read_dir(&self.folder)? {

@@ -105,7 +105,7 @@ impl Compiler {
     ) -> Result<Bytes, PrepareError> {
         let initialiser = Initialiser {
             name: name.to_owned(),
-            function: function.path.clone(),
+            namespace: function.path.namespace.clone(),
             memory: function.limits.memory,
             logs: function.limits.logs,
             assets,

@@ -7,6 +7,7 @@ use std::{
 
 use bytes::{Bytes, BytesMut};
 use flint_executor::{BodyError, BodySender};
+use flint_runtimes::json;
 use http::StatusCode;
 use http_body::Body as _;
 use tokio::sync::oneshot;
@@ -60,6 +61,8 @@ pub(crate) enum Begun {
     Whole,
     /// There is more to come than is kept, or it takes its time.
     Streams,
+    /// Guest and answer are at their ends. The answer is JSON, for all that can be told, has so many bytes, and not all of them were kept.
+    TooLong(u64),
 }
 
 /// When an answer is given on before its end.
@@ -100,6 +103,32 @@ impl Exchange {
             }
         })
         .await
+    }
+
+    /// Goes on with an answer that has begun to stream where JSON is wanted: what may become JSON is taken whole, and up to `most` bytes of it are kept.
+    pub(crate) async fn whole_json(&mut self, most: usize) -> Begun {
+        let patience = Patience { bytes: most, waits: false };
+        for _ in 0..2 {
+            if !json::may_become_object_or_array(&self.whole) {
+                return Begun::Streams;
+            }
+            if self.whole.len() <= most && self.begin(patience).await == Begun::Whole {
+                return Begun::Whole;
+            }
+        }
+        let mut beyond = 0;
+        loop {
+            beyond += self.whole.len().saturating_sub(most);
+            self.whole.truncate(most);
+            if self.begin(patience).await == Begun::Whole {
+                return Begun::TooLong((self.whole.len() + beyond) as u64);
+            }
+        }
+    }
+
+    /// Whether the answer is at its end, as it should be, before its guest is.
+    pub(crate) fn answered(&self) -> bool {
+        self.guest.is_some() && self.broken.is_none()
     }
 
     /// Gives on the rest. `false`: the caller has gone away, and the guest with it.
@@ -206,6 +235,15 @@ impl Exchange {
                     }
                 }
             }
+        }
+    }
+
+    /// Whether a call that wants JSON may find it here.
+    pub(crate) fn may_succeed(&self) -> bool {
+        match &self.source {
+            Source::Stdout(_) => true,
+            Source::Http { head: Head::Here(parts), .. } => parts.status.is_success(),
+            Source::Http { .. } => false,
         }
     }
 

@@ -30,6 +30,7 @@ use crate::{
     engine,
     host::Services,
     instance::WasmInstance,
+    key,
     packages::Packages,
     pool::{self, PoolSize},
     prepare::{self, Artefact},
@@ -319,10 +320,11 @@ impl Executor for WasmExecutor {
         // What earlier servers have left is looked at once there is a pool.
         let Some(house) = self.house.get().map(Arc::clone) else { return };
         let digests: HashSet<_> = keep.iter().map(|function| function.code.digest).collect();
+        let keys: HashSet<_> = keep.iter().flat_map(|function| key::all(function)).collect();
         let collected = tokio::task::spawn_blocking(move || {
             house.packages.collect(&digests)?;
             let beside = house.ground_0_3.as_ref().map(|ground| &ground.cache);
-            house.grounds.first().map_or(Ok(0), |ground| ground.cache.collect(&digests, beside))
+            house.grounds.first().map_or(Ok(0), |ground| ground.cache.collect(&keys, beside))
         })
         .await;
         if let Ok(Err(error)) = collected {

@@ -13,6 +13,7 @@ use flint_executor::{
 };
 use flint_gate::DirectGate;
 use flint_model::{ByteSize, InstanceId, LogStream, Usage};
+use flint_runtimes::outcome;
 use futures_util::future::select_all;
 use tokio::{
     sync::{SemaphorePermit, SetOnce, oneshot},
@@ -185,22 +186,24 @@ impl WasmInstance {
     async fn run_exchange(&self, running: Running, guest: Work<Ended>, source: Source) -> Invoked {
         let patience = match (&source, running.wanted.json) {
             // A program's answer has no head: what it is is known at its end.
-            (Source::Stdout(_), _) => Patience { bytes: WHOLE, waits: false },
-            (Source::Http { .. }, true) => {
-                let most = usize::try_from(running.wanted.max_result).unwrap_or(usize::MAX);
-                Patience { bytes: most.max(WHOLE), waits: false }
-            }
+            (Source::Stdout(_), _) | (Source::Http { .. }, true) => Patience { bytes: WHOLE, waits: false },
             (Source::Http { .. }, false) => Patience { bytes: WHOLE, waits: true },
         };
+        let Wanted { json, max_result } = running.wanted;
+        let most = usize::try_from(max_result).unwrap_or(usize::MAX).max(WHOLE);
         let mut exchange = Exchange::new(guest, source);
         let begin = async move {
-            let begun = exchange.begin(patience).await;
+            let mut begun = exchange.begin(patience).await;
+            if json && begun == Begun::Streams && exchange.may_succeed() {
+                begun = exchange.whole_json(most).await;
+            }
             (begun, exchange)
         };
         let (work, spent) = Metered::new(Box::pin(begin));
         match self.house.long.drive(Box::pin(work), &running.pace).await {
             Err(cut) => running.done(Err(fault_of(cut)), usage(&spent, None)),
-            Ok((Begun::Whole, exchange)) => running.whole(exchange, &spent),
+            Ok((Begun::Whole, exchange)) => running.whole(exchange, None, &spent),
+            Ok((Begun::TooLong(size), exchange)) => running.whole(exchange, Some(size), &spent),
             Ok((Begun::Streams, exchange)) => self.stream(running, exchange, spent),
         }
     }
@@ -209,6 +212,9 @@ impl WasmInstance {
     fn stream(&self, running: Running, mut exchange: Exchange, spent: Spent) -> Invoked {
         let head = match exchange.take_head() {
             Some((status, mut headers)) => {
+                if let Err(fault) = outcome::is_final(status) {
+                    return running.done(Err(fault), usage(&spent, None));
+                }
                 answer::remove_hop_by_hop(&mut headers);
                 ReplyHead::Http { status, headers }
             }
@@ -233,10 +239,16 @@ async fn relay(
     before: Spent,
     sender: BodySender,
 ) -> CallEnd {
-    let last_word = LastWord::of(&sender);
+    // The body's end is not seen before this is given up, which a guest that goes on after its answer must not put off.
+    let last_word = Arc::new(Mutex::new(Some(LastWord::of(&sender))));
+    let held = Arc::clone(&last_word);
+    let take = |word: &Mutex<Option<LastWord>>| word.lock().unwrap_or_else(PoisonError::into_inner).take();
     let (work, spent) = Metered::new(Box::pin(async move {
         let taken = exchange.relay(sender).await;
         if taken {
+            if exchange.answered() {
+                drop(take(&held));
+            }
             exchange.finish().await;
         }
         exchange
@@ -247,7 +259,9 @@ async fn relay(
         Ok(exchange) => (exchange.ended, exchange.broken),
         Err(cut) => {
             let fault = fault_of(cut);
-            last_word.broken(&fault);
+            if let Some(word) = take(&last_word) {
+                word.broken(&fault);
+            }
             return running.end(Some(fault), usage_of(cpu, None));
         }
     };
@@ -260,7 +274,9 @@ async fn relay(
         (Err(error), _) => {
             let (logs, logs_truncated) = running.logs.finish();
             let fault = fault::of(&error, ended.starved, last_words(&logs));
-            last_word.broken(&fault);
+            if let Some(word) = take(&last_word) {
+                word.broken(&fault);
+            }
             CallEnd { logs, logs_truncated, usage, reusable: true, fault: Some(fault) }
         }
         (Ok(()), Some(why)) => running.end(Some(Fault::Developer { message: why }), usage),
@@ -394,8 +410,8 @@ impl Running {
         Invoked::Done { result: Err(fault), end }
     }
 
-    /// An answer that is complete, with its guest at its end.
-    fn whole(self, mut exchange: Exchange, spent: &Spent) -> Invoked {
+    /// An answer that is complete, with its guest at its end. `too_long`: how long it is, where it is a result that was not kept to its end.
+    fn whole(self, mut exchange: Exchange, too_long: Option<u64>, spent: &Spent) -> Invoked {
         let Some(ended) = exchange.ended.take() else {
             return self.done(Err(platform("the function's end was not seen")), usage(spent, None));
         };
@@ -405,11 +421,14 @@ impl Running {
         }
         let body = exchange.whole.split().freeze();
         let wanted = self.wanted;
+        let too_long = too_long.map(|size| answer::too_large(size, wanted.max_result, &body));
         let result = match &exchange.source {
-            Source::Stdout(_) => answer::of_bytes(body, wanted),
+            Source::Stdout(_) => too_long.map_or_else(|| answer::of_bytes(body, wanted), Err),
             Source::Http { head: Head::Here(_), .. } => {
                 match (exchange.broken.take(), exchange.take_head()) {
-                    (None, Some((status, headers))) => http_reply(status, headers, body, wanted),
+                    (None, Some((status, headers))) => {
+                        too_long.map_or_else(|| http_reply(status, headers, body, wanted), Err)
+                    }
                     (why, _) => Err(developer(&why.unwrap_or_default())),
                 }
             }
@@ -434,6 +453,7 @@ fn http_reply(
     if wanted.json && status.is_success() && answer::is_object_or_array(&body) {
         return answer::json(body, wanted.max_result);
     }
+    outcome::is_final(status)?;
     answer::remove_hop_by_hop(&mut headers);
     Ok(Reply { head: ReplyHead::Http { status, headers }, body })
 }

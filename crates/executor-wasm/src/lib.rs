@@ -25,6 +25,7 @@ mod executor;
 mod fault;
 pub mod host;
 mod instance;
+mod key;
 mod lane;
 mod limits;
 mod link;

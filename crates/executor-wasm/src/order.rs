@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use flint_model::{ByteSize, FunctionPath};
+use flint_model::{ByteSize, NamespaceName};
 use serde::{Deserialize, Serialize};
 
 use crate::{WasmConfig, cache::Shape, engine, preinit, wasi::Wasi};
@@ -29,7 +29,7 @@ pub(crate) enum Task {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Initialiser {
     pub(crate) name: String,
-    pub(crate) function: FunctionPath,
+    pub(crate) namespace: NamespaceName,
     pub(crate) memory: ByteSize,
     pub(crate) logs: ByteSize,
     pub(crate) assets: Option<PathBuf>,

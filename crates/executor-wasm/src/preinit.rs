@@ -83,7 +83,7 @@ pub(crate) fn run(
     let runtime = Builder::new_current_thread().enable_all().max_blocking_threads(FILE_THREADS).build();
     let runtime = runtime.map_err(|error| here(&error))?;
 
-    let (grants, drawn) = Grants::of_initialiser(&initialiser.function, initialiser.assets.clone());
+    let (grants, drawn) = Grants::of_initialiser(&initialiser.namespace, initialiser.assets.clone());
     let logs = LogSink::new(initialiser.logs);
     let call = CallSeed {
         stdin: Box::new(tokio::io::empty()),

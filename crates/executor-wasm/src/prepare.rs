@@ -15,8 +15,10 @@ use wasmtime::ResourcesRequired;
 use crate::{
     cache::Shape,
     contracts::{Code, Compiled},
+    engine,
     executor::{EXPERIMENTAL, Ground, House},
     host::Grants,
+    key,
     packages::Package,
     preinit,
     wasi::Wasi,
@@ -69,15 +71,15 @@ pub(crate) async fn prepare(
             "the component is for wasi:http 0.3, which is switched off here, because {EXPERIMENTAL}: build it for wasi:http 0.2 (wasi:http/incoming-handler), or have the server's operator set wasm.http_0_3 = true"
         ))
     })?;
-    let digest = function.code.digest;
     let initialiser = preinit::initialiser(&module, shape).filter(|_| function.wasm.preinit);
-    let key = if initialiser.is_some() { format!("{digest}-initialised") } else { digest.to_string() };
+    let key = if initialiser.is_some() { key::initialised(function) } else { key::as_deployed(function) };
+    let entry = Entry { key: &key, shape, wasi };
     let (compiled, took) = match ground.cache.load(&ground.engine, &key, shape) {
         Some(compiled) => (compiled, Duration::ZERO),
         None => {
-            let raw = Raw { module, shape, wasi, initialiser, assets: assets.clone(), key: &key };
+            let raw = Raw { module, entry, initialiser, assets: assets.clone() };
             let make = make(house, ground, function, raw, progress);
-            // With more memory its initialiser may succeed where it failed.
+            // With more memory code may fit that did not.
             let address = format!("wasm {key} {}", function.limits.memory);
             (house.compiler.workshop.in_turn(function, &address, progress, make).await?, began.elapsed())
         }
@@ -99,7 +101,7 @@ pub(crate) async fn prepare(
     };
     let mut settled = vec![settle(ground, &compiled)?];
     for other in &grounds[1..] {
-        settled.push(settle(other, &read_again(other, &key, shape)?)?);
+        settled.push(settle(other, &read_again(house, function, other, &entry)?)?);
     }
     let memory = usize::try_from(function.limits.memory.as_u64()).unwrap_or(usize::MAX);
     let has_gate = function.wants_api_key() && compiled.sends_requests();
@@ -110,12 +112,17 @@ pub(crate) async fn prepare(
 /// Code on its way to the compiler.
 struct Raw<'a> {
     module: Bytes,
-    shape: Shape,
-    wasi: Wasi,
+    entry: Entry<'a>,
     initialiser: Option<&'static str>,
     assets: Option<PathBuf>,
-    /// What it is kept under.
+}
+
+/// What compiled code is kept as.
+#[derive(Clone, Copy)]
+struct Entry<'a> {
     key: &'a str,
+    shape: Shape,
+    wasi: Wasi,
 }
 
 /// Compiles the code, initialised where it is to be, and keeps it.
@@ -126,7 +133,8 @@ async fn make(
     raw: Raw<'_>,
     progress: Progress<'_>,
 ) -> Result<Compiled, PrepareError> {
-    let Raw { mut module, shape, wasi, initialiser, assets, key } = raw;
+    let Raw { mut module, entry, initialiser, assets } = raw;
+    let Entry { key, shape, wasi } = entry;
     // Whoever waited for a turn may find it done.
     if let Some(compiled) = ground.cache.load(&ground.engine, key, shape) {
         return Ok(compiled);
@@ -138,27 +146,42 @@ async fn make(
     }
     progress("compiling");
     let machine_code = house.compiler.compile(module, shape, wasi).await?;
-    keep(ground, key, shape, &machine_code)
-}
-
-/// Writes compiled code to the cache and takes it from there, so that what runs is what a restart will find.
-fn keep(ground: &Ground, key: &str, shape: Shape, machine_code: &[u8]) -> Result<Compiled, PrepareError> {
-    let failed = |detail: String| PrepareError::Failed { operation: "keeping compiled code".into(), detail };
-    ground.cache.store(key, machine_code).map_err(|error| failed(error.to_string()))?;
-    read_again(ground, key, shape)
+    // So that what runs is what a restart will find.
+    ground.cache.store(key, &machine_code).map_err(|error| not_kept(error.to_string()))?;
+    read_again(house, function, ground, &entry)
 }
 
 /// Takes compiled code from the cache that was written to it, or read from it, just now.
-fn read_again(ground: &Ground, key: &str, shape: Shape) -> Result<Compiled, PrepareError> {
-    let failed = |detail: String| PrepareError::Failed { operation: "keeping compiled code".into(), detail };
-    match ground.cache.read(&ground.engine, key, shape) {
-        Some(Ok(compiled)) => Ok(compiled),
-        // The engine refuses what could never be instantiated within its pool.
-        Some(Err(error)) => Err(PrepareError::Code(format!(
-            "the code needs more than an instance may have: {error:#} (docs/configuration.md, wasm)"
-        ))),
-        None => Err(failed("what was written cannot be read again; check the data directory's disk".into())),
+fn read_again(
+    house: &House,
+    function: &Function,
+    ground: &Ground,
+    entry: &Entry<'_>,
+) -> Result<Compiled, PrepareError> {
+    let Entry { key, shape, wasi } = *entry;
+    let error = match ground.cache.read(&ground.engine, key, shape) {
+        Some(Ok(compiled)) => return Ok(compiled),
+        Some(Err(error)) => error,
+        None => {
+            return Err(not_kept(
+                "what was written cannot be read again; check the data directory's disk".into(),
+            ));
+        }
+    };
+    // The engine refuses what could never be instantiated within its pool. One without a pool says what it needs.
+    if let Ok(engine) = engine::without_pool(&house.config, wasi)
+        && let Some(Ok(compiled)) = ground.cache.read(&engine, key, shape)
+    {
+        fits(&compiled, function, house.config.table_elements)?;
     }
+    Err(PrepareError::Code(format!(
+        "the code needs more than an instance may have: {} (docs/configuration.md, wasm)",
+        error.root_cause()
+    )))
+}
+
+fn not_kept(detail: String) -> PrepareError {
+    PrepareError::Failed { operation: "keeping compiled code".into(), detail }
 }
 
 /// What can be known of its needs before it runs is within the limits.

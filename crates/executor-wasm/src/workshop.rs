@@ -36,12 +36,17 @@ const PROGRAM: &str = "/workshop";
 const REFUSED: i32 = 3;
 /// The most that is made of a module: machine code takes several times its size.
 const LARGEST: ByteSize = ByteSize::mib(512);
+/// What the allocator may have reserved where the kernel does not say how much it is.
+const RESERVED: u64 = 1280 << 20;
 /// Threads of the compiler, and everything else in the sandbox.
 const PROCESSES: u32 = 128;
 /// Like other builds, it takes the processors that it gets.
 const CPU_MILLIS: u32 = 4000;
-/// What Rust's runtime says when memory is refused to it.
-const NO_MEMORY: &str = "memory allocation of";
+/// The allocator takes memory as it is needed instead of a gigabyte at once, so that the bound on its memory is exact.
+const ALLOCATOR: (&str, &str) = ("MIMALLOC_ARENA_EAGER_COMMIT", "0");
+/// What is said where memory is refused: by Rust's runtime, by the system, and for the stacks of the compiler's threads.
+const NO_MEMORY: [&str; 3] =
+    ["memory allocation of", "Cannot allocate memory", "The global thread pool has not been initialized"];
 
 /// Where code is compiled and initialisers are run.
 #[derive(Clone)]
@@ -122,6 +127,7 @@ async fn in_sandbox(house: &House, mut order: Order, code: &[u8]) -> Result<Vec<
     let mut spec = SandboxSpec::new(id, vec![PROGRAM.to_owned(), ARGUMENT.to_owned(), order]);
     spec.mounts = mounts;
     spec.cwd = "/".to_owned();
+    spec.env = vec![(ALLOCATOR.0.to_owned(), ALLOCATOR.1.to_owned())];
     spec.tmp_bytes = 1 << 20;
     spec.limits.processes = PROCESSES;
     spec.limits.cpu_millis = CPU_MILLIS;
@@ -134,12 +140,14 @@ fn undone(error: ToolError, memory: ByteSize) -> Undone {
         ToolError::TooLong(_) => Undone::TooLong,
         ToolError::OutOfMemory(most) => Undone::OutOfMemory(most),
         ToolError::TooMuch(most) => Undone::TooMuch(most),
+        // Where no cgroup ends it, the process does so itself.
+        ToolError::Failed { said, .. } if NO_MEMORY.iter().any(|words| said.contains(words)) => {
+            Undone::OutOfMemory(memory)
+        }
         ToolError::Failed { status: ExitStatus::Code(REFUSED), said } => Undone::Refused(said),
         ToolError::Failed { status: ExitStatus::Lost, .. } => {
             Undone::NotBegun("the sandbox launcher ended; the next attempt starts another".to_owned())
         }
-        // Where no cgroup ends it, the process does so itself.
-        ToolError::Failed { said, .. } if said.contains(NO_MEMORY) => Undone::OutOfMemory(memory),
         failed @ ToolError::Failed { .. } => Undone::Crashed(failed.to_string()),
     }
 }
@@ -185,12 +193,19 @@ fn complain(why: String) -> i32 {
 /// The sandbox's cgroup bounds memory where there is one; this does everywhere. Processor time ends with the time allowed, whoever watches.
 fn bound_oneself(memory: ByteSize, within: Duration) {
     let cores = std::thread::available_parallelism().map_or(1, usize::from) as u64;
-    let limits =
-        [(Resource::Data, memory.as_u64()), (Resource::Cpu, (within.as_secs() + 1).saturating_mul(cores))];
+    let data = memory.as_u64().saturating_add(taken());
+    let limits = [(Resource::Data, data), (Resource::Cpu, (within.as_secs() + 1).saturating_mul(cores))];
     for (resource, most) in limits {
         // Lowering a limit of one's own is never refused.
         let _ = setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) });
     }
+}
+
+/// What counts against the limit of data by now, before any work: also what the allocator has reserved and nothing uses.
+fn taken() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let kilobytes = status.lines().find_map(|line| line.strip_prefix("VmData:")?.split_whitespace().next());
+    kilobytes.and_then(|number| number.parse::<u64>().ok()).map_or(RESERVED, |number| number << 10)
 }
 
 #[cfg(test)]
@@ -205,6 +220,13 @@ mod tests {
         let abort = ExitStatus::Signal(6);
         assert!(matches!(failed(abort, "memory allocation of 1024 bytes failed"), Undone::OutOfMemory(_)));
         assert!(matches!(failed(abort, "thread 'main' panicked"), Undone::Crashed(_)));
+        let no_threads = r#"The global thread pool has not been initialized.: ThreadPoolBuildError { kind: IOError(Os { code: 11, kind: WouldBlock, message: "Resource temporarily unavailable" }) }"#;
+        assert!(matches!(failed(ExitStatus::Code(101), no_threads), Undone::OutOfMemory(_)));
+        let refused = ExitStatus::Code(REFUSED);
+        assert!(matches!(
+            failed(refused, "mmap: Cannot allocate memory (os error 12)"),
+            Undone::OutOfMemory(_)
+        ));
         assert!(matches!(failed(ExitStatus::Code(REFUSED), "no"), Undone::Refused(_)));
         assert!(matches!(failed(ExitStatus::Code(101), "no"), Undone::Crashed(_)));
         assert!(matches!(failed(ExitStatus::Lost, ""), Undone::NotBegun(_)));

@@ -3,8 +3,8 @@
 mod support;
 
 use bytes::Bytes;
-use flint_executor::{Body, BodyError, CallHead, Fault, Invoked, body_channel};
-use flint_model::Contract;
+use flint_executor::{Body, BodyError, CallHead, Fault, Invoked, ReplyHead, body_channel};
+use flint_model::{ByteSize, Contract};
 use http::{HeaderMap, Method};
 use serde_json::json;
 use support::{AMPLE, House, done, json_call, wat};
@@ -79,6 +79,35 @@ async fn long_input_and_output_stream() {
     assert_eq!(length, 4 + (4 << 20));
     assert_eq!(end.await.unwrap().fault, None);
     feeding.await.unwrap();
+}
+
+#[tokio::test]
+async fn json_is_bounded_by_the_results_limit_and_nothing_else_is() {
+    const LENGTH: usize = 3_000_000;
+    let house = House::new();
+    let instance = house.start(Contract::WasiCommand, &wat(COMMAND)).await;
+    let echo = async |beginning: &str, max_result| {
+        // It begins with what has it answer with its input.
+        let mut call = json_call(format!("{beginning}{}}}", " ".repeat(LENGTH - beginning.len() - 1)), AMPLE);
+        call.max_result = max_result;
+        instance.invoke(call).await
+    };
+    let answered = done(echo("{", ByteSize::mib(10)).await);
+    let reply = answered.result.unwrap();
+    assert!(matches!(reply.head, ReplyHead::Json) && reply.body.len() == LENGTH, "{:?}", reply.head);
+    for most in [ByteSize::kib(100), ByteSize::mib(2)] {
+        let refused = done(echo("{", most).await);
+        let Fault::ResultTooLarge { size, allowed, beginning } = refused.fault() else {
+            panic!("{refused:?}")
+        };
+        assert_eq!((*size, *allowed, beginning.len() as u64), (LENGTH as u64, most.as_u64(), most.as_u64()));
+    }
+    let Invoked::Streaming { body, end, .. } = echo("{INFO}", ByteSize::kib(100)).await else {
+        panic!("no stream")
+    };
+    let (whole, end) = tokio::join!(Body::Stream(body).collect(1 << 30), end);
+    assert_eq!((whole.unwrap().len(), end.unwrap().fault), (LENGTH, None));
+    assert_eq!(house.executor.live(), 0);
 }
 
 #[tokio::test]

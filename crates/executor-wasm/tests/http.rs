@@ -112,6 +112,49 @@ async fn a_caller_that_takes_nothing_holds_the_instance_until_its_deadline_only(
     }
 }
 
+/// What comes after a whole answer is in the call's record; the answer has its end by then.
+#[tokio::test]
+async fn an_answer_ends_with_its_body_and_not_with_its_guest() {
+    let house = House::new();
+    let instance = house.start(Contract::WasiHttp, &wat(HTTP)).await;
+    for path in ["/finish", "/go"] {
+        let invoked = instance.invoke(request(path, empty(), SHORT)).await;
+        let Invoked::Streaming { mut body, mut end, .. } = invoked else { panic!("no stream: {invoked:?}") };
+        let mut whole = Vec::new();
+        while let Some(piece) = body.recv().await {
+            whole.extend_from_slice(&piece.expect("nothing is broken"));
+        }
+        assert_eq!(whole, b"{\"hello\":\"wasm\"}", "{path}");
+        if path == "/finish" {
+            assert!(end.try_recv().is_err() && house.executor.live() == 1, "its guest goes on");
+        }
+        let fault = end.await.unwrap().fault;
+        match path {
+            "/finish" => assert_eq!(fault, Some(Fault::Deadline)),
+            _ => assert!(
+                matches!(&fault, Some(Fault::Developer { message }) if message.contains("broken_handler")),
+                "{fault:?}"
+            ),
+        }
+        assert_eq!(house.executor.live(), 0, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn an_informational_status_is_no_answer() {
+    let house = House::new();
+    let instance = house.start(Contract::WasiHttp, &wat(HTTP)).await;
+    let streamed = done(instance.invoke(request("/informational", empty(), AMPLE)).await);
+    let always = HTTP.replace("(i32.eq (local.get $op) (i32.const 0x69))", "(i32.const 1)");
+    let instance = house.start(Contract::WasiHttp, &wat(&always)).await;
+    let whole = done(instance.invoke(json_call("{}", AMPLE)).await);
+    for answered in [streamed, whole] {
+        let text = "101 is not an HTTP status of an answer".to_owned();
+        assert_eq!(answered.fault(), &Fault::InvalidAnswer { text });
+    }
+    assert_eq!(house.executor.live(), 0);
+}
+
 #[tokio::test]
 async fn what_goes_wrong_is_told() {
     for (_house, instance) in both().await {

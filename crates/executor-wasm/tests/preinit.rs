@@ -4,6 +4,7 @@
 mod support;
 
 use std::{
+    collections::BTreeSet,
     io::{Cursor, Write},
     sync::Arc,
     time::Duration,
@@ -13,7 +14,7 @@ use flint_executor::{CallHead, Executor, FunctionSource, Instance, PrepareError}
 use flint_executor_wasm::WasmConfig;
 use flint_model::{ByteSize, Contract, Function, FunctionLimits};
 use http::{HeaderMap, Method};
-use serde_json::json;
+use serde_json::{Value, json};
 use support::{AMPLE, House, Sandboxed, context, done, function, json_call, wat};
 
 /// Memory for calls that ask for more.
@@ -74,6 +75,76 @@ async fn calls_begin_where_the_initialiser_ended() {
     let (found, prepared) = answer(initialised(&code, |_| {})).await;
     assert_eq!((found, prepared.took), (json!([7]), Duration::ZERO), "it was found ready");
     house.end().await;
+}
+
+/// Keeps its first argument, and answers with it.
+const NAMED: &str = r#"(module
+    (import "wasi_snapshot_preview1" "args_sizes_get" (func $sizes (param i32 i32) (result i32)))
+    (import "wasi_snapshot_preview1" "args_get" (func $args (param i32 i32) (result i32)))
+    (memory (export "memory") 1)
+    (data (i32.const 1022) "[\"")
+    (global $length (mut i32) (i32.const 0))
+    (func (export "wizer-initialize")
+        (if (call $sizes (i32.const 16) (i32.const 20)) (then unreachable))
+        (if (call $args (i32.const 64) (i32.const 1024)) (then unreachable))
+        (global.set $length (i32.sub (i32.load (i32.const 20)) (i32.const 1)))
+        (i32.store16 (i32.add (i32.const 1024) (global.get $length)) (i32.const 0x5d22)))
+    (func (export "flint_alloc") (param i32) (result i32) (i32.const 8192))
+    (func (export "flint_call") (param i32 i32) (result i64)
+        (i64.or (i64.const 0x3fe00000000) (i64.extend_i32_u (i32.add (global.get $length) (i32.const 4))))))"#;
+
+async fn answer_of(house: &House, source: FunctionSource) -> Value {
+    let prepared = house.prepare(source).await.unwrap();
+    let instance = house.executor.start(&prepared, context()).await.unwrap().instance;
+    done(instance.invoke(json_call("{}", AMPLE)).await).json()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_initialiser_learns_nothing_of_the_function_that_it_runs_for() {
+    let house = House::new();
+    for path in ["one/secret-project-alpha", "one/beta", "two/beta"] {
+        let source = initialised(&wat(NAMED), |function| function.path = path.parse().unwrap());
+        assert_eq!(answer_of(&house, source).await, json!(["function"]), "{path}");
+    }
+    let kept = std::fs::read_dir(house.folder.path()).unwrap().map(|entry| entry.unwrap().path());
+    let images = kept.filter(|path| path.extension().is_some_and(|extension| extension == "cwasm"));
+    assert_eq!(images.count(), 2, "one for each namespace");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_image_is_of_its_memory_limit() {
+    // Takes 64 MB where it gets them, and answers whether it did.
+    let more = r#"(func (export "wizer-initialize")
+        (i32.store8 (i32.const 21)
+            (i32.add (i32.const 0x30) (i32.ne (memory.grow (i32.const 1000)) (i32.const -1)))))
+        (data (i32.const 20) "[?]")"#;
+    let code = core(more, "(return (i64.const 0x1400000003))");
+    let with = |megabytes| initialised(&code, |function| function.limits.memory = ByteSize::mib(megabytes));
+    let house = House::new();
+    for (megabytes, grown) in [(128, 1), (32, 0), (128, 1)] {
+        assert_eq!(answer_of(&house, with(megabytes)).await, json!([grown]), "{megabytes} MB");
+    }
+    // What the last release kept for any memory limit and any namespace is not taken, and goes.
+    let folder = house.folder.path();
+    let names = || {
+        let names = std::fs::read_dir(folder).unwrap();
+        let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name.contains(".cwasm") || name.contains(".sum")).collect::<BTreeSet<_>>()
+    };
+    let before = names();
+    let old = |name: &String| {
+        let (digest, engine) = (name.split('-').next().unwrap(), name.rsplit('-').next().unwrap());
+        format!("{digest}-initialised-{engine}")
+    };
+    for name in &before {
+        std::fs::copy(folder.join(name), folder.join(old(name))).unwrap();
+    }
+    assert_eq!(before.len(), 4, "two images with their checksums: {before:?}");
+    house.executor.collect(&[with(32).function]).await;
+    let after = names();
+    assert!(after.len() == 2 && after.is_subset(&before), "{after:?} of {before:?}");
+    assert!(house.prepare(with(32)).await.unwrap().took == Duration::ZERO, "it was kept");
+    assert!(house.prepare(with(128)).await.unwrap().took > Duration::ZERO, "it was not");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,6 +1,8 @@
 //! The operator's way in: to the server that uses a data directory, or, while none does, to the directory itself. Both ways speak
 //! the same API.
 
+use std::path::Path;
+
 use axum::{Router, body::Body};
 use flint_store_sqlite::SqliteStore;
 use http::{Method, Request, header};
@@ -39,6 +41,14 @@ impl Admin {
         Self::offline(&config).await
     }
 
+    /// The same; a data directory that is not there is made.
+    pub(crate) async fn connect_or_create(global: &Global, data: &DataArgs) -> Result<Self, Failure> {
+        match Self::connect(global, data).await {
+            Err(failure) if failure.code == NO_DATA => Self::opened(&config::load(data, None)?.config).await,
+            other => other,
+        }
+    }
+
     /// The server that uses the data directory, when one answers.
     pub(crate) async fn server_of(config: &Config) -> Result<Option<Client>, Failure> {
         let Some(operator) = OperatorFile::read(&config.server.data_dir)? else { return Ok(None) };
@@ -50,6 +60,11 @@ impl Admin {
     }
 
     async fn offline(config: &Config) -> Result<Self, Failure> {
+        check_data(&config.server.data_dir)?;
+        Self::opened(config).await
+    }
+
+    async fn opened(config: &Config) -> Result<Self, Failure> {
         let store = open_store(config).await?;
         let operator = OperatorFile::read_or_make(&config.server.data_dir)?;
         let api = offline_api(config, &store, &operator);
@@ -122,5 +137,36 @@ impl Admin {
             // Every write was acknowledged when it was durable.
             let _ = store.close().await;
         }
+    }
+}
+
+/// The code of a failure for want of data.
+const NO_DATA: &str = "no_data";
+
+/// Refuses a directory without data: whoever asks about what is there has mistyped it.
+pub(crate) fn check_data(data_dir: &Path) -> Result<(), Failure> {
+    match SqliteStore::exists(data_dir) {
+        true => Ok(()),
+        false => {
+            Err(Failure::new(Exit::Usage, NO_DATA, format!("there is no data in {}", data_dir.display()))
+                .hint("name the data directory with --data-dir; `flint up` makes a new one"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_mistyped_data_directory_is_not_made() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut config = Config::default();
+        config.server.data_dir = dir.path().join("typo");
+        let refused = Admin::offline(&config).await.err().unwrap();
+        assert!(refused.code == NO_DATA && refused.message.contains("typo"), "{refused}");
+        assert!(!config.server.data_dir.exists());
+        Admin::opened(&config).await.unwrap().close().await;
+        Admin::offline(&config).await.unwrap().close().await;
     }
 }

@@ -4,6 +4,8 @@ use std::{fmt, process::ExitCode};
 
 use flint_api_native::resource::{ErrorBody, ErrorDetail};
 
+use crate::output::tell;
+
 /// How a command ended. Documented in `docs/cli.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -78,11 +80,11 @@ pub(crate) fn report(error: &anyhow::Error, json: bool) -> Exit {
     if json {
         let mut body = ErrorBody::new(failure.map_or("failed", |failure| &failure.code), message);
         body.error.hint = hint;
-        eprintln!("{}", serde_json::to_string(&body).unwrap_or_else(|_| body.error.message.clone()));
+        tell!("{}", serde_json::to_string(&body).unwrap_or_else(|_| body.error.message.clone()));
     } else {
-        eprintln!("error: {message}");
+        tell!("error: {message}");
         if let Some(hint) = hint {
-            eprintln!("  try: {hint}");
+            tell!("  try: {hint}");
         }
     }
     failure.map_or(Exit::Local, |failure| failure.exit)

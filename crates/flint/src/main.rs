@@ -1,5 +1,7 @@
 //! The `flint` binary: the command line, the configuration, and the one place where every part of the server meets.
 #![forbid(unsafe_code)]
+// What prints goes through `output`: these two panic when nobody reads.
+#![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
 mod admin;
 mod bench;
@@ -27,5 +29,7 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 fn main() -> ExitCode {
     flint_sandbox::launcher_entry();
     flint_executor_wasm::workshop_entry();
+    bench::tied::entry();
+    bench::janitor::entry();
     cli::run()
 }

@@ -144,6 +144,7 @@ impl Invoker {
 
     /// Removes prepared artefacts of functions other than `keep` from disk.
     pub async fn collect(&self, keep: &[Arc<Function>]) {
+        self.preparing.keep_only(keep);
         for executor in &self.executors {
             executor.collect(keep).await;
         }

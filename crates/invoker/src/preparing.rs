@@ -1,8 +1,11 @@
 //! Functions that are ready to start.
 
 use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    collections::{HashMap, HashSet},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use flint_executor::{FunctionSource, PrepareError, Prepared, Progress};
@@ -18,6 +21,18 @@ pub(crate) struct Preparing {
 struct Cell {
     function: Arc<Function>,
     prepared: OnceCell<Arc<Prepared>>,
+    /// It was not among the functions there were when these were last looked at.
+    is_gone: AtomicBool,
+}
+
+impl Cell {
+    fn new(function: &Arc<Function>) -> Arc<Self> {
+        Arc::new(Self {
+            function: Arc::clone(function),
+            prepared: OnceCell::new(),
+            is_gone: AtomicBool::new(false),
+        })
+    }
 }
 
 impl Preparing {
@@ -57,6 +72,17 @@ impl Preparing {
         });
     }
 
+    /// Forgets what is none of these functions, at the second time: calls that waited when theirs was deleted have it prepared once more, and a deploy
+    /// prepares what is not there yet.
+    pub(crate) fn keep_only(&self, functions: &[Arc<Function>]) {
+        let there: HashSet<_> =
+            functions.iter().map(|function| (&function.path, function.revision)).collect();
+        self.cells().retain(|(path, revision), cell| {
+            let is_gone = !there.contains(&(path, *revision));
+            !(cell.is_gone.swap(is_gone, Ordering::Relaxed) && is_gone)
+        });
+    }
+
     /// Forgets what was prepared of this very function, of which nothing came.
     fn discard(&self, function: &Arc<Function>) {
         let key = (function.path.clone(), function.revision);
@@ -68,12 +94,11 @@ impl Preparing {
 
     fn cell(&self, function: &Arc<Function>) -> Arc<Cell> {
         let mut cells = self.cells();
-        let cell = cells
-            .entry((function.path.clone(), function.revision))
-            .or_insert_with(|| Arc::new(Cell { function: Arc::clone(function), prepared: OnceCell::new() }));
+        let cell =
+            cells.entry((function.path.clone(), function.revision)).or_insert_with(|| Cell::new(function));
         // A deploy prepares before it writes, and the write may lose to another one with the same revision.
         if !Arc::ptr_eq(&cell.function, function) && *cell.function != **function {
-            *cell = Arc::new(Cell { function: Arc::clone(function), prepared: OnceCell::new() });
+            *cell = Cell::new(function);
         }
         Arc::clone(cell)
     }
@@ -179,6 +204,22 @@ mod tests {
         assert!(preparing.is_ready(&f), "it is to be kept");
         preparing.forget(&f.path, 1, &[]);
         assert!(!preparing.is_ready(&f));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_waiting_calls_had_prepared_of_a_deleted_function_goes() {
+        let (preparing, runs) = (Preparing::default(), AtomicUsize::new(0));
+        let (kept, gone) = (Arc::new(function("guest/kept")), Arc::new(function("guest/gone")));
+        for one in [&kept, &gone] {
+            preparing.get(one, || prepare(one, &runs, false)).await.unwrap();
+        }
+        preparing.keep_only(&[Arc::clone(&kept)]);
+        assert!(preparing.is_ready(&gone), "a deploy may be about to write it");
+        preparing.keep_only(&[Arc::clone(&kept), Arc::clone(&gone)]);
+        preparing.keep_only(&[Arc::clone(&kept)]);
+        assert!(preparing.is_ready(&gone), "it was there in between");
+        preparing.keep_only(&[Arc::clone(&kept)]);
+        assert!(preparing.is_ready(&kept) && !preparing.is_ready(&gone));
     }
 
     #[tokio::test(start_paused = true)]

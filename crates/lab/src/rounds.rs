@@ -184,7 +184,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        Connection, Identity,
+        Connection, Identity, Noise,
         noise::scripted::{Seen, busy, quiet, slow_memory},
     };
 
@@ -208,7 +208,7 @@ mod tests {
     }
 
     /// Two arms, `a` and `b`, in a run of this folder: how often they were called, and what they did in the rounds that count.
-    async fn run(folder: &Path, rounds: usize, looks: &[Seen]) -> (usize, Vec<ArmRounds>, NoiseWatch) {
+    async fn run(folder: &Path, rounds: usize, looks: &[Seen]) -> (usize, Vec<ArmRounds>, Noise) {
         let identity =
             Identity { experiment: "x".into(), commit: "c".into(), host: json!(1), settings: json!(2) };
         let calls = Arc::new(AtomicUsize::new(0));
@@ -226,7 +226,7 @@ mod tests {
         let arms = run_rounds("p", vec![plan("a"), plan("b")], how, &folder, &mut noise, &|_, _, _| {});
         let arms = arms.await.unwrap();
         assert!(noise.script.as_ref().unwrap().is_empty());
-        (calls.load(Ordering::Relaxed), arms, noise)
+        (calls.load(Ordering::Relaxed), arms, noise.noise())
     }
 
     fn shape(arms: &[ArmRounds]) -> Vec<(u64, u64, Duration)> {
@@ -249,9 +249,9 @@ mod tests {
         // Before the first, between each two, and after the last.
         let (driven, arms, noise) = run(&folder, 2, &vec![quiet(); 5]).await;
         assert!(driven > 0 && arms.iter().all(|arm| arm.rounds.len() == 2 && arm.cpu_us_per_call.len() == 2));
-        assert_eq!((noise.noise().looks, noise.noise().repeated), (5, 0));
+        assert_eq!((noise.looks, noise.repeated), (5, 0));
         let (driven, again, noise) = run(&folder, 2, &[]).await;
-        assert_eq!((driven, shape(&again), noise.noise().looks), (0, shape(&arms), 5));
+        assert_eq!((driven, shape(&again), noise.looks), (0, shape(&arms), 5));
         assert_eq!(again[0].quantile_us(0.5), arms[0].quantile_us(0.5));
         let (driven, more, _) = run(&folder, 3, &[quiet(), quiet(), quiet()]).await;
         assert!(driven > 0 && more.iter().all(|arm| arm.rounds.len() == 3));
@@ -268,12 +268,12 @@ mod tests {
         let of = |arms: &[ArmRounds], at: usize| (arms[at].rounds[0].calls, arms[at].rounds[0].wall);
         assert_eq!(of(&arms, 0), kept(&folder, "a  at 1 round 1 try 3"));
         assert_eq!(of(&arms, 1), kept(&folder, "b  at 1 round 1"));
-        assert_eq!((arms[0].cpu_us_per_call.len(), noise.noise().repeated), (1, 1));
-        assert!(noise.noise().is_quiet(), "{:?}", noise.noise());
+        assert_eq!((arms[0].cpu_us_per_call.len(), noise.repeated), (1, 1));
+        assert!(noise.is_quiet(), "{:?}", noise);
         // Another start drives nothing and counts the same.
         let (driven, again, noise) = run(&folder, 1, &[]).await;
-        assert_eq!((driven, shape(&again), noise.noise().repeated), (0, shape(&arms), 1));
-        assert!(noise.noise().is_quiet());
+        assert_eq!((driven, shape(&again), noise.repeated), (0, shape(&arms), 1));
+        assert!(noise.is_quiet());
     }
 
     #[tokio::test(start_paused = true)]
@@ -285,7 +285,7 @@ mod tests {
         assert_eq!(arms[0].rounds[0].calls, kept(&folder, "a  at 1 round 1").0);
         let tries = std::fs::read_dir(folder.join("results")).unwrap().count();
         assert_eq!((tries, kept(&folder, "a  at 1 round 1 try 3").0 > 0), (4, true));
-        assert!(noise.noise().repeated == 0 && !noise.noise().is_quiet());
+        assert!(noise.repeated == 0 && !noise.is_quiet());
         let (driven, again, _) = run(&folder, 1, &[]).await;
         assert_eq!((driven, shape(&again)), (0, shape(&arms)));
     }
@@ -300,6 +300,6 @@ mod tests {
         for (arm, name) in arms.iter().zip(["a", "b"]) {
             assert_eq!(arm.rounds[0].calls, kept(&folder, &format!("{name}  at 1 round 1 try 2")).0);
         }
-        assert_eq!((noise.noise().repeated, noise.noise().is_quiet()), (2, true));
+        assert_eq!((noise.repeated, noise.is_quiet()), (2, true));
     }
 }

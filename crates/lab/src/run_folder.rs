@@ -39,6 +39,14 @@ pub enum RunFolderError {
     /// It has files that are not of a run.
     #[error("{} is not empty and not of a benchmark: choose another folder", .0.display())]
     Foreign(PathBuf),
+    /// Another process keeps the results of its run there now.
+    #[error("{} is in use by {by}: wait until that run has ended, or choose another folder", folder.display())]
+    InUse {
+        /// Which.
+        folder: PathBuf,
+        /// By whom, as far as that is known.
+        by: String,
+    },
     /// It cannot be read or written.
     #[error("{}: {error}", path.display())]
     Io {
@@ -53,26 +61,38 @@ pub enum RunFolderError {
 #[derive(Debug)]
 pub struct RunFolder {
     folder: Option<PathBuf>,
+    /// Held while the run goes on.
+    _lock: Option<Lock>,
+}
+
+/// Keeps a second run out of a folder. The kernel lets go of it however this process ends.
+#[derive(Debug)]
+struct Lock {
+    _folder: fs::File,
+    owner: PathBuf,
 }
 
 const IDENTITY: &str = "run.json";
 const RESULTS: &str = "results";
+/// Says whose the lock is; without the lock it says nothing.
+const OWNER: &str = "run.pid";
 
 impl RunFolder {
     /// Keeps nothing.
     pub const fn none() -> Self {
-        Self { folder: None }
+        Self { folder: None, _lock: None }
     }
 
     /// The folder of a run that has ended.
     pub fn at(folder: &Path) -> Self {
-        Self { folder: Some(folder.to_owned()) }
+        Self { folder: Some(folder.to_owned()), _lock: None }
     }
 
-    /// Opens `folder`, which may be missing, empty, or hold a run of this identity.
+    /// Opens `folder`, which may be missing, empty, or hold a run of this identity. It is nobody else's until this is dropped.
     pub fn open(folder: &Path, identity: &Identity) -> Result<Self, RunFolderError> {
         let results = folder.join(RESULTS);
         fs::create_dir_all(folder).map_err(at(folder))?;
+        let held = hold(folder)?;
         let path = folder.join(IDENTITY);
         match fs::read(&path) {
             Ok(bytes) => {
@@ -91,7 +111,9 @@ impl RunFolder {
             Err(error) => return Err(at(&path)(error)),
         }
         fs::create_dir_all(&results).map_err(at(&results))?;
-        Ok(Self { folder: Some(folder.to_owned()) })
+        let owner = folder.join(OWNER);
+        fs::write(&owner, std::process::id().to_string()).map_err(at(&owner))?;
+        Ok(Self { folder: Some(folder.to_owned()), _lock: Some(Lock { _folder: held, owner }) })
     }
 
     /// The folder.
@@ -149,6 +171,29 @@ impl RunFolder {
             }
         }
         Some(self.folder.as_ref()?.join(RESULTS).join(format!("{name}.json")))
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // A name that stays is one of nobody.
+        let _ = fs::remove_file(&self.owner);
+    }
+}
+
+/// Locks the folder itself, which stays as it was for a run that is refused.
+fn hold(folder: &Path) -> Result<fs::File, RunFolderError> {
+    let held = fs::File::open(folder).map_err(at(folder))?;
+    match held.try_lock() {
+        Ok(()) => Ok(held),
+        Err(fs::TryLockError::Error(error)) => Err(at(folder)(error)),
+        Err(fs::TryLockError::WouldBlock) => {
+            let by = fs::read_to_string(folder.join(OWNER)).map_or_else(
+                |_| "another run".to_owned(),
+                |pid| format!("the run of process {}", pid.trim()),
+            );
+            Err(RunFolderError::InUse { folder: folder.to_owned(), by })
+        }
     }
 }
 
@@ -215,8 +260,10 @@ mod tests {
         assert_eq!(run.get::<u32>("a/b 1"), None);
         run.put("a/b 1", &7).unwrap();
         run.put("a_b 1", &8).unwrap();
+        drop(run);
         let again = RunFolder::open(&folder, &identity()).unwrap();
         assert_eq!((again.get("a/b 1"), again.get("a_b 1")), (Some(7), Some(8)));
+        drop(again);
         for (other, what) in [
             (Identity { commit: "d".into(), ..identity() }, "commit"),
             (Identity { host: json!({ "cores": 4 }), ..identity() }, "host"),
@@ -226,6 +273,21 @@ mod tests {
             let error = RunFolder::open(&folder, &other).unwrap_err().to_string();
             assert!(error.contains(&format!("a run of another {what}")), "{error}");
         }
+    }
+
+    #[test]
+    fn a_second_run_stays_out_and_is_told_whose_the_folder_is() {
+        let scratch = tempfile::tempdir().unwrap();
+        let folder = scratch.path().join("run");
+        let run = RunFolder::open(&folder, &identity()).unwrap();
+        let error = RunFolder::open(&folder, &identity()).unwrap_err().to_string();
+        let whose = format!("is in use by the run of process {}:", std::process::id());
+        assert!(error.contains(&whose), "{error}");
+        drop(run);
+        // As a run that was killed leaves it: with the name, without the lock.
+        fs::write(folder.join(OWNER), "1").unwrap();
+        RunFolder::open(&folder, &identity()).unwrap();
+        assert!(!folder.join(OWNER).exists());
     }
 
     #[test]
@@ -240,6 +302,7 @@ mod tests {
         text.extend_from_slice(b"{\"to");
         fs::write(folder.join("numbers"), &text).unwrap();
         assert_eq!(run.lines::<u32>("numbers"), [10, 11]);
+        drop(run);
         let again = RunFolder::open(&folder, &identity()).unwrap();
         again.append("numbers", &12).unwrap();
         assert_eq!(again.lines::<u32>("numbers"), [10, 11, 12]);

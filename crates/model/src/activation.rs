@@ -68,6 +68,21 @@ pub struct Activation {
     pub annotations: Annotations,
 }
 
+impl Activation {
+    /// The name that it is listed under: the called name, in the package that it was called in, which is a binding where it was called
+    /// through one.
+    pub fn listed_name(&self, out: &mut String) {
+        out.clear();
+        let binding = self.annotations.get("binding").and_then(|binding| binding.as_str());
+        let bound = binding.and_then(|binding| Some(binding.split_once('/')?.1));
+        if let Some(package) = bound.or(self.path.package.as_ref().map(|package| package.as_str())) {
+            out.push_str(package);
+            out.push('/');
+        }
+        out.push_str(self.name.as_str());
+    }
+}
+
 /// An attempt that was not the last.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attempt {

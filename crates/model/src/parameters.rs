@@ -1,8 +1,11 @@
 //! Parameters and annotations: lists of keys with JSON values.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::{Arc, OnceLock},
+};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use crate::keyed::{FEW, KeySet, last_wins};
@@ -84,9 +87,16 @@ impl Parameters {
 }
 
 /// What is known about an entity: `{"key":…,"value":…}` in order, keys unique. Copies share it until one is changed: every record of a call has one.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(from = "Vec<Annotation>")]
-pub struct Annotations(Arc<Vec<Annotation>>);
+pub struct Annotations(Arc<Shared>);
+
+#[derive(Clone, Debug, Default)]
+struct Shared {
+    list: Vec<Annotation>,
+    /// The list as JSON, once it was asked for.
+    json: OnceLock<Box<str>>,
+}
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Annotation {
@@ -104,7 +114,7 @@ impl Annotation {
 impl Annotations {
     /// The value of `key`.
     pub fn get(&self, key: &str) -> Option<&Value> {
-        self.0.iter().find(|annotation| annotation.key == key).map(|annotation| &annotation.value)
+        self.0.list.iter().find(|annotation| annotation.key == key).map(|annotation| &annotation.value)
     }
 
     /// Whether `key` is there and is not `false`, `0`, `null` or `""`.
@@ -120,7 +130,7 @@ impl Annotations {
     /// Sets `key`, in its old place when it was there.
     pub fn set(&mut self, key: impl Into<String>, value: impl Into<Value>) {
         let (key, value) = (key.into(), value.into());
-        let list = Arc::make_mut(&mut self.0);
+        let list = self.list_mut();
         match list.iter_mut().find(|annotation| annotation.key == key) {
             Some(annotation) => annotation.value = value,
             None => list.push(Annotation { key, value }),
@@ -130,34 +140,61 @@ impl Annotations {
     /// Removes `key`.
     pub fn remove(&mut self, key: &str) {
         if self.get(key).is_some() {
-            Arc::make_mut(&mut self.0).retain(|annotation| annotation.key != key);
+            self.list_mut().retain(|annotation| annotation.key != key);
         }
     }
 
     /// Removes every one of `keys`.
     pub fn remove_all(&mut self, keys: &[String]) {
-        let removed = KeySet::new(keys, String::as_str, self.0.len());
-        Arc::make_mut(&mut self.0).retain(|annotation| !removed.contains(&annotation.key));
+        let removed = KeySet::new(keys, String::as_str, self.0.list.len());
+        self.list_mut().retain(|annotation| !removed.contains(&annotation.key));
     }
 
     /// Sets every key of `other`, keeping the rest.
     pub fn merge(&mut self, other: Annotations) {
-        if !other.0.is_empty() {
-            let list = Arc::make_mut(&mut self.0);
-            list.extend(Arc::unwrap_or_clone(other.0));
+        if !other.0.list.is_empty() {
+            let list = self.list_mut();
+            list.extend(Arc::unwrap_or_clone(other.0).list);
             *list = last_wins(std::mem::take(list), Annotation::key);
         }
     }
 
     /// Every key with its value, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
-        self.0.iter().map(|annotation| (annotation.key.as_str(), &annotation.value))
+        self.0.list.iter().map(|annotation| (annotation.key.as_str(), &annotation.value))
+    }
+
+    /// All of it as JSON, as it is serialised. Copies share this too.
+    pub fn json(&self) -> serde_json::Result<&str> {
+        if let Some(json) = self.0.json.get() {
+            return Ok(json);
+        }
+        let json = serde_json::to_string(&self.0.list)?.into_boxed_str();
+        Ok(self.0.json.get_or_init(|| json))
+    }
+
+    fn list_mut(&mut self) -> &mut Vec<Annotation> {
+        let shared = Arc::make_mut(&mut self.0);
+        shared.json.take();
+        &mut shared.list
+    }
+}
+
+impl PartialEq for Annotations {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.list == other.0.list
+    }
+}
+
+impl Serialize for Annotations {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.list.serialize(serializer)
     }
 }
 
 impl From<Vec<Annotation>> for Annotations {
     fn from(list: Vec<Annotation>) -> Self {
-        Self(Arc::new(last_wins(list, Annotation::key)))
+        Self(Arc::new(Shared { list: last_wins(list, Annotation::key), json: OnceLock::new() }))
     }
 }
 
@@ -215,6 +252,30 @@ mod tests {
             keys.iter().for_each(|key| expected.remove(key));
             merged.remove_all(&keys);
             prop_assert_eq!(merged, expected);
+        }
+
+        /// Asked for between the changes, of copies and of what they were made of.
+        #[test]
+        fn the_json_is_that_of_the_list(old in entries(), new in entries(), keys in vec("[a-e]{0,2}", 0..4)) {
+            let is_up_to_date = |annotations: &Annotations| {
+                assert_eq!(annotations.json().unwrap(), serde_json::to_string(annotations).unwrap());
+            };
+            let original = annotations(&old);
+            is_up_to_date(&original);
+            let mut copy = original.clone();
+            for (key, value) in new {
+                copy.set(key, value);
+                is_up_to_date(&copy);
+            }
+            copy.merge(annotations(&old));
+            is_up_to_date(&copy);
+            if let Some(key) = keys.first() {
+                copy.remove(key);
+                is_up_to_date(&copy);
+            }
+            copy.remove_all(&keys);
+            is_up_to_date(&copy);
+            is_up_to_date(&original);
         }
     }
 

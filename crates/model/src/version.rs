@@ -22,10 +22,15 @@ impl Version {
     /// The version of a newly created entity, `0.0.1`.
     pub const FIRST: Self = Self { major: 0, minor: 0, patch: 1 };
 
-    /// The version that the next overwrite gets.
+    /// The version that the next overwrite gets; `None` after the last number that there is.
     #[must_use]
-    pub const fn bump(self) -> Self {
-        Self { patch: self.patch.saturating_add(1), ..self }
+    pub fn bump(self) -> Option<Self> {
+        Some(Self { patch: self.patch.checked_add(1)?, ..self })
+    }
+
+    /// Major, minor and patch.
+    pub const fn numbers(self) -> [u32; 3] {
+        [self.major, self.minor, self.patch]
     }
 }
 
@@ -66,8 +71,10 @@ mod tests {
 
     #[test]
     fn an_overwrite_bumps_the_patch() {
-        assert_eq!(Version::FIRST.bump().to_string(), "0.0.2");
-        assert_eq!("1.2.3".parse::<Version>().map(|v| v.bump().to_string()), Ok("1.2.4".to_owned()));
+        let bumped = |text: &str| text.parse::<Version>().unwrap().bump().map(|next| next.to_string());
+        assert_eq!(Version::FIRST.bump().map(|next| next.to_string()).as_deref(), Some("0.0.2"));
+        assert_eq!(bumped("1.2.3").as_deref(), Some("1.2.4"));
+        assert_eq!(bumped("0.0.4294967295"), None, "no number is given twice");
         for bad in ["", "1", "1.2", "1.2.x", "1.2.3.4"] {
             assert!(bad.parse::<Version>().is_err(), "{bad}");
         }

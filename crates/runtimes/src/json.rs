@@ -9,6 +9,29 @@ pub fn is_object_or_array(text: &[u8]) -> bool {
         && std::str::from_utf8(text).is_ok_and(|text| serde_json::from_str::<IgnoredAny>(text).is_ok())
 }
 
+/// Whether `text`, with more behind it, can be a JSON object or array.
+pub fn may_become_object_or_array(text: &[u8]) -> bool {
+    let text = match std::str::from_utf8(text) {
+        Ok(text) => text,
+        // A character may be cut in two.
+        Err(error) if error.error_len().is_none() => {
+            std::str::from_utf8(&text[..error.valid_up_to()]).unwrap_or_default()
+        }
+        Err(_) => return false,
+    };
+    match text.trim_ascii_start().as_bytes() {
+        [] => true,
+        [b'{' | b'[', ..] => {
+            // A number may be cut in two as well, which the parser takes for a wrong one.
+            let text =
+                text.trim_end_matches(|letter: char| letter.is_ascii_digit() || "+-.eE".contains(letter));
+            // Behind a whole one white space may follow.
+            serde_json::from_str::<IgnoredAny>(text).map_or_else(|error| error.is_eof(), |_| true)
+        }
+        _ => false,
+    }
+}
+
 /// The beginning of an answer, for an error's text.
 pub fn beginning(text: &[u8]) -> String {
     const SHOWN: usize = 1024;
@@ -31,6 +54,28 @@ mod tests {
         for bad in [&b""[..], b"1", b"\"a\"", b"null", b"{} {}", b"{\"a\":}", b"[\xff]", b"[\"\xff\"]", b"{"]
         {
             assert!(!is_object_or_array(bad), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn the_beginning_of_an_object_or_array_is_known() {
+        for good in [
+            &b""[..],
+            b" \n",
+            b"[",
+            b"{\"a",
+            b"{\"a\": [1, \"\xc3",
+            b"[1] ",
+            b"[tru",
+            b"[1.",
+            b"[-",
+            b"[2E+",
+            b"[\"\\u00",
+        ] {
+            assert!(may_become_object_or_array(good), "{good:?}");
+        }
+        for bad in [&b"1"[..], b"INFO", b"[INFO", b"{a", b"[1] [", b"{\"a\":\"\xff", b"[1}"] {
+            assert!(!may_become_object_or_array(bad), "{bad:?}");
         }
     }
 }

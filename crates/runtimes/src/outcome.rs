@@ -2,7 +2,7 @@
 
 use flint_executor::{CallEnd, Fault, Invoked, Reply, ReplyHead};
 use flint_model::Usage;
-use http::{HeaderMap, HeaderName, header};
+use http::{HeaderMap, HeaderName, StatusCode, header};
 
 use crate::process::logs::Logs;
 
@@ -30,6 +30,16 @@ pub fn remove_hop_by_hop(headers: &mut HeaderMap) {
         headers.remove(name);
     }
     headers.remove("keep-alive");
+}
+
+/// Why a status cannot be an answer's: informational ones announce another.
+pub fn is_final(status: StatusCode) -> Result<(), Fault> {
+    match status.is_informational() {
+        true => Err(Fault::InvalidAnswer {
+            text: format!("{} is not an HTTP status of an answer", status.as_u16()),
+        }),
+        false => Ok(()),
+    }
 }
 
 /// The end of a call.

@@ -10,7 +10,7 @@ use std::{
 
 use flint_executor::{Fault, PrewarmTarget};
 use flint_model::{ByteSize, Function, FunctionLimits, Network};
-use futures_util::FutureExt;
+use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
 use tokio::{sync::Notify, task::JoinHandle};
 
 use crate::{
@@ -20,6 +20,8 @@ use crate::{
 
 /// A used one is replaced this long after, so that the start does not disturb the call that took it.
 const REFILL_AFTER: Duration = Duration::from_millis(20);
+/// One that has ended by itself is replaced this long after: it may do so again.
+const REPLACE_AFTER: Duration = Duration::from_secs(1);
 /// A stem that does not come up in this time will not.
 const START_WITHIN: Duration = Duration::from_secs(30);
 /// Before the next attempt after one that failed.
@@ -154,8 +156,11 @@ async fn keep(shared: Arc<Shared>, grower: Arc<impl Grow>) {
             ending::completely(&cell.sandbox).await;
         }
         let Some((target, key)) = missing(&shared, grower.as_ref()) else {
-            shared.changed.notified().await;
-            tokio::time::sleep(REFILL_AFTER).await;
+            let pause = tokio::select! {
+                () = shared.changed.notified() => REFILL_AFTER,
+                () = one_ends(&shared) => REPLACE_AFTER,
+            };
+            tokio::time::sleep(pause).await;
             continue;
         };
         let id = format!("stem{}", shared.count.fetch_add(1, Ordering::Relaxed));
@@ -171,13 +176,24 @@ async fn keep(shared: Arc<Shared>, grower: Arc<impl Grow>) {
     }
 }
 
+/// Resolves when one of those that are kept now has ended.
+async fn one_ends(shared: &Shared) {
+    let mut ends: FuturesUnordered<_> =
+        shared.kept().cells.iter().map(|(_, cell)| cell.sandbox.end()).collect();
+    if ends.next().await.is_none() {
+        std::future::pending().await
+    }
+}
+
+/// Those that nothing asks for, and those that have ended.
 fn surplus(shared: &Shared, grower: &impl Grow) -> Vec<Cell> {
     let mut kept = shared.kept();
     let mut wanted: Vec<(StemKey, usize)> =
         kept.targets.iter().filter_map(|target| Some((grower.key(target)?, target.count))).collect();
     let mut surplus = Vec::new();
     for (key, cell) in std::mem::take(&mut kept.cells) {
-        match wanted.iter_mut().find(|(known, count)| *known == key && *count > 0) {
+        let is_wanted = |(known, count): &&mut (StemKey, usize)| *known == key && *count > 0;
+        match wanted.iter_mut().find(is_wanted).filter(|_| cell.sandbox.exited().is_none()) {
             Some((_, count)) => {
                 *count -= 1;
                 kept.cells.push((key, cell));

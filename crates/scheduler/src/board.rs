@@ -36,6 +36,8 @@ pub(crate) struct Board {
     pub(crate) claim: Option<Arc<InstanceKey>>,
     /// Takes no further calls.
     pub(crate) closed: bool,
+    /// Nor those that running calls make.
+    pub(crate) over: bool,
     /// How long calls have been waiting and running counts for the need of more instances.
     pub(crate) by_the_clock: bool,
     /// The tending task knows that somebody waits.
@@ -199,8 +201,9 @@ impl Board {
         }
     }
 
-    /// Refuses every call that waits.
+    /// Refuses every call that waits, and every one that comes.
     pub(crate) fn refuse_all(&mut self) {
+        self.over = true;
         for queue in self.queues.values_mut() {
             for waiter in queue.waiting.drain(..) {
                 self.totals.shutting_down += 1;

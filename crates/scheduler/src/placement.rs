@@ -25,7 +25,8 @@ impl Scheduler {
         let now = Instant::now();
         let function = &job.function;
         let mut board = self.board();
-        if board.closed {
+        // What a running call waits for has to come to its end too.
+        if board.over || board.closed && job.nested == 0 {
             board.totals.shutting_down += 1;
             return Placement::Refused(Refusal::ShuttingDown);
         }

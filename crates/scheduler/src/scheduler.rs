@@ -107,7 +107,7 @@ impl Scheduler {
         }
     }
 
-    /// Takes no further calls, waits until those that were taken are over, at the latest until `within` has passed; then refuses
+    /// Takes no further calls but those that running ones make, waits until all are over, at the latest until `within` has passed; then refuses
     /// what still waits, stops all instances and shuts the invoker down.
     pub async fn drain(&self, within: Duration) {
         self.board().closed = true;

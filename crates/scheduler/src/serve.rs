@@ -15,6 +15,8 @@ use crate::{
     waiting::{Placed, Shown, Unplaced},
 };
 
+const ENDED: &str = "the server was shut down before the function had answered";
+
 /// What is known of a call when it is given to its instance.
 struct Course {
     arrived: std::time::Instant,
@@ -129,6 +131,7 @@ impl Scheduler {
                 lease.settle(result.as_ref().err(), &end);
                 course.complete(&mut end, ran);
                 placed.finish(course.shown(ran, &end));
+                let result = result.map_err(|fault| self.blamed(fault));
                 course.ran(Outcome::Ended { result, end })
             }
             Invoked::Streaming { head, body, end } => {
@@ -137,6 +140,18 @@ impl Scheduler {
                 self.tasks.spawn(finish_stream(placed, rest, deadline, end, sender));
                 course.ran(Outcome::Streaming { head, body, end: receiver })
             }
+        }
+    }
+}
+
+impl Scheduler {
+    /// What a call is told of its end: a process that ends while a drain has run out of time was ended by it, and its function is not to blame.
+    fn blamed(&self, fault: Fault) -> Fault {
+        match fault {
+            Fault::Exited { .. } if self.closing.is_cancelled() => {
+                Fault::Platform { cause: ENDED.to_owned() }
+            }
+            fault => fault,
         }
     }
 }
@@ -162,7 +177,9 @@ async fn finish_stream(
     };
     lease.settle(end.fault.as_ref(), &end);
     course.complete(&mut end, ran);
+    let scheduler = Arc::clone(&placed.scheduler);
     placed.finish(course.shown(ran, &end));
+    end.fault = end.fault.map(|fault| scheduler.blamed(fault));
     // Nobody may be interested any more.
     let _ = sender.send(StreamEnd { end, timeline: course.timeline });
 }

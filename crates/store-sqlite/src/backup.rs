@@ -144,6 +144,14 @@ pub(crate) fn run(
     report: &mut dyn FnMut(Progress),
 ) -> Result<BackupSummary, StoreError> {
     let fault = |error| file_fault(OPERATION, to)(error);
+    if is_within(to, data_dir).map_err(fault)? {
+        let detail = format!(
+            "{} is in the data directory itself and would be lost with it: name a directory outside of {}",
+            to.display(),
+            data_dir.display()
+        );
+        return Err(StoreError::Failed { operation: OPERATION, detail });
+    }
     if !files::is_empty_dir(to).map_err(fault)? {
         let detail = format!("{} is not empty: name a new directory", to.display());
         return Err(StoreError::Failed { operation: OPERATION, detail });
@@ -181,6 +189,13 @@ pub(crate) fn run(
     })
     .map_err(fault)?;
     Ok(manifest.summary())
+}
+
+/// Whether a path, of which the last parts may be missing yet, leads into a directory.
+fn is_within(path: &Path, dir: &Path) -> io::Result<bool> {
+    let path = std::path::absolute(path)?;
+    let there = path.ancestors().find_map(|ancestor| fs::canonicalize(ancestor).ok());
+    Ok(there.is_some_and(|there| fs::canonicalize(dir).is_ok_and(|dir| there.starts_with(dir))))
 }
 
 /// Copies the database as it is now; writers go on meanwhile.

@@ -39,7 +39,7 @@ mod writer;
 
 pub use backup::{BackupSummary, Progress};
 pub use config::{LogTuning, Retention, StoreConfig, SyncMode};
-pub use restore::restore;
+pub use restore::{restorable, restore};
 pub use store::SqliteStore;
 
 /// Reads a segment's bytes as recovery does; for fuzz targets.

@@ -1,7 +1,9 @@
 //! A data directory from a backup.
 
 use std::{
+    ffi::{OsStr, OsString},
     fs::{self, File},
+    io,
     path::{Component, Path},
 };
 
@@ -18,27 +20,70 @@ use crate::{
 
 const OPERATION: &str = "restoring";
 
-/// Makes the data directory `to`, which must be empty or missing, from the backup in `from`. Every file is checked against the
-/// manifest, and the result is opened once. Blocking.
+/// Whether `to` can take a restore: it is missing, has nothing in it but files of the names in `beside`, or what a restore
+/// left that did not come to its end.
+pub fn restorable(to: &Path, beside: &[&str]) -> io::Result<bool> {
+    let names = match fs::read_dir(to) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
+        other => other?.map(|entry| entry.map(|entry| entry.file_name())).collect::<io::Result<Vec<_>>>()?,
+    };
+    let foreign = |name: &OsString| *name != DataDirLock::FILE && !stays(name, beside);
+    Ok(names.iter().any(|name| name == layout::RESTORING) || !names.iter().any(foreign))
+}
+
+/// Makes the data directory `to` from the backup in `from`, where [`restorable`] says that it can be. Files of the names in `beside`
+/// stay. Every file is checked against the manifest, and the result is opened once; when that fails, what was copied goes
+/// again. Blocking.
 pub fn restore(
     from: &Path,
     to: &Path,
+    beside: &[&str],
     mut report: impl FnMut(Progress),
 ) -> Result<BackupSummary, StoreError> {
     let manifest = Manifest::read(from)?;
     let fault = |error| file_fault(OPERATION, to)(error);
-    if !files::is_empty_dir(to).map_err(fault)? {
-        let detail = format!("{} is not empty: move it away, or name a new data directory", to.display());
-        return Err(StoreError::Failed { operation: OPERATION, detail });
-    }
+    let check = || match restorable(to, beside).map_err(fault)? {
+        true => Ok(()),
+        false => {
+            let detail = format!("{} is not empty: move it away, or name a new data directory", to.display());
+            Err(StoreError::Failed { operation: OPERATION, detail })
+        }
+    };
+    check()?;
+    let made = !to.exists();
     files::make_dir(to).map_err(fault)?;
     // Neither a server nor an interrupted restore may pass for a complete one.
     let lock = DataDirLock::take(to)?;
+    check()?; // a server may have come and gone since
     let mark = to.join(layout::RESTORING);
-    File::create(&mark).and_then(|file| file.sync_all()).and_then(|()| files::sync_dir(to)).map_err(fault)?;
+    let copied = File::create(&mark)
+        .and_then(|file| file.sync_all())
+        .and_then(|()| files::sync_dir(to))
+        .and_then(|()| clear(to, beside))
+        .map_err(fault)
+        .and_then(|()| copy(&manifest, from, to, &mut report))
+        .and_then(|()| fs::remove_file(&mark).and_then(|()| files::sync_dir(to)).map_err(fault));
+    if let Err(error) = copied {
+        // While it is still locked. The first error is the one to tell; what cannot be removed has the mark beside it.
+        let _ = clear(to, beside)
+            .and_then(|()| remove(&mark))
+            .and_then(|()| remove(&to.join(DataDirLock::FILE)))
+            .and_then(|()| if made { fs::remove_dir(to) } else { Ok(()) });
+        return Err(error);
+    }
+    drop(lock);
+    SqliteStore::open(StoreConfig::new(to))?.stop();
+    Ok(manifest.summary())
+}
 
-    let summary = manifest.summary();
-    let mut meter = Meter { progress: Progress { done: 0, total: summary.bytes }, report: &mut report };
+/// Copies every file that the manifest names.
+fn copy(
+    manifest: &Manifest,
+    from: &Path,
+    to: &Path,
+    report: &mut dyn FnMut(Progress),
+) -> Result<(), StoreError> {
+    let mut meter = Meter { progress: Progress { done: 0, total: manifest.summary().bytes }, report };
     for entry in &manifest.files {
         let source = from.join(&entry.path);
         let damaged = |detail: &str| StoreError::Damaged { path: source.clone(), detail: detail.to_owned() };
@@ -51,9 +96,33 @@ pub fn restore(
             return Err(damaged("it does not have the hash that the manifest says: use another backup"));
         }
     }
-    sync_dirs(to, manifest.files.iter().map(|entry| entry.path.as_path())).map_err(fault)?;
-    fs::remove_file(&mark).and_then(|()| files::sync_dir(to)).map_err(fault)?;
-    drop(lock);
-    SqliteStore::open(StoreConfig::new(to))?.stop();
-    Ok(summary)
+    sync_dirs(to, manifest.files.iter().map(|entry| entry.path.as_path())).map_err(file_fault(OPERATION, to))
+}
+
+/// Removes what a restore has made but its mark and the lock.
+fn clear(to: &Path, beside: &[&str]) -> io::Result<()> {
+    for entry in fs::read_dir(to)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if name == layout::RESTORING || name == DataDirLock::FILE || stays(&name, beside) {
+            continue;
+        }
+        match entry.file_type()?.is_dir() {
+            true => fs::remove_dir_all(entry.path())?,
+            false => fs::remove_file(entry.path())?,
+        }
+    }
+    Ok(())
+}
+
+/// What is no data of a store: files that the caller named, and what `mkfs` leaves in a mount point.
+fn stays(name: &OsStr, beside: &[&str]) -> bool {
+    name == "lost+found" || beside.iter().any(|beside| name == *beside)
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
 }

@@ -58,6 +58,11 @@ pub struct SqliteStore {
 }
 
 impl SqliteStore {
+    /// Whether there is data in a directory.
+    pub fn exists(data_dir: &Path) -> bool {
+        data_dir.join(layout::DATABASE).exists()
+    }
+
     /// Opens the data directory, and creates it when it is missing. Blocking: recovery after a crash reads up to one segment (256 MB) of
     /// the activation log.
     pub fn open(config: StoreConfig) -> Result<Self, StoreError> {
@@ -67,7 +72,7 @@ impl SqliteStore {
         let mark = dir.join(layout::RESTORING);
         if mark.exists() {
             let detail =
-                "a restore into this directory was not completed; empty the directory first".to_owned();
+                "a restore into this directory was not completed: `flint restore` it again, or empty the directory".to_owned();
             return Err(StoreError::Damaged { path: mark, detail });
         }
         let database = dir.join(layout::DATABASE);
@@ -106,6 +111,7 @@ impl SqliteStore {
                 log: Arc::clone(&log),
                 clock: Arc::clone(&config.clock),
                 turns: Default::default(),
+                holders: Arc::default(),
             }),
             dead_letters: Arc::new(SqliteDeadLetters {
                 writer: Arc::clone(&writer),

@@ -73,7 +73,7 @@ async fn a_backup_under_load_is_a_working_store() {
         assert!(last.done == last.total && last.done > 0 && summary.files > 3);
 
         let from = dir.path().join(format!("restored {number}"));
-        assert_eq!(restore(&to, &from, |_| {}).unwrap(), summary);
+        assert_eq!(restore(&to, &from, &[], |_| {}).unwrap(), summary);
         let copy = open(&from, 16 << 10);
         let functions = copy.catalog().all_functions().await.unwrap();
         assert!(!functions.is_empty());
@@ -105,9 +105,9 @@ async fn a_bad_backup_or_a_used_directory_is_refused() {
     store.backup(&backup, |_| {}).await.unwrap();
     store.close().await.unwrap();
 
-    let refused = restore(&backup, &data, |_| {}).unwrap_err();
+    let refused = restore(&backup, &data, &[], |_| {}).unwrap_err();
     assert!(refused.to_string().contains("not empty"), "{refused}");
-    let refused = restore(&data, &dir.path().join("new"), |_| {}).unwrap_err();
+    let refused = restore(&data, &dir.path().join("new"), &[], |_| {}).unwrap_err();
     assert!(refused.to_string().contains("no complete backup"), "{refused}");
     assert!(!dir.path().join("new").exists());
 
@@ -116,14 +116,49 @@ async fn a_bad_backup_or_a_used_directory_is_refused() {
     bytes[100] ^= 1;
     fs::write(segment, &bytes).unwrap();
     let target = dir.path().join("target");
-    let refused = restore(&backup, &target, |_| {}).unwrap_err();
+    let refused = restore(&backup, &target, &[], |_| {}).unwrap_err();
     assert!(matches!(&refused, StoreError::Damaged { path, .. } if path == segment), "{refused}");
-    // What is there of it does not pass for a store.
-    let refused = flint_store_sqlite::SqliteStore::open(common::config(&target, 4 << 10)).err().unwrap();
-    assert!(refused.to_string().contains("restore into this directory was not completed"), "{refused}");
+    assert!(!target.exists(), "a restore that failed leaves nothing");
     bytes[100] ^= 1;
     fs::write(segment, &bytes).unwrap();
     fs::create_dir(dir.path().join("empty")).unwrap();
-    restore(&backup, &dir.path().join("empty"), |_| {}).unwrap();
+    restore(&backup, &dir.path().join("empty"), &[], |_| {}).unwrap();
     assert_eq!(count(&*open(&dir.path().join("empty"), 4 << 10).activations()).await, 100);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restore_that_was_interrupted_is_begun_anew_and_files_beside_the_data_stay() {
+    let dir = tempfile::tempdir().unwrap();
+    let (backup, target) = (dir.path().join("backup"), dir.path().join("target"));
+    let store = open(&dir.path().join("data"), 4 << 10);
+    (0..100).for_each(|start| store.activations().append(record(start)));
+    store.backup(&backup, |_| {}).await.unwrap();
+    store.close().await.unwrap();
+
+    fs::create_dir_all(target.join("activations")).unwrap();
+    for left in ["flint.lock", "flint.restoring", "flint.db", "activations/half", "a.key"] {
+        fs::write(target.join(left), left).unwrap();
+    }
+    let refused = flint_store_sqlite::SqliteStore::open(common::config(&target, 4 << 10)).err().unwrap();
+    assert!(refused.to_string().contains("restore into this directory was not completed"), "{refused}");
+    restore(&backup, &target, &["a.key"], |_| {}).unwrap();
+    assert_eq!(fs::read_to_string(target.join("a.key")).unwrap(), "a.key");
+    assert!(!target.join("activations/half").exists() && !target.join("flint.restoring").exists());
+    assert_eq!(count(&*open(&target, 4 << 10).activations()).await, 100);
+    let refused = restore(&backup, &target, &["a.key"], |_| {}).unwrap_err();
+    assert!(refused.to_string().contains("not empty"), "{refused}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backup_into_the_data_directory_itself_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let store = open(&data, 4 << 10);
+    for inside in ["copies/one", "activations/copy", "../data/copy"] {
+        let refused = store.backup(&data.join(inside), |_| {}).await.unwrap_err();
+        assert!(refused.to_string().contains("in the data directory itself"), "{refused}");
+        assert!(!data.join(inside).exists());
+    }
+    store.backup(&dir.path().join("data-copy"), |_| {}).await.unwrap();
+    store.close().await.unwrap();
 }

@@ -73,6 +73,9 @@ pub struct CallState {
 /// How many further calls of a namespace may be leased.
 pub type Places = Arc<dyn Fn(&NamespaceName) -> usize + Send + Sync>;
 
+/// Whether a server has a call in its hands.
+pub type Holds = Arc<dyn Fn(ActivationId) -> bool + Send + Sync>;
+
 /// Calls that have failed before and that nobody holds: waiting for their delay, or for a place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Waiting {
@@ -111,6 +114,10 @@ pub trait Queue: Send + Sync {
         calls: Vec<QueuedCall>,
         holder: Option<(&str, Duration)>,
     ) -> Result<(), StoreError>;
+
+    /// From now on the leases of `owner` do not end while `holds` says that it has the call in its hands: it knows better than a clock, which may jump
+    /// or have gone on while the server stood still.
+    fn keep_while(&self, owner: &str, holds: Holds);
 
     /// Leases up to `limit` calls that are due and that no attempt has been made at: as many of one namespace as of another where there are enough, within a
     /// namespace in the order in which they were accepted.
@@ -152,14 +159,14 @@ pub trait Queue: Send + Sync {
     async fn complete(&self, activation: ActivationId) -> Result<(), StoreError>;
 
     /// The attempt failed: record why and make the call due again after `delay`, or exhausted when it was the last. With `anew`, a composition begins
-    /// with its first step then. Acknowledged when it is committed and fsynced. A call that is not begun is left as it is.
+    /// with its first step then. Acknowledged when it is committed and fsynced. `false`, and it is left as it is, when the call is not begun.
     async fn retry(
         &self,
         activation: ActivationId,
         failed: Attempt,
         delay: Duration,
         anew: bool,
-    ) -> Result<(), StoreError>;
+    ) -> Result<bool, StoreError>;
 
     /// Gives back a call that was leased and not begun, to be due again after `delay`. Need not be durable on return. A call that `owner` does not hold is left as it is.
     async fn give_back(

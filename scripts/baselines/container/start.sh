@@ -15,6 +15,8 @@ case ${2-} in
   *) code=$(code_file "${2-}" py) ;;
 esac
 begin "$1"
+# Said before anything runs, for a start that is cut short.
+echo "runtime=$program" > "$data/env"
 port=$(free_port)
 cp "$code" "$data/"
 python3 "$baselines/container/bundle.py" "$data" "$(basename "$code")"

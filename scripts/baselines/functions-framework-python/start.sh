@@ -6,7 +6,8 @@ set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 
 code=$(code_file "${2-}" py)
-packages=$("$baselines/functions-framework-python/install.sh" --installed) || die "it is not installed: scripts/baselines/functions-framework-python/install.sh"
+packages=$("$baselines/functions-framework-python/install.sh" --installed) ||
+  die "it is not installed: ${BASELINE_PYTHON:+BASELINE_PYTHON=$BASELINE_PYTHON }scripts/baselines/functions-framework-python/install.sh"
 begin "$1"
 port=$(free_port)
 cd "$data"

@@ -18,6 +18,8 @@ start_pool() {
     esac
   fi
   begin "$2"
+  # Said before anything runs, for a start that is cut short.
+  echo "runtime=$program" > "$data/env"
   port=$(free_port)
   cp -r "$code" "$data/"
   python3 "$baselines/container/bundle.py" "$data" "$(basename "$code")"
@@ -39,13 +41,14 @@ runtime_options() {
 # stop_pool DATA_DIR: the server first, so that it makes no more containers; then those that are left.
 stop_pool() {
   local program
-  [ -f "${1:?usage: stop.sh DATA_DIR}/env" ] || die "nothing was started in $1"
+  [ -d "${1:?usage: stop.sh DATA_DIR}" ] || die "there is no $1"
+  [ -f "$1/env" ] || { stop "$1"; return; }
   program=$(value runtime "$1/env")
   stop_by_pid "$1"
   for id in $("$program" --root "$1/state" list --quiet); do
     "$program" --root "$1/state" delete --force "$id" || printf "container %s could not be deleted\n" "$id" >&2
   done
-  remove_groups "$(value pid "$1/env")"
+  [ ! -f "$1/pid" ] || remove_groups "$(cat "$1/pid")"
   stop "$1"
 }
 

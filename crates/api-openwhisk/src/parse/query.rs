@@ -28,16 +28,19 @@ pub struct QueryError {
 pub struct Query<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
 
 impl<'a> Query<'a> {
-    /// Reads what stands after the `?`. Parts that cannot be decoded are left out, as nobody can have meant them.
+    /// Reads what stands after the `?`. What is not well-formed percent-encoding stays as it is.
     pub fn parse(text: &'a str) -> Self {
-        let decode = |part: &'a str| match part.contains('+') {
-            true => percent_decode(&part.replace('+', " ")).map(|text| Cow::Owned(text.into_owned())),
-            false => percent_decode(part),
+        let decode = |part: &'a str| {
+            let decoded = match part.contains('+') {
+                true => percent_decode(&part.replace('+', " ")).map(|text| Cow::Owned(text.into_owned())),
+                false => percent_decode(part),
+            };
+            decoded.unwrap_or(Cow::Borrowed(part))
         };
         let parts = text.split('&').filter(|part| !part.is_empty());
-        let pairs = parts.filter_map(|part| {
+        let pairs = parts.map(|part| {
             let (key, value) = part.split_once('=').unwrap_or((part, ""));
-            Some((decode(key)?, decode(value)?))
+            (decode(key), decode(value))
         });
         Self(pairs.collect())
     }
@@ -186,8 +189,8 @@ mod tests {
     fn values_are_decoded() {
         let query = Query::parse("a=1&a=2&b=x%20y+z&&c&%zz=1&d=%zz");
         assert_eq!(
-            (query.get("a"), query.get("b"), query.get("c"), query.get("d")),
-            (Some("1"), Some("x y z"), Some(""), None)
+            (query.get("a"), query.get("b"), query.get("c"), query.get("d"), query.get("%zz")),
+            (Some("1"), Some("x y z"), Some(""), Some("%zz"), Some("1"))
         );
     }
 

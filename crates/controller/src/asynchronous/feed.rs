@@ -31,6 +31,7 @@ impl Controller {
     /// there counts against its namespace.
     pub(crate) async fn take_over(&self) -> Result<(), ControllerError> {
         let queue = &self.stores.queue;
+        queue.keep_while(&self.accepted.owner, self.accepted.holds());
         let released = queue.release_all_except(&self.accepted.owner).await?;
         self.give_up_exhausted().await?;
         let mut left = 0;

@@ -47,12 +47,9 @@ impl Controller {
         let failed = policy::failure(record.response.status, record.timed_out);
         let failed = failed.filter(|kind| not_begun || held.call.policy.on.contains(*kind));
         let Some(kind) = failed else { return self.over(held, recorded, record).await };
-        if composition || not_begun {
-            // It was an attempt too, which nothing has counted so far.
-            let counted = self.stores.queue.begin(&self.accepted.owner, held.call.activation).await;
-            if let Err(error) = counted {
-                tracing::error!(activation = %held.call.activation, %error, "an attempt could not be counted");
-            }
+        // One that failed before the call had an instance was an attempt too, and so was that of a whole composition. What is counted already stays as it is.
+        if let Err(error) = self.stores.queue.begin(&self.accepted.owner, held.call.activation).await {
+            tracing::error!(activation = %held.call.activation, %error, "an attempt could not be counted");
         }
         let now = self.stores.clock.now();
         let next = match policy::next(&held.call, held.attempt, now) {
@@ -66,12 +63,17 @@ impl Controller {
                 let id = held.call.activation;
                 tracing::warn!(activation = %id, attempt = held.attempt, why = kind.as_str(), ?delay, "attempt failed, the call is repeated");
                 let failed = self.write_attempt(&held, recorded, kind, record).await;
-                if let Err(error) = self.stores.queue.retry(id, failed, delay, composition).await {
-                    // Its lease ends by itself, and the call comes back then.
-                    tracing::error!(activation = %id, %error, "a failed attempt could not be written down");
-                }
                 self.metrics.async_retried();
-                self.let_wait(held);
+                match self.stores.queue.retry(id, failed, delay, composition).await {
+                    Ok(true) => self.let_wait(held),
+                    // It could not be counted: its lease ends by itself, and the call comes back as one that nothing was tried with.
+                    Ok(false) => self.leave_to_queue(held),
+                    // Its lease ends by itself, and the call comes back then.
+                    Err(error) => {
+                        tracing::error!(activation = %id, %error, "a failed attempt could not be written down");
+                        self.let_wait(held);
+                    }
+                }
             }
             Next::Dead(reason) => self.give_up_call(held, recorded, record, reason, true).await,
         }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use flint_model::{ActivationId, Attempt, ByteSize, NamespaceName};
-use flint_store::QueuedCall;
+use flint_store::{Holds, QueuedCall};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
 use uuid::Uuid;
 
@@ -35,7 +35,7 @@ pub(crate) struct AcceptedCalls {
     pub(super) running: Arc<Semaphore>,
     waiting: Mutex<Waiting<Held>>,
     /// Every call that is leased to this server.
-    leased: Mutex<HashSet<ActivationId>>,
+    leased: Arc<Mutex<HashSet<ActivationId>>>,
     /// Calls known to be in the durable queue alone.
     left: AtomicUsize,
     /// Whether calls that failed before are leased first the next time.
@@ -90,7 +90,7 @@ impl AcceptedCalls {
             memory: Arc::new(Semaphore::new(MEMORY_KIB)),
             running: Arc::new(Semaphore::new(running)),
             waiting: Mutex::default(),
-            leased: Mutex::default(),
+            leased: Arc::default(),
             left: AtomicUsize::new(0),
             // What an earlier life was at comes first.
             again_first: AtomicBool::new(true),
@@ -138,6 +138,12 @@ impl AcceptedCalls {
 
     pub(crate) fn leased(&self) -> MutexGuard<'_, HashSet<ActivationId>> {
         self.leased.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// For the queue: whether a call is in this server's hands.
+    pub(super) fn holds(&self) -> Holds {
+        let leased = Arc::clone(&self.leased);
+        Arc::new(move |id| leased.lock().unwrap_or_else(PoisonError::into_inner).contains(&id))
     }
 
     /// One more call is in the durable queue alone.

@@ -7,7 +7,10 @@ use flint_model::{
 };
 use flint_store::{Expected, StoreError};
 
-use crate::{Caller, Controller, ControllerError, LimitsWish, functions::own, merge, resolve::Found};
+use crate::{
+    Caller, Controller, ControllerError, LimitsWish, functions::own, merge, resolve::Found,
+    versions::next_version,
+};
 
 /// What is asked for of a sequence. What is absent keeps its old value.
 #[derive(Clone, Debug, Default)]
@@ -71,9 +74,7 @@ impl Controller {
         merge::check_annotations(&annotations)?;
         let sequence = Sequence {
             path,
-            version: put
-                .version
-                .unwrap_or_else(|| known.map_or(Version::FIRST, |(_, version, _)| version.bump())),
+            version: next_version(put.version, known.map(|(_, version, _)| version))?,
             revision: 0,
             publish: put.publish.or(known.map(|(.., publish)| publish)).unwrap_or_default(),
             annotations,

@@ -14,7 +14,7 @@ use serde_json::Value;
 pub use fire::Firing;
 pub(crate) use fire::ReadyTrigger;
 
-use crate::{Caller, Controller, ControllerError, functions::own};
+use crate::{Caller, Controller, ControllerError, functions::own, versions::next_version};
 
 /// The annotation that says which action fires the trigger.
 const FEED: &str = "feed";
@@ -66,7 +66,7 @@ impl Controller {
         }
         let old = old.as_ref();
         let trigger = Trigger {
-            version: put.version.unwrap_or_else(|| old.map_or(Version::FIRST, |old| old.version.bump())),
+            version: next_version(put.version, old.map(|old| old.version))?,
             revision: 0, // the store chooses it
             publish: put.publish.or_else(|| Some(old?.publish)).unwrap_or_default(),
             annotations: put.annotations.or_else(|| Some(old?.annotations.clone())).unwrap_or_default(),

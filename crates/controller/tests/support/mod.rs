@@ -155,6 +155,11 @@ impl Server {
         self.store.secrets()
     }
 
+    /// The accepted calls, past the use cases.
+    pub fn queue(&self) -> Arc<dyn flint_store::Queue> {
+        self.store.queue()
+    }
+
     /// Copies the store while it is in use.
     pub async fn back_up(&self, to: &Path) {
         self.store.backup(to, |_| {}).await.unwrap();

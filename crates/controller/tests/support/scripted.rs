@@ -195,6 +195,7 @@ impl Executor for Scripted {
                     seen: Arc::clone(&self.seen),
                     go: Arc::clone(&self.go),
                     controller: Arc::clone(&self.controller),
+                    stopped: Notify::new(),
                 }),
                 started: Duration::from_micros(500),
                 restored: None,
@@ -250,6 +251,8 @@ struct ScriptedInstance {
     seen: Arc<Mutex<Seen>>,
     go: Arc<Notify>,
     controller: Arc<OnceLock<Weak<Controller>>>,
+    /// Told when the instance is stopped.
+    stopped: Notify,
 }
 
 fn line(text: &str) -> LogLine {
@@ -323,6 +326,14 @@ impl ScriptedInstance {
                 match tokio::time::timeout_at(deadline.into(), go).await {
                     Ok(()) => value(json!({"waited": true})),
                     Err(_) => Err(Fault::Deadline),
+                }
+            }
+            // Ends with its instance, unless it may go on before.
+            "endless" => {
+                let (go, stopped) = (self.go.notified(), self.stopped.notified());
+                tokio::select! {
+                    () = go => value(json!({"times": times})),
+                    () = stopped => Err(Fault::Exited { end: None }),
                 }
             }
             // What it was given beside its arguments.
@@ -423,5 +434,7 @@ impl Instance for ScriptedInstance {
         std::future::pending().await
     }
 
-    async fn stop(&self) {}
+    async fn stop(&self) {
+        self.stopped.notify_waiters();
+    }
 }

@@ -219,6 +219,10 @@ impl ServerInstance {
             Err(broken) => return running.broken(broken).await,
         };
         let (head, mut body) = response.into_parts();
+        // Interim responses were passed over; what is left of them switches protocols, after which this connection takes no request.
+        if let Err(fault) = outcome::is_final(head.status) {
+            return running.over(Err(fault), true).await;
+        }
         let mut headers = head.headers;
         outcome::remove_hop_by_hop(&mut headers);
         let is_small = body.size_hint().exact().is_some_and(|length| length <= WHOLE);

@@ -3,7 +3,7 @@
 use std::{future::poll_fn, task::Poll};
 
 use async_trait::async_trait;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use flint_executor::{
     Body, BodySender, Call, CallEnd, Fault, Instance, Invoked, LastWord, Reply, ReplyHead, body_channel,
 };
@@ -18,6 +18,7 @@ use super::{
     last_line::LastLine,
     place::{Place, Task, no_descriptors},
     pump::{Event, Pump},
+    window::Window,
 };
 use crate::run_request;
 use flint_runtimes::{
@@ -139,18 +140,21 @@ impl Instance for StdioInstance {
             Ok(pump) => pump,
             Err((fault, logs)) => return outcome::done(Err(fault), logs, Usage::default(), false),
         };
-        let mut whole = BytesMut::new();
+        let mut window = Window::new(WHOLE, wanted.json.then_some(wanted.max_result));
         loop {
             match pump.next().await {
-                Event::Piece(piece) if whole.len() + piece.len() <= WHOLE => whole.extend_from_slice(&piece),
+                Event::Piece(piece) if window.take(&piece) => {}
                 Event::Piece(piece) => {
                     let (sender, body) = body_channel();
                     let (ended, end) = oneshot::channel();
-                    self.relay.spawn(relay(pump, [whole.freeze(), piece], sender, ended));
+                    self.relay.spawn(relay(pump, [window.kept(), piece], sender, ended));
                     return Invoked::Streaming { head: http("application/octet-stream"), body, end };
                 }
                 Event::Ended(exit) => {
-                    let result = success(&exit, &pump.logs).and_then(|()| reply(whole.freeze(), wanted));
+                    let result = success(&exit, &pump.logs).and_then(|()| match window.too_long() {
+                        Some(size) => Err(outcome::too_large(size, wanted.max_result, &window.kept())),
+                        None => reply(window.kept(), wanted),
+                    });
                     return over(result, pump, &exit);
                 }
                 other => return cut_short(pump, other).await,

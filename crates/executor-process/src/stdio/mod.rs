@@ -6,7 +6,7 @@
 //! What the answer is taken for, since a program on its own does not say: a JSON object or array is `application/json`, other text without
 //! control characters `text/plain; charset=utf-8`, anything else `application/octet-stream`; so is what is longer than
 //! [`instance::WHOLE`], which begins to be sent before it is complete. A call without an HTTP request that is answered with a JSON
-//! object or array gets it as its JSON result.
+//! object or array gets it as its JSON result, of any length that a result may have.
 
 mod environment;
 mod feed;
@@ -14,6 +14,7 @@ mod instance;
 mod last_line;
 mod place;
 mod pump;
+mod window;
 
 pub(crate) use instance::{StdioInstance, Style};
 pub(crate) use place::Place;

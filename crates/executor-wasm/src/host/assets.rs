@@ -14,6 +14,9 @@ use zip::ZipArchive;
 /// Where a guest sees its files, and the folder of the archive that they come from.
 pub const ASSETS: &str = "/assets";
 const FOLDER: &str = "assets";
+/// The longest name of an entry, and of a folder or file in it, which is Linux's.
+const LONGEST_NAME: usize = 1024;
+const LONGEST_PART: usize = 255;
 /// The module's usual name in an archive, for when there are several.
 const USUAL: &str = "function.wasm";
 
@@ -88,6 +91,7 @@ pub fn unpack(code: &[u8], folder: &Path, bounds: &PackageBounds) -> Result<Unpa
             continue;
         }
         if path.starts_with(FOLDER) {
+            fits(&name)?;
             let inner: PathBuf =
                 path.components().skip(1).filter(|part| matches!(part, Component::Normal(_))).collect();
             left -= write(&mut entry, &folder.join(inner), left, &name, bounds)?;
@@ -125,6 +129,17 @@ pub fn unpack(code: &[u8], folder: &Path, bounds: &PackageBounds) -> Result<Unpa
         true => Err(bad(format!("the module in the archive has more than the {} allowed", bounds.module))),
         false => Ok(UnpackedPackage { module: module.into(), assets }),
     }
+}
+
+/// Its name, and each part of it, can be a file's.
+fn fits(name: &str) -> Result<(), PackageError> {
+    if name.len() <= LONGEST_NAME && name.split('/').all(|part| part.len() <= LONGEST_PART) {
+        return Ok(());
+    }
+    let shown: String = name.chars().take(40).collect();
+    Err(bad(format!(
+        "the archive's entry '{shown}…' has too long a name: {LONGEST_NAME} bytes are allowed, and {LONGEST_PART} for each folder and file in it"
+    )))
 }
 
 /// Writes one file, of at most `left` bytes, and says how many it has.
@@ -241,6 +256,11 @@ mod tests {
             &zipped(&[("assets/a", b""), ("assets/a/b", b""), ("a.wasm", b"")]),
             "'assets/a/b' is there twice",
         );
+        let (long, deep) =
+            (format!("assets/{}", "x".repeat(300)), format!("assets/{}y", "x/".repeat(30_000)));
+        for name in [&long, &deep] {
+            refuse(&zipped(&[(name, b""), ("a.wasm", b"")]), "too long a name");
+        }
         refuse(&zipped(&[("a", b""), ("b", b""), ("c", b""), ("d", b"")]), "4 entries");
     }
 }

@@ -6,11 +6,14 @@ use std::{
 };
 
 use flint_gate::Gates;
-use flint_model::{ByteSize, Function, FunctionPath, HostPattern, NamespaceName};
+use flint_model::{ByteSize, Function, HostPattern, NamespaceName};
 use flint_store::{KeyValue, KeyValueQuota};
 use wasmtime_wasi_config::WasiConfigVariables;
 
 use super::http::{HttpBounds, HttpClient, Reach};
+
+/// What an initialiser is called, whatever function it is of: several share what it leaves.
+const INITIALISED_AS: &str = "function";
 
 /// What functions get at through their grants.
 #[derive(Clone)]
@@ -68,16 +71,17 @@ impl Grants {
         }
     }
 
-    /// What the function's initialiser is granted when it is deployed: its assets, and nothing that differs from call to call or that
-    /// another function could have changed. Random bytes are all the same; that some were drawn is told by the flag.
+    /// What an initialiser in a namespace is granted when its code is deployed: its assets, and nothing that differs from call to call, from
+    /// one function of this code to the next, or that another function could have changed. Random bytes are all the same; that some were drawn is
+    /// told by the flag.
     pub(crate) fn of_initialiser(
-        function: &FunctionPath,
+        namespace: &NamespaceName,
         assets: Option<PathBuf>,
     ) -> (Self, Arc<AtomicBool>) {
         let drawn = Arc::new(AtomicBool::new(false));
         let grants = Self {
-            namespace: function.namespace.clone(),
-            name: function.name.to_string(),
+            namespace: namespace.clone(),
+            name: INITIALISED_AS.to_owned(),
             allow_hosts: [].into(),
             key_value: false,
             config: WasiConfigVariables::new(),

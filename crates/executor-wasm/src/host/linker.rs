@@ -9,7 +9,7 @@ use wasmtime_wasi_config::WasiConfig;
 use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
 use wasmtime_wasi_io::IoView;
 
-use super::{context::AsHost, key_value};
+use super::{context::AsHost, error, key_value};
 
 /// WASI preview 1, for core modules.
 pub(crate) fn add_p1_to_linker<T: AsHost + 'static>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
@@ -26,6 +26,7 @@ where
     // Again, as what needs nothing but the table of handles.
     linker.allow_shadowing(true);
     wasmtime_wasi_io::add_to_linker_async(linker)?;
+    error::add_to_linker(linker)?;
     linker.allow_shadowing(false);
     wasmtime_wasi_http::p2::add_only_http_to_linker_async(linker)?;
     wasmtime_wasi_config::add_to_linker(linker, |data: &mut T| WasiConfig::new(&data.host().grants.config))?;

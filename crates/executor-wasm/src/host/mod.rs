@@ -5,6 +5,7 @@
 
 mod assets;
 mod context;
+mod error;
 mod grants;
 mod http;
 mod key_value;

@@ -2,7 +2,9 @@
 ;;   /e  echoes the request's body, as it comes          /s  streams 50 pieces of 64 KiB
 ;;   /t  traps before it answers                         /b  traps in the middle of its answer
 ;;   /w  answers a piece and then computes for ever      /n  ends without a response
-;;   /p  waits for ever after the head                   anything else: {"hello":"wasm"}
+;;   /p  waits for ever after the head                   /i  has the status 101
+;;   /f  waits for ever after its whole answer           /g  traps a moment after its whole answer
+;;   anything else: {"hello":"wasm"}
 (component $http
   (import "wasi:io/error@0.2.0" (instance $error (export "error" (type (sub resource)))))
   (alias export $error "error" (type $io-error))
@@ -66,6 +68,8 @@
     (export "[method]incoming-body.stream" (func
       (param "self" (borrow $incoming-body)) (result (result (own $in)))))
     (export "[constructor]outgoing-response" (func (param "headers" (own $fields)) (result (own $response))))
+    (export "[method]outgoing-response.set-status-code" (func
+      (param "self" (borrow $response)) (param "status-code" u16) (result (result))))
     (export "[method]outgoing-response.body" (func
       (param "self" (borrow $response)) (result (result (own $outgoing-body)))))
     (export "[method]outgoing-body.write" (func
@@ -93,6 +97,7 @@
   (core func $request.consume (canon lower (func $types "[method]incoming-request.consume") (memory $mem)))
   (core func $incoming.stream (canon lower (func $types "[method]incoming-body.stream") (memory $mem)))
   (core func $response.new (canon lower (func $types "[constructor]outgoing-response")))
+  (core func $response.status (canon lower (func $types "[method]outgoing-response.set-status-code")))
   (core func $response.body (canon lower (func $types "[method]outgoing-response.body") (memory $mem)))
   (core func $body.write (canon lower (func $types "[method]outgoing-body.write") (memory $mem)))
   (core func $body.finish (canon lower (func $types "[static]outgoing-body.finish") (memory $mem) (realloc $realloc)))
@@ -110,6 +115,7 @@
     (import "host" "consume" (func $consume (param i32 i32)))
     (import "host" "incoming" (func $incoming (param i32 i32)))
     (import "host" "response" (func $response (param i32) (result i32)))
+    (import "host" "status" (func $status (param i32 i32) (result i32)))
     (import "host" "body" (func $body (param i32 i32)))
     (import "host" "stream" (func $stream (param i32 i32)))
     (import "host" "finish" (func $finish (param i32 i32 i32 i32)))
@@ -135,6 +141,8 @@
       (if (i32.eq (local.get $op) (i32.const 0x6e)) (then (return)))
       (if (i32.eq (local.get $op) (i32.const 0x74)) (then (call $broken_handler)))
       (local.set $response (call $response (call $fields)))
+      (if (i32.eq (local.get $op) (i32.const 0x69)) (then
+        (if (call $status (local.get $response) (i32.const 101)) (then (unreachable)))))
       (call $body (local.get $response) (i32.const 64))
       (local.set $body (call $handle_at_64))
       (call $stream (local.get $body) (i32.const 64))
@@ -165,7 +173,12 @@
         (if (i32.eq (local.get $op) (i32.const 0x70)) (then
           (call $block (call $after (i64.const 3600000000000))))))
       (call $drop (local.get $out))
-      (call $finish (local.get $body) (i32.const 0) (i32.const 0) (i32.const 64))))
+      (call $finish (local.get $body) (i32.const 0) (i32.const 0) (i32.const 64))
+      (if (i32.eq (local.get $op) (i32.const 0x66)) (then
+        (call $block (call $after (i64.const 3600000000000)))))
+      (if (i32.eq (local.get $op) (i32.const 0x67)) (then
+        (call $block (call $after (i64.const 10000000)))
+        (call $broken_handler)))))
   (core instance $handler (instantiate $handler-module (with "host" (instance
     (export "memory" (memory $mem))
     (export "fields" (func $fields.new))
@@ -173,6 +186,7 @@
     (export "consume" (func $request.consume))
     (export "incoming" (func $incoming.stream))
     (export "response" (func $response.new))
+    (export "status" (func $response.status))
     (export "body" (func $response.body))
     (export "stream" (func $body.write))
     (export "finish" (func $body.finish))

@@ -8,6 +8,8 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::{Request, Response, body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
 
+use crate::output::tell;
+
 /// Starts the server on a port of its own and in a runtime of its own; it lives as long as the process.
 pub(super) fn start(answer: &'static [u8]) -> anyhow::Result<SocketAddr> {
     let (address, started) = mpsc::channel();
@@ -19,7 +21,7 @@ pub(super) fn start(answer: &'static [u8]) -> anyhow::Result<SocketAddr> {
                 .build()
                 .and_then(|runtime| runtime.block_on(serve(answer, &address)));
             if let Err(error) = served {
-                eprintln!("flint bench: the bare HTTP server ended: {error}");
+                tell!("flint bench: the bare HTTP server ended: {error}");
             }
         })
         .context("starting the bare HTTP server")?;

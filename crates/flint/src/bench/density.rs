@@ -9,18 +9,21 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::ensure;
 use flint_lab::{ArmReport, HttpClient, HttpRequest, Point, Report, Target, TreeMemory};
 use serde::{Deserialize, Serialize};
 use tokio::{task::JoinSet, time::sleep};
 
+pub(super) use self::group::remove_group;
 use self::{
     group::{Event, Group},
     place::{CLONE, CONTAINER, Place, SPAWN, WAYS, Way},
 };
 use super::{
+    asked::{check_arms, option},
     coldstart::{WAIT_NODE, WAIT_PYTHON},
-    run::{Run, option},
+    janitor,
+    run::Run,
 };
 
 /// In which language a function waits.
@@ -46,10 +49,7 @@ struct Density {
 }
 
 pub(super) async fn run(run: &mut Run) -> anyhow::Result<Report> {
-    if let Some(unknown) = run.effort.arms.iter().find(|asked| !WAYS.iter().any(|way| way.name == **asked)) {
-        let names: Vec<_> = WAYS.iter().map(|way| way.name).collect();
-        bail!("there is no arm '{unknown}': choose from {}", names.join(", "));
-    }
+    check_arms(&run.effort.arms, WAYS.iter().map(|way| way.name))?;
     let quick = run.effort.quick;
     let limit = (option(run, "memory_mb", 4096.0)? as u64) << 20;
     let most = option(run, "most", if quick { 40.0 } else { 5000.0 })? as usize;
@@ -135,7 +135,7 @@ fn promised(report: &Report, function: &str) -> Vec<Target> {
 }
 
 async fn fill(way: &Way, language: Language, limit: u64, most: usize) -> anyhow::Result<Density> {
-    let scratch = tempfile::tempdir().context("making a scratch directory")?;
+    let scratch = janitor::scratch()?;
     // Declared before the place, and so removed after it.
     let group = Group::make(limit)?;
     let place = Place::open(way, language, &group, scratch.path()).await?;

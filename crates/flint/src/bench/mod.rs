@@ -1,10 +1,13 @@
 //! `flint bench`: the experiments, each a set of arms that the laboratory drives against each other.
 
 mod activations;
+mod asked;
 mod bare_http;
 mod caller;
 mod coldstart;
 mod density;
+mod interpreter;
+pub(crate) mod janitor;
 mod overhead;
 mod peers;
 pub(crate) mod promises;
@@ -12,6 +15,7 @@ mod run;
 mod server;
 mod shim_link;
 mod suite;
+pub(crate) mod tied;
 mod wasm;
 
 use std::path::Path;
@@ -20,7 +24,10 @@ use anyhow::{Context as _, bail};
 use flint_lab::{Report, RunFolder};
 use tokio::signal::unix::{SignalKind, signal};
 
+use janitor::Janitor;
 use run::Run;
+
+use crate::output::{print_json, print_line, tell};
 pub(crate) use run::{Effort, Size};
 
 /// The experiments there are, with what they measure.
@@ -53,6 +60,7 @@ const BUILT_IN: &[(&str, &str)] = &[
 /// not in the exit code: a benchmark that ran has succeeded.
 pub(crate) async fn run(experiment: &str, effort: Effort, json: bool) -> anyhow::Result<()> {
     let mut run = Run::begin(experiment, effort)?;
+    let _janitor = Janitor::start()?;
     // Dropping what measures ends its servers, back ends and groups.
     let report = tokio::select! {
         report = measure(experiment, &mut run) => report?,
@@ -64,7 +72,7 @@ pub(crate) async fn run(experiment: &str, effort: Effort, json: bool) -> anyhow:
     let out = run.effort.out.clone();
     print(&run.end(report)?, json)?;
     if let Some(folder) = out {
-        eprintln!("the report is in {}: report.html, report.md, report.json", folder.display());
+        tell!("the report is in {}: report.html, report.md, report.json", folder.display());
     }
     Ok(())
 }
@@ -108,10 +116,5 @@ pub(crate) fn report(folder: &Path, json: bool) -> anyhow::Result<()> {
 }
 
 fn print(report: &Report, json: bool) -> anyhow::Result<()> {
-    if json {
-        println!("{}", serde_json::to_string_pretty(report).context("writing the report")?);
-    } else {
-        println!("{report}");
-    }
-    Ok(())
+    if json { print_json(report) } else { print_line(&report.to_string()) }
 }

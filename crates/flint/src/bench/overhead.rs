@@ -20,7 +20,9 @@ use flint_lab::{
 use tokio::io::AsyncWriteExt as _;
 
 use super::{
-    Run, bare_http,
+    Run,
+    asked::check_arms,
+    bare_http, interpreter, janitor,
     peers::Peer,
     run::show,
     server::{self, Server},
@@ -52,7 +54,7 @@ pub(super) async fn run(run: &mut Run) -> anyhow::Result<Report> {
         Scale { rounds: 5, round: Duration::from_secs(3) }
     };
     scale.rounds = run.effort.rounds(scale.rounds);
-    let scratch = tempfile::tempdir().context("making a scratch directory")?;
+    let scratch = janitor::scratch()?;
     let code = Code::write(scratch.path())?;
 
     // Accepts come faster than their calls are made.
@@ -77,11 +79,7 @@ pub(super) async fn run(run: &mut Run) -> anyhow::Result<Report> {
 
 /// Leaves the arms that were asked for, and refuses names that no arm has.
 fn choose(asked: &[String], plans: Vec<ArmPlan>) -> anyhow::Result<Vec<ArmPlan>> {
-    if let Some(unknown) = asked.iter().find(|name| !plans.iter().any(|plan| plan.name == **name)) {
-        let mut names: Vec<_> = plans.iter().map(|plan| plan.name.as_str()).collect();
-        names.dedup();
-        anyhow::bail!("there is no arm '{unknown}': choose from {}", names.join(", "));
-    }
+    check_arms(asked, plans.iter().map(|plan| plan.name.as_str()))?;
     Ok(plans.into_iter().filter(|plan| asked.is_empty() || asked.contains(&plan.name)).collect())
 }
 
@@ -102,7 +100,7 @@ impl Code {
 }
 
 fn deploy(server: &Server, code: &Code) -> anyhow::Result<()> {
-    let kind = python_kind()?;
+    let kind = interpreter::python()?.kind;
     server.deploy(&code.node, "hello-node", &WARM)?;
     // The interpreter that the other Python arms run with.
     server.deploy(&code.python, "hello-python", &[&WARM[..], &["--kind", &kind]].concat())?;
@@ -111,14 +109,6 @@ fn deploy(server: &Server, code: &Code) -> anyhow::Result<()> {
     server.deploy(&code.cat, "cat", &["--contract", "stdio"])?;
     server.deploy(&code.cat, "cat-kept", &["--contract", "stdio", "--reuse", "warm"])?;
     (0..VARIETY).try_for_each(|n| server.deploy(&code.node, &format!("hello-{n}"), &WARM))
-}
-
-/// The kind of the `python3` on PATH.
-pub(super) fn python_kind() -> anyhow::Result<String> {
-    let print = "import sys; print('python:%d.%d' % sys.version_info[:2])";
-    let output =
-        std::process::Command::new("python3").args(["-c", print]).output().context("running python3")?;
-    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
 fn invoke(address: SocketAddr, function: &str, query: &str, body: &[u8], status: u16) -> HttpRequest {
@@ -147,14 +137,17 @@ fn plans(
         let request = invoke(server.address, function, "blocking=true&result=true", ARGUMENTS, 200);
         Box::new(HttpArm::new(server.address, vec![request])) as Box<dyn Arm>
     };
-    let shim = |argv: &[&str], file: PathBuf, code: &Path| {
-        let argv =
-            argv.iter().map(|&argument| argument.to_owned()).chain([file.display().to_string()]).collect();
+    let shim = |mut argv: Vec<String>, file: PathBuf, code: &Path| {
+        argv.push(file.display().to_string());
         let check = Arc::new(|result: &[u8]| result == ANSWER);
         Box::new(ShimArm::new(argv, code.to_owned(), ARGUMENTS.into(), check)) as Box<dyn Arm>
     };
-    let shim_node = shim(&["node"], server.shim("nodejs/shim.js")?, &code.node);
-    let shim_python = shim(&["python3", "-X", "utf8", "-s"], server.shim("python/shim.py")?, &code.python);
+    let shim_node = shim(interpreter::node()?.command(&[]), server.shim("nodejs/shim.js")?, &code.node);
+    let shim_python = shim(
+        interpreter::python()?.command(&interpreter::PYTHON_OPTIONS),
+        server.shim("python/shim.py")?,
+        &code.python,
+    );
     let variety = (0..VARIETY)
         .map(|n| invoke(server.address, &format!("hello-{n}"), "blocking=true&result=true", ARGUMENTS, 200))
         .collect();

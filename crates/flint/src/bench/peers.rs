@@ -4,10 +4,15 @@ use std::{
     io::{BufRead as _, BufReader},
     net::SocketAddr,
     path::Path,
-    process::{Child, Command, Stdio},
+    process::{Child, Stdio},
 };
 
 use anyhow::Context as _;
+
+use super::{
+    interpreter::{self, Interpreter},
+    tied::tied,
+};
 
 /// A server process; dropping it ends it.
 pub(super) struct Peer {
@@ -63,17 +68,18 @@ server.serve_forever()
 impl Peer {
     /// The handler in `code` behind `node:http`.
     pub(super) fn node(code: &Path, scratch: &Path) -> anyhow::Result<Self> {
-        Self::start("node", NODE, &scratch.join("plain-server.cjs"), code)
+        Self::start(&interpreter::node()?, NODE, &scratch.join("plain-server.cjs"), code)
     }
 
     /// The handler in `code` behind `http.server.ThreadingHTTPServer`.
     pub(super) fn python(code: &Path, scratch: &Path) -> anyhow::Result<Self> {
-        Self::start("python3", PYTHON, &scratch.join("plain_server.py"), code)
+        Self::start(&interpreter::python()?, PYTHON, &scratch.join("plain_server.py"), code)
     }
 
-    fn start(interpreter: &str, script: &str, at: &Path, code: &Path) -> anyhow::Result<Self> {
+    fn start(interpreter: &Interpreter, script: &str, at: &Path, code: &Path) -> anyhow::Result<Self> {
         std::fs::write(at, script).with_context(|| format!("writing {}", at.display()))?;
-        let mut process = Command::new(interpreter)
+        let interpreter = interpreter.program.display().to_string();
+        let mut process = tied(&interpreter)
             .args([at, code])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

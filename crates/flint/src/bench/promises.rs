@@ -6,7 +6,8 @@ use anyhow::Context as _;
 use flint_lab::{Report, Target};
 use serde::Serialize;
 
-use super::{Effort, Run, Size, measure};
+use super::{Effort, Run, Size, janitor::Janitor, measure};
+use crate::output::{print_json, print_line, tell};
 
 /// An experiment, and as little of it as its promises need: that all of them together take ten minutes at most.
 struct Check {
@@ -87,9 +88,10 @@ pub(crate) async fn run(
     despite_noise: bool,
     json: bool,
 ) -> anyhow::Result<()> {
+    let _janitor = Janitor::start()?;
     let mut kept = Vec::new();
     for (at, check) in CHECKS.iter().enumerate() {
-        eprintln!("{} of {}: {}", at + 1, CHECKS.len(), check.experiment);
+        tell!("{} of {}: {}", at + 1, CHECKS.len(), check.experiment);
         let effort = Effort {
             quick: true,
             size: Size::Small,
@@ -179,12 +181,7 @@ fn missing(report: &Report, target: &Target) -> Option<String> {
 
 fn show(mut kept: Vec<Kept>, json: bool) -> anyhow::Result<()> {
     kept.sort_by_key(|row| order(&row.promise));
-    if json {
-        println!("{}", serde_json::to_string_pretty(&kept).context("writing the promises")?);
-    } else {
-        println!("{}", Table(&kept));
-    }
-    Ok(())
+    if json { print_json(&kept) } else { print_line(&Table(&kept).to_string()) }
 }
 
 /// S2 before S10.

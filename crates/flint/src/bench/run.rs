@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
     time::{SystemTime, UNIX_EPOCH},
 };
@@ -11,6 +11,11 @@ use anyhow::Context as _;
 use flint_lab::{Host, Identity, NoiseWatch, Report, RunFolder};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
+
+use super::{
+    asked::check_options,
+    interpreter::{self, Interpreter},
+};
 
 /// How large the inputs are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -79,6 +84,7 @@ pub(super) struct Run {
 
 impl Run {
     pub(super) fn begin(experiment: &str, effort: Effort) -> anyhow::Result<Self> {
+        check_options(experiment, &effort.set)?;
         let host = Host::describe();
         let folder = match &effort.out {
             None => RunFolder::none(),
@@ -162,26 +168,6 @@ impl Run {
     }
 }
 
-/// A number that `--set NAME=…` says, at least 0.01.
-pub(super) fn option(run: &Run, name: &str, usual: f64) -> anyhow::Result<f64> {
-    let Some(text) = run.effort.set.get(name) else { return Ok(usual) };
-    text.parse()
-        .ok()
-        .filter(|number: &f64| (0.01..=10_000.0).contains(number))
-        .with_context(|| format!("--set {name}={text}: write a number from 0.01 to 10000"))
-}
-
-/// Numbers of callers or instances that `--set NAME=A,B` says.
-pub(super) fn numbers(name: &str, text: &str) -> anyhow::Result<Vec<usize>> {
-    let number = |text: &str| text.parse().ok().filter(|number| (1..=1000).contains(number));
-    text.split(',')
-        .map(|one| {
-            number(one)
-                .with_context(|| format!("--set {name}={text}: '{one}' is not a number from 1 to 1000"))
-        })
-        .collect()
-}
-
 /// The report in every form.
 pub(super) fn write(folder: &RunFolder, report: &Report) -> anyhow::Result<()> {
     let json = serde_json::to_vec_pretty(report).context("writing the report")?;
@@ -193,17 +179,23 @@ pub(super) fn write(folder: &RunFolder, report: &Report) -> anyhow::Result<()> {
 
 /// Releases of what functions run on; what is not installed is left out.
 fn versions() -> BTreeMap<String, String> {
-    let said = |program: &str, argument: &str| {
+    let said = |program: &Path, argument: &str| {
         let output = std::process::Command::new(program).arg(argument).output().ok()?;
         let text = [output.stdout, output.stderr].concat();
         let first = String::from_utf8_lossy(&text).lines().next()?.trim().to_owned();
         (!first.is_empty()).then_some(first)
     };
-    [("node", "--version"), ("python3", "--version"), ("java", "-version"), ("runsc", "--version")]
-        .into_iter()
-        .filter_map(|(program, argument)| Some((program.to_owned(), said(program, argument)?)))
-        .chain([("flint".to_owned(), env!("CARGO_PKG_VERSION").to_owned())])
-        .collect()
+    let functions = |found: anyhow::Result<Interpreter>| found.ok().map(|found| found.program);
+    [
+        ("node", functions(interpreter::node()), "--version"),
+        ("python3", functions(interpreter::python()), "--version"),
+        ("java", Some("java".into()), "-version"),
+        ("runsc", Some("runsc".into()), "--version"),
+    ]
+    .into_iter()
+    .filter_map(|(name, program, argument)| Some((name.to_owned(), said(&program?, argument)?)))
+    .chain([("flint".to_owned(), env!("CARGO_PKG_VERSION").to_owned())])
+    .collect()
 }
 
 /// A bar that says which arm is being driven.
@@ -257,13 +249,5 @@ mod tests {
         let mut again = Run::begin("x", effort).unwrap();
         again.look("a", ["a", "c"].map(str::to_owned)).await.unwrap();
         assert_eq!(again.noise.noise().looks, 3);
-    }
-
-    #[test]
-    fn numbers_are_listed() {
-        assert_eq!(numbers("levels", "1,4,16").unwrap(), [1, 4, 16]);
-        for wrong in ["", "0", "1,,2", "1001", "a"] {
-            assert!(numbers("levels", wrong).is_err(), "{wrong}");
-        }
     }
 }

@@ -13,6 +13,8 @@ use flint_lab::{ArmError, ProcessTree};
 use serde_json::Value;
 use tokio::{io::AsyncReadExt as _, io::AsyncWriteExt as _, net::TcpStream};
 
+use super::tied::tied;
+
 /// How long a server may take to become ready.
 const READY_WITHIN: Duration = Duration::from_secs(60);
 /// How long it may take to stop when asked.
@@ -180,10 +182,10 @@ impl Drop for Server {
     }
 }
 
-/// A program that is in a group of processes, by the folder of its cgroup, from its first instruction on.
+/// A program that ends with this one and is in a group of processes, by the folder of its cgroup, from its first instruction on.
 pub(super) fn in_group(group: Option<&Path>, program: &Path) -> Command {
-    let Some(group) = group else { return Command::new(program) };
-    let mut shell = Command::new("/bin/sh");
+    let Some(group) = group else { return tied(program) };
+    let mut shell = tied("/bin/sh");
     shell.args(["-c", r#"echo $$ > "$0" && exec "$@""#]).arg(group.join("cgroup.procs")).arg(program);
     shell
 }

@@ -11,7 +11,10 @@ use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use flint_executor::link::{Decoder, Frame, FrameKind, Init, InvokeHead, encode_headed, split_headed};
 use flint_lab::{Arm, ArmError, Connection};
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use rustix::{
+    io::{FdFlags, fcntl_setfd},
+    net::{AddressFamily, SocketFlags, SocketType, socketpair},
+};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::UnixStream,
@@ -49,9 +52,10 @@ fn wrong(error: impl std::fmt::Display) -> ArmError {
 #[async_trait]
 impl Arm for ShimArm {
     async fn connect(&self) -> Result<Box<dyn Connection>, ArmError> {
-        // The shim's end is inherited under its own number, so it must not be closed on exec.
-        let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::empty(), None)
+        // The shim's end is inherited under its own number. Ours is not: the link ends with this process, however that ends, and the shim with the link.
+        let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
             .map_err(std::io::Error::from)?;
+        fcntl_setfd(&theirs, FdFlags::empty()).map_err(std::io::Error::from)?;
         let (program, arguments) = self.argv.split_first().ok_or_else(|| wrong("no program"))?;
         let process = Command::new(program)
             .args(arguments)

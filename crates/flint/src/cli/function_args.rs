@@ -4,7 +4,7 @@ use std::{num::NonZeroU32, path::PathBuf, time::Duration};
 
 use clap::Args;
 use flint_model::{Contract, HostPattern, Isolation, Jit, Network, Reuse, SecretBinding, Start};
-use serde_json::Value;
+use serde_json::{Value, value::RawValue};
 
 use super::{ManifestArgs, RetryArgs, values};
 
@@ -112,8 +112,8 @@ pub(crate) struct DeployArgs {
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct CallArgs {
     /// An argument; JSON when it reads as JSON. With -f it goes to the query. Repeatable
-    #[arg(short = 'p', long = "param", value_name = "K=V", value_parser = values::parameter)]
-    pub(crate) params: Vec<(String, Value)>,
+    #[arg(short = 'p', long = "param", value_name = "K=V", value_parser = values::argument)]
+    pub(crate) params: Vec<(String, Box<RawValue>)>,
     /// A file with arguments, a JSON object; `-` is stdin
     #[arg(short = 'P', long = "param-file", value_name = "FILE")]
     pub(crate) param_file: Option<PathBuf>,
@@ -146,8 +146,8 @@ pub(crate) struct DevArgs {
     #[command(flatten)]
     pub(crate) function: FunctionArgs,
     /// An argument of each call; JSON when it reads as JSON. Repeatable
-    #[arg(short = 'p', value_name = "K=V", value_parser = values::parameter)]
-    pub(crate) call_params: Vec<(String, Value)>,
+    #[arg(short = 'p', value_name = "K=V", value_parser = values::argument)]
+    pub(crate) call_params: Vec<(String, Box<RawValue>)>,
     /// A file with arguments, a JSON object
     #[arg(short = 'P', long = "param-file", value_name = "FILE")]
     pub(crate) param_file: Option<PathBuf>,

@@ -34,18 +34,46 @@ pub(crate) use version_args::*;
 
 use crate::{
     commands,
-    failure::{self, Exit},
+    failure::{self, Exit, Failure},
     manifest,
 };
 
 /// Reads the command line, does what it asks and says how that ended.
 pub(crate) fn run() -> ExitCode {
-    // Ends with code 2 and a message when the command line is wrong.
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(instead) => return said_instead(&instead),
+    };
     let json = cli.global.json;
     match dispatch(cli) {
         Ok(exit) => exit.into(),
         Err(error) => failure::report(&error, json).into(),
+    }
+}
+
+/// Prints what the command line asked for instead of a command, such as help, or what is wrong with it, which ends with code 2.
+fn said_instead(instead: &clap::Error) -> ExitCode {
+    let mut given = std::env::args_os().skip(1).take_while(|argument| argument != "--");
+    if instead.use_stderr() && given.any(|argument| argument == "--json") {
+        return failure::report(&usage_failure(instead).into(), true).into();
+    }
+    match instead.print() {
+        // Help is a result; that nobody reads it to its end is well.
+        Err(error) if !instead.use_stderr() && error.kind() != std::io::ErrorKind::BrokenPipe => {
+            let error = anyhow::Error::new(error).context("cannot write to standard output");
+            failure::report(&error, false).into()
+        }
+        _ => u8::try_from(instead.exit_code()).unwrap_or(Exit::Usage as u8).into(),
+    }
+}
+
+/// The first paragraph says what is wrong, the others how to do it.
+fn usage_failure(error: &clap::Error) -> Failure {
+    let text = error.render().to_string();
+    let text = text.strip_prefix("error: ").unwrap_or(&text).trim_end();
+    match text.split_once("\n\n") {
+        Some((message, hint)) => Failure::usage(message).hint(hint.trim()),
+        None => Failure::usage(text),
     }
 }
 
@@ -98,4 +126,17 @@ fn dispatch(cli: Cli) -> anyhow::Result<Exit> {
 /// A client has one thing to wait for at a time.
 fn single_threaded<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_with_a_command_line_is_told_apart_from_what_to_do() {
+        let error = Cli::try_parse_from(["flint", "--json", "invoke"]).err().unwrap();
+        let failure = usage_failure(&error);
+        assert!(failure.exit == Exit::Usage && failure.message.contains("<NAME>"), "{failure}");
+        assert!(!failure.message.starts_with("error") && failure.hint.unwrap().starts_with("Usage: "));
+    }
 }

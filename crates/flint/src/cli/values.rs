@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use flint_model::ByteSize;
-use serde_json::Value;
+use serde_json::{Value, value::RawValue};
 
 /// A size of memory: `256` (MiB) or with a unit, `256MB`, `1GB`. Whole mebibytes.
 pub(crate) fn mebibytes(text: &str) -> Result<u64, String> {
@@ -61,6 +61,13 @@ pub(crate) fn parameter(text: &str) -> Result<(String, Value), String> {
     let (key, value) = pair(text)?;
     let value = serde_json::from_str(&value).unwrap_or(Value::String(value));
     Ok((key, value))
+}
+
+/// The same for a call: JSON keeps its own text, so that numbers arrive as they were written.
+pub(crate) fn argument(text: &str) -> Result<(String, Box<RawValue>), String> {
+    let (key, value) = pair(text)?;
+    let value = serde_json::from_str(&value).or_else(|_| serde_json::value::to_raw_value(&value));
+    Ok((key, value.map_err(|error| error.to_string())?))
 }
 
 /// `key=value`.
@@ -129,6 +136,11 @@ mod tests {
         assert_eq!(parsed("n=007"), json!("007"));
         assert_eq!(parsed("n="), json!(""));
         assert_eq!(parsed("url=http://x/?a=b"), json!("http://x/?a=b"));
+        for (text, json) in
+            [("n= 1.10 ", "1.10"), ("n=1e400", "1e400"), ("n=you", "\"you\""), ("n=007", "\"007\"")]
+        {
+            assert_eq!(argument(text).unwrap().1.get(), json);
+        }
         assert!(parameter("n").is_err() && parameter("=1").is_err());
     }
 

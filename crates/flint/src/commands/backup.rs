@@ -1,7 +1,8 @@
 //! `flint backup` and `flint restore`.
 
 use std::{
-    fs,
+    fs::{self, DirBuilder, File},
+    os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
     time::{SystemTime, UNIX_EPOCH},
 };
@@ -13,23 +14,22 @@ use serde_json::json;
 use tokio::task::spawn_blocking;
 
 use crate::{
-    admin::Admin,
+    admin::{Admin, check_data},
     cli::{BackupArgs, RestoreArgs},
     client::collect,
     config,
     failure::{Exit, Failure},
-    output::{Progress, human_size, print_json, print_line},
-    server::{explain_store, open_store},
+    output::{Progress, human_size, print_json, print_line, tell},
+    server::{KEY_FILE, explain_store, open_store},
 };
+
+/// What may be in a data directory before a backup is restored into it.
+const BESIDE: &[&str] = &[KEY_FILE];
 
 pub(crate) async fn backup(args: &BackupArgs, json: bool) -> anyhow::Result<Exit> {
     let config = config::load(&args.data, None)?.config;
     let data_dir = &config.server.data_dir;
-    if !data_dir.is_dir() {
-        return Err(Failure::usage(format!("there is no data in {}", data_dir.display()))
-            .hint("name the data directory with --data-dir")
-            .into());
-    }
+    check_data(data_dir)?;
     let target = std::path::absolute(&args.target)
         .map_err(|error| Failure::usage(format!("{}: {error}", args.target.display())))?;
     let progress = Progress::start(format!("copying {}", data_dir.display()));
@@ -71,19 +71,25 @@ pub(crate) async fn restore(args: &RestoreArgs, json: bool) -> anyhow::Result<Ex
         ))
         .into());
     }
-    let occupied = fs::read_dir(&data_dir).is_ok_and(|mut entries| entries.next().is_some());
-    let aside = match (occupied, args.force) {
-        (false, _) => None,
-        (true, true) => Some(move_aside(&data_dir).await?),
-        (true, false) => {
+    let free = flint_store_sqlite::restorable(&data_dir, BESIDE)
+        .map_err(|error| Failure::local(format!("{}: {error}", data_dir.display())))?;
+    let aside = match (free, args.force) {
+        (true, _) => None,
+        (false, true) => Some(move_aside(&data_dir).await?),
+        (false, false) => {
             return Err(Failure::usage(format!("{} has data already", data_dir.display()))
                 .hint("choose another --data-dir, or say --force: the old data is kept beside under another name")
                 .into());
         }
     };
+    let kept_key = match &aside {
+        None => false,
+        Some(aside) => keep_key(aside, &data_dir).inspect_err(|_| put_back(aside, &data_dir))?,
+    };
     let progress = Progress::start(format!("restoring {}", data_dir.display()));
     let (source, target) = (args.source.clone(), data_dir.clone());
-    let restored = spawn_blocking(move || flint_store_sqlite::restore(&source, &target, |_| {})).await?;
+    let restored =
+        spawn_blocking(move || flint_store_sqlite::restore(&source, &target, BESIDE, |_| {})).await?;
     let summary = match restored {
         Ok(summary) => summary,
         Err(error) => {
@@ -96,7 +102,7 @@ pub(crate) async fn restore(args: &RestoreArgs, json: bool) -> anyhow::Result<Ex
     drop(progress);
     if json {
         print_json(
-            &json!({ "to": data_dir, "files": summary.files, "bytes": summary.bytes, "old_data": aside }),
+            &json!({ "to": data_dir, "files": summary.files, "bytes": summary.bytes, "old_data": aside, "kept_key": kept_key }),
         )?;
     } else {
         print_line(&format!(
@@ -107,6 +113,12 @@ pub(crate) async fn restore(args: &RestoreArgs, json: bool) -> anyhow::Result<Ex
         ))?;
         if let Some(aside) = aside {
             print_line(&format!("the old data is in {}", aside.display()))?;
+            if kept_key {
+                print_line(&format!(
+                    "its {KEY_FILE} was copied to {}: a backup has none, and the secrets need the key that they were written with",
+                    data_dir.display()
+                ))?;
+            }
         }
     }
     Ok(Exit::Ok)
@@ -135,6 +147,24 @@ async fn move_aside(data_dir: &Path) -> Result<PathBuf, Failure> {
     Ok(aside)
 }
 
+/// Copies the key of secrets, which no backup has, from the data that was moved aside; says whether there was one.
+fn keep_key(aside: &Path, data_dir: &Path) -> Result<bool, Failure> {
+    let (from, to) = (aside.join(KEY_FILE), data_dir.join(KEY_FILE));
+    if !from.is_file() {
+        return Ok(false);
+    }
+    // With the file's own permissions: its owner's alone.
+    let copied = DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(data_dir)
+        .and_then(|()| fs::copy(&from, &to))
+        .and_then(|_| File::open(&to)?.sync_all());
+    copied.map(|()| true).map_err(|error| {
+        Failure::local(format!("cannot copy {} to {}: {error}", from.display(), to.display()))
+    })
+}
+
 /// A restore that failed leaves the old data where it was.
 fn put_back(aside: &Path, data_dir: &Path) {
     let back = fs::remove_dir_all(data_dir).or_else(|error| match error.kind() {
@@ -142,6 +172,6 @@ fn put_back(aside: &Path, data_dir: &Path) {
         _ => Err(error),
     });
     if back.and_then(|()| fs::rename(aside, data_dir)).is_err() {
-        eprintln!("note: the old data is in {}", aside.display());
+        tell!("note: the old data is in {}", aside.display());
     }
 }

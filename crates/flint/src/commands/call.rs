@@ -1,6 +1,7 @@
 //! A call: from options to a request, from the answer to what came of it.
 
 use std::{
+    collections::BTreeMap,
     fs,
     io::Read,
     path::Path,
@@ -12,7 +13,7 @@ use flint_api_native::resource::ActivationResource;
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::Incoming;
-use serde_json::{Map, Value};
+use serde_json::value::RawValue;
 
 use crate::{
     cli::CallArgs,
@@ -23,6 +24,9 @@ use crate::{
 
 /// How long a record may take to appear after its call has ended.
 const RECORD_WITHIN: Duration = Duration::from_secs(3);
+
+/// Arguments, each with the text that it was given as: a number is not read and written again.
+type Arguments = BTreeMap<String, Box<RawValue>>;
 
 /// What is sent.
 pub(crate) struct Input {
@@ -38,7 +42,7 @@ impl Input {
     pub(crate) fn read(args: &CallArgs) -> Result<Self, Failure> {
         let mut params = match &args.param_file {
             Some(path) => arguments(path)?,
-            None => Map::new(),
+            None => Arguments::new(),
         };
         params.extend(args.params.iter().cloned());
         let headers = args.headers.clone();
@@ -46,7 +50,9 @@ impl Input {
         Ok(match &args.file {
             None => Self {
                 content_type: (!chosen).then(|| "application/json".to_owned()),
-                body: Value::Object(params).to_string().into(),
+                body: serde_json::to_vec(&params)
+                    .map_err(|error| Failure::usage(format!("cannot be written as JSON: {error}")))?
+                    .into(),
                 query: String::new(),
                 headers,
             },
@@ -90,24 +96,34 @@ fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     Ok(content)
 }
 
-fn arguments(path: &Path) -> Result<Map<String, Value>, Failure> {
+fn arguments(path: &Path) -> Result<Arguments, Failure> {
     let wrong = |why: String| {
         Failure::usage(format!("{}: {why}", path.display()))
             .hint("arguments are a JSON object, for example {\"name\": \"you\"}; -f sends a file as it is")
     };
-    match serde_json::from_slice(&read(path)?).map_err(|error| wrong(format!("not JSON: {error}")))? {
-        Value::Object(arguments) => Ok(arguments),
-        _ => Err(wrong("not a JSON object".into())),
+    let json: Box<RawValue> =
+        serde_json::from_slice(&read(path)?).map_err(|error| wrong(format!("not JSON: {error}")))?;
+    if !json.get().starts_with('{') {
+        return Err(wrong("not a JSON object".into()));
     }
+    serde_json::from_str(json.get()).map_err(|error| wrong(error.to_string()))
 }
 
 /// Arguments as a query: strings as they are, other values as JSON.
-fn query(params: &Map<String, Value>) -> String {
-    let pair = |(key, value): (&String, &Value)| match value {
-        Value::String(text) => format!("{}={}", segment(key), segment(text)),
-        other => format!("{}={}", segment(key), segment(&other.to_string())),
-    };
-    params.iter().map(pair).collect::<Vec<_>>().join("&")
+fn query(params: &Arguments) -> String {
+    let pairs = params.iter().map(|(key, value)| {
+        let text = serde_json::from_str::<String>(value.get());
+        format!("{}={}", name(key), segment(text.as_deref().unwrap_or(value.get())))
+    });
+    pairs.collect::<Vec<_>>().join("&")
+}
+
+/// An argument's name. The API looks for its own options before it decodes names: an argument of such a name has a letter encoded.
+fn name(key: &str) -> String {
+    match (key, key.bytes().next()) {
+        ("async" | "record" | "wait_ms", Some(first)) => format!("%{first:02X}{}", &key[1..]),
+        _ => segment(key),
+    }
 }
 
 /// What came of a call, when an instance was asked at all.
@@ -174,13 +190,39 @@ pub(crate) async fn record(client: &Client, activation: &str) -> Result<Option<A
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
+
+    fn given(json: &str) -> Arguments {
+        serde_json::from_str(json).unwrap()
+    }
+
+    #[test]
+    fn numbers_pass_unchanged() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), r#"{"n":12345678901234567890123, "e": 1e400, "x": 1, "s": "\ud800"}"#)
+            .unwrap();
+        let args = CallArgs {
+            params: vec![("x".to_owned(), serde_json::from_str("1.10").unwrap())],
+            param_file: Some(file.path().to_owned()),
+            ..CallArgs::default()
+        };
+        let body = Input::read(&args).unwrap().body;
+        assert_eq!(body, r#"{"e":1e400,"n":12345678901234567890123,"s":"\ud800","x":1.10}"#);
+        for bad in ["[1]", "{", "", "{} x"] {
+            fs::write(file.path(), bad).unwrap();
+            assert!(Input::read(&args).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn arguments_are_not_taken_for_the_options_of_the_api() {
+        let params = given(r#"{"async": true, "record": 1, "wait_ms": "x", "asynchronous": 2}"#);
+        assert_eq!(query(&params), "%61sync=true&asynchronous=2&%72ecord=1&%77ait_ms=x");
+    }
 
     #[test]
     fn arguments_beside_a_file_go_to_the_query() {
-        let Value::Object(params) = json!({"max": 128, "name": "a b&c", "on": true}) else { unreachable!() };
+        let params = given(r#"{"max": 128, "name": "a b&c", "on": true}"#);
         assert_eq!(query(&params), "max=128&name=a%20b%26c&on=true");
         let input = Input { content_type: None, body: Bytes::new(), query: query(&params), headers: vec![] };
         let request = input.request("images/resize", "async=true").unwrap();

@@ -2,9 +2,12 @@
 
 use clap::CommandFactory;
 
-use crate::{cli::Cli, failure::Exit};
+use crate::{cli::Cli, failure::Exit, output::print_bytes};
 
 pub(crate) fn run(shell: clap_complete::Shell) -> anyhow::Result<Exit> {
-    clap_complete::generate(shell, &mut Cli::command(), "flint", &mut std::io::stdout());
+    // Whole before it is written: what writes it to a stream gives up with a panic.
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "flint", &mut script);
+    print_bytes(&script)?;
     Ok(Exit::Ok)
 }

@@ -1,5 +1,7 @@
 //! `flint deploy`.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use flint_api_native::resource::{DeployResult, ProgressLine};
 use http::{Method, header};
@@ -9,7 +11,9 @@ use crate::{
     client::{Client, Lines, collect, segment},
     failure::{Exit, Failure},
     manifest,
-    output::{Progress, human_duration, human_size, prepared_lines, print_json, print_line, strategy_words},
+    output::{
+        Progress, human_duration, human_size, prepared_lines, print_json, print_line, strategy_words, tell,
+    },
     package::{Package, package},
 };
 
@@ -22,7 +26,7 @@ pub(crate) async fn run(global: &Global, args: &DeployArgs) -> anyhow::Result<Ex
         package(path, args.function.clone(), &told)?
     };
     for note in &package.notes {
-        eprintln!("note: {note}");
+        tell!("note: {note}");
     }
     progress.step(format!("uploading {} ({})", package.name, human_size(package.size as u64)));
     let result = upload(&client, &package, |step| progress.step(format!("{}: {step}", package.name))).await?;
@@ -46,16 +50,55 @@ async fn project(global: &Global, args: &DeployArgs) -> anyhow::Result<Exit> {
     manifest::deploy(global, &args.manifest, &given.params).await
 }
 
-/// Sends a package; `told` hears what the server is doing meanwhile.
+/// How often a function is sent that somebody else is writing. Of those who write at once one gets through each time.
+const ATTEMPTS: u32 = 10;
+/// What the second waits; every further one waits that much longer.
+const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(100);
+
+/// Sends a package; `told` hears what the server is doing meanwhile. The server refuses a deploy that began before another one of the same name ended,
+/// because it was checked against what is there no more: sent again, it replaces that one.
 pub(crate) async fn upload(
     client: &Client,
     package: &Package,
     mut told: impl FnMut(&str),
 ) -> Result<DeployResult, Failure> {
-    let path = format!("/v1/functions/{}", segment(&package.name));
     let body = serde_json::to_vec(&package.request)
         .map_err(|error| Failure::local(format!("cannot write the request: {error}")))?;
-    let body = Some(("application/json", Bytes::from(body)));
+    let body = Bytes::from(body);
+    for attempt in 1..ATTEMPTS {
+        match send(client, package, body.clone(), &mut told).await {
+            Err(failure) if is_race(&failure) => {}
+            ended => return ended,
+        }
+        // Not all of them again at the same moment.
+        let apart = Duration::from_millis(u64::from(std::process::id() % 10) * 50);
+        tokio::time::sleep(BETWEEN_ATTEMPTS * attempt + apart).await;
+    }
+    send(client, package, body, &mut told).await.map_err(|failure| match is_race(&failure) {
+        true => Failure {
+            message: format!("{} is being deployed by somebody else, again and again", package.name),
+            ..failure
+        }
+        .hint("deploy it again: it is safe to repeat"),
+        false => failure,
+    })
+}
+
+/// Whether somebody else wrote the function while it was being deployed.
+fn is_race(failure: &Failure) -> bool {
+    let is_written =
+        |words: &str| words.contains("already exists") || words.starts_with("Concurrent modification");
+    failure.code == "conflict" && is_written(&failure.message)
+}
+
+async fn send(
+    client: &Client,
+    package: &Package,
+    body: Bytes,
+    told: &mut impl FnMut(&str),
+) -> Result<DeployResult, Failure> {
+    let path = format!("/v1/functions/{}", segment(&package.name));
+    let body = Some(("application/json", body));
     let answer =
         client.request(Method::PUT, &path, "application/x-ndjson, application/json;q=0.9", body).await?;
     let streamed =

@@ -20,7 +20,7 @@ use crate::{
     cli::{CallArgs, DevArgs, Global},
     client::{Client, cut_short},
     failure::{self, Exit, Failure},
-    output::{human_duration, human_size, print_line},
+    output::{human_duration, human_size, print_line, tell},
     package::package,
 };
 
@@ -43,7 +43,7 @@ pub(crate) async fn run(global: &Global, args: &DevArgs) -> anyhow::Result<Exit>
         return Ok(good);
     }
     loop {
-        eprintln!("watching {} (Ctrl-C ends)", args.path.display());
+        tell!("watching {} (Ctrl-C ends)", args.path.display());
         tokio::select! {
             saved = changes.next() => good = round(&client, args, &input, saved, global.json).await?,
             end = tokio::signal::ctrl_c() => {
@@ -85,7 +85,7 @@ async fn deploy_and_call(
 ) -> anyhow::Result<bool> {
     let package = package(&args.path, args.function.clone(), &|_| {})?;
     for note in &package.notes {
-        eprintln!("note: {note}");
+        tell!("note: {note}");
     }
     let deployed = upload(client, &package, |_| {}).await?;
     let after_deploy = saved.elapsed();

@@ -8,7 +8,7 @@ use crate::{
     cli::{EntityOptions, Global},
     client::{Client, feed_path},
     failure::{Exit, Failure},
-    output::{ago, clock},
+    output::{ago, clock, tell},
 };
 
 const COLLECTION: &str = "triggers";
@@ -22,25 +22,45 @@ pub(crate) async fn create(
     action: &str,
     options: EntityOptions,
 ) -> anyhow::Result<Exit> {
-    feed_path(action)?; // before anything is made
+    let asked = feed_path(action)?; // before anything is made
     let client = Client::new(global)?;
     let path = place(COLLECTION, name)?;
     let there = match options.update {
-        true => client.entity(Method::GET, &path, None).await.ok(),
+        true => match client.entity(Method::GET, &path, None).await {
+            Ok(trigger) => Some(trigger),
+            Err(failure) if failure.code == "not_found" => None,
+            Err(failure) => return Err(failure.into()),
+        },
         false => None,
     };
-    let same = there.as_ref().and_then(feed_of).is_some_and(|feed| feed == action);
-    let mut annotations = options.annotations;
-    annotations.push((FEED.to_owned(), json!(action)));
-    let body = json!({ "annotations": pairs(&annotations) });
+    let old = there.as_ref().and_then(feed_of);
+    let same = match &old {
+        Some(old) if feed_path(old).ok().is_none_or(|old| old != asked) => {
+            return Err(Failure::usage(format!("the feed of {name} is {old}, which would go on firing it"))
+                .hint(format!(
+                    "flint trigger delete {name}, which deletes that feed and leaves the rules; then create it with the other"
+                ))
+                .into());
+        }
+        old => old.is_some(),
+    };
+    let before = there.as_ref().map_or(&Value::Null, |there| &there["annotations"]);
+    let body = json!({ "annotations": annotated(before, options.annotations, action) });
     let written =
         client.entity(Method::PUT, &format!("{path}?overwrite={}", options.update), Some(&body)).await?;
     let given: Map<_, _> = options.params.into_iter().collect();
     let event = if same { "UPDATE" } else { "CREATE" };
     if let Err(failure) = client.feed(action, &full(name)?, event, given).await {
-        if there.is_none() {
+        let undone = match there.is_some() {
             // A trigger that nothing fires is not what was asked for.
-            client.entity(Method::DELETE, &path, None).await?;
+            false => client.entity(Method::DELETE, &path, None).await,
+            true => {
+                let old = json!({ "annotations": before });
+                client.entity(Method::PUT, &format!("{path}?overwrite=true"), Some(&old)).await
+            }
+        };
+        if let Err(failure) = undone {
+            tell!("warning: {name} is not as it was: {failure}");
         }
         return Err(failure.into());
     }
@@ -52,6 +72,21 @@ pub(crate) async fn create(
     };
     let done = if there.is_some() { "updated" } else { "created" };
     said(global, &written, &format!("{done} {}{next}", shown(&written["name"])))
+}
+
+/// The annotations of a trigger, with those that are given over them, and its feed.
+fn annotated(before: &Value, given: Vec<(String, Value)>, action: &str) -> Value {
+    let mut list: Vec<(String, Value)> = before
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|pair| Some((pair["key"].as_str()?.to_owned(), pair["value"].clone())))
+        .collect();
+    for (key, value) in given.into_iter().chain([(FEED.to_owned(), json!(action))]) {
+        list.retain(|(there, _)| *there != key);
+        list.push((key, value));
+    }
+    pairs(&list)
 }
 
 /// Puts what a trigger's feed says about itself beside what the trigger is. A feed that does not answer says nothing.
@@ -83,7 +118,7 @@ pub(crate) async fn delete(global: &Global, name: &str) -> anyhow::Result<()> {
     let Some(action) = feed_of(&trigger) else { return Ok(()) };
     // The trigger goes nevertheless: what fires it may be gone before it.
     if let Err(failure) = client.feed(&action, &full(name)?, "DELETE", Map::new()).await {
-        eprintln!("warning: {failure}");
+        tell!("warning: {failure}");
     }
     Ok(())
 }
@@ -159,6 +194,17 @@ mod tests {
         for none in [trigger(json!("")), trigger(json!(7)), json!({"annotations": []}), json!({})] {
             assert_eq!(feed_of(&none), None);
         }
+    }
+
+    #[test]
+    fn an_update_keeps_the_annotations_that_are_there() {
+        let before = json!([{"key": "team", "value": "x"}, {"key": "feed", "value": "/a/b"}, {"key": "n", "value": 1}]);
+        let after = annotated(&before, vec![("n".to_owned(), json!(2))], "/a/b");
+        assert_eq!(
+            after,
+            json!([{"key": "team", "value": "x"}, {"key": "n", "value": 2}, {"key": "feed", "value": "/a/b"}])
+        );
+        assert_eq!(annotated(&Value::Null, vec![], "/a/b"), json!([{"key": "feed", "value": "/a/b"}]));
     }
 
     #[test]

@@ -8,7 +8,9 @@ use crate::{
     cli::{GetArgs, Global},
     client::{Client, collect, segment},
     failure::{Exit, Failure},
-    output::{clock, human_duration, human_size, prepared_lines, print_json, print_line, strategy_words},
+    output::{
+        clock, human_duration, human_size, prepared_lines, print_json, print_line, strategy_words, tell,
+    },
 };
 
 pub(crate) async fn run(global: &Global, args: &GetArgs) -> anyhow::Result<Exit> {
@@ -18,7 +20,7 @@ pub(crate) async fn run(global: &Global, args: &GetArgs) -> anyhow::Result<Exit>
         let code = collect(client.request(Method::GET, &format!("{path}/code"), "*/*", None).await?).await?;
         std::fs::write(target, &code)
             .map_err(|error| Failure::local(format!("cannot write {}: {error}", target.display())))?;
-        eprintln!("wrote {} to {}", human_size(code.len() as u64), target.display());
+        tell!("wrote {} to {}", human_size(code.len() as u64), target.display());
         return Ok(Exit::Ok);
     }
     let function: FunctionResource = client.get(&path).await?;

@@ -1,21 +1,26 @@
 //! `flint invoke`.
 
 use std::{
+    fs::{File, OpenOptions, Permissions},
     io::{IsTerminal, Write},
-    path::Path,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
 };
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
+use flint_api_native::resource::ActivationResource;
 use http_body_util::BodyExt;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::{json, value::RawValue};
+use tempfile::NamedTempFile;
 
 use super::call::{Called, Input, call, record};
 use crate::{
     cli::{Global, InvokeArgs},
     client::{Client, cut_short},
     failure::{Exit, Failure},
-    output::{Progress, print_json, print_line},
+    output::{Progress, print_bytes, print_json, print_line, readable, tell},
 };
 
 pub(crate) async fn run(global: &Global, args: &InvokeArgs) -> anyhow::Result<Exit> {
@@ -34,29 +39,27 @@ pub(crate) async fn run(global: &Global, args: &InvokeArgs) -> anyhow::Result<Ex
     let file = args.output.as_deref().filter(|_| good);
     if global.json {
         let body = write_out(called, file, &mut Keep::default()).await?;
-        let mut shown = match record(&client, &activation).await? {
-            Some(record) => serde_json::to_value(record)?,
-            None => json!({ "id": activation, "status": status }),
+        let record = match record(&client, &activation).await? {
+            Some(record) => Recorded::Whole(Box::new(record)),
+            None => Recorded::Not { id: &activation, status: &status },
         };
-        if let (Some(object), true) = (shown.as_object_mut(), file.is_none()) {
-            let (key, value) = as_json(body.unwrap_or_default(), &media);
-            object.insert(
-                "answer".into(),
-                json!({ "status": http_status.as_u16(), "content_type": media, key: value }),
-            );
-        }
-        print_json(&shown)?;
+        let answer = file.is_none().then(|| ShownAnswer {
+            status: http_status.as_u16(),
+            content_type: &media,
+            body: as_json(body.unwrap_or_default(), &media),
+        });
+        print_json(&Shown { record, answer })?;
     } else {
         write_out(called, file, &mut Show::new(&media)).await?;
         if !good {
             let words = status.replace('_', " ");
             match status.as_str() {
                 "success" => {
-                    eprintln!("the function answered with status {http_status} (activation {activation})")
+                    tell!("the function answered with status {http_status} (activation {activation})")
                 }
-                _ => eprintln!("the function failed: {words} (activation {activation})"),
+                _ => tell!("the function failed: {words} (activation {activation})"),
             }
-            eprintln!("  try: flint logs {activation}");
+            tell!("  try: flint logs {activation}");
         }
     }
     Ok(if good { Exit::Ok } else { Exit::FunctionFailed })
@@ -70,9 +73,7 @@ fn accepted(called: &Called, args: &InvokeArgs, json: bool) -> anyhow::Result<Ex
         print_line(id)?;
     } else {
         print_line(id)?;
-        eprintln!(
-            "it takes longer than a call waits and goes on by itself; when it has ended: flint logs {id}"
-        );
+        tell!("it takes longer than a call waits and goes on by itself; when it has ended: flint logs {id}");
     }
     Ok(Exit::Ok)
 }
@@ -99,14 +100,59 @@ async fn write_out(
         return sink.end();
     };
     let cannot = |error: std::io::Error| Failure::local(format!("cannot write {}: {error}", path.display()));
-    let mut out = std::io::BufWriter::new(std::fs::File::create(path).map_err(cannot)?);
+    let target = Target::open(path).map_err(cannot)?;
+    let mut out = std::io::BufWriter::new(target.file());
     while let Some(frame) = body.frame().await {
         if let Ok(piece) = frame.map_err(cut_short)?.into_data() {
             out.write_all(&piece).map_err(cannot)?;
         }
     }
     out.flush().map_err(cannot)?;
+    drop(out);
+    target.done().map_err(cannot)?;
     Ok(None)
+}
+
+/// A file that an answer goes to. It has its name once it is whole: an answer that breaks off leaves what was there before.
+enum Target {
+    Beside {
+        file: NamedTempFile,
+        name: PathBuf,
+    },
+    /// A device or a pipe.
+    Straight(File),
+}
+
+impl Target {
+    fn open(path: &Path) -> std::io::Result<Self> {
+        let there = std::fs::metadata(path);
+        if there.as_ref().is_ok_and(|there| !there.is_file()) {
+            return OpenOptions::new().write(true).open(path).map(Self::Straight);
+        }
+        // A link stays one, and what it names is written.
+        let name = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let dir = name.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let permissions = match there {
+            Ok(there) => there.permissions(),
+            Err(_) => Permissions::from_mode(0o666), // less what umask takes
+        };
+        let file = tempfile::Builder::new().prefix(".flint-").permissions(permissions).tempfile_in(dir)?;
+        Ok(Self::Beside { file, name })
+    }
+
+    fn file(&self) -> &File {
+        match self {
+            Self::Beside { file, .. } => file.as_file(),
+            Self::Straight(file) => file,
+        }
+    }
+
+    fn done(self) -> std::io::Result<()> {
+        match self {
+            Self::Beside { file, name } => file.persist(name).map(drop).map_err(|error| error.error),
+            Self::Straight(_) => Ok(()),
+        }
+    }
 }
 
 /// Keeps everything, for `--json`.
@@ -148,17 +194,15 @@ impl Sink for Show {
                 .hint("write it to a file with -o FILE")
                 .into());
         }
-        let mut out = std::io::stdout().lock();
-        out.write_all(piece)?;
-        out.flush()?;
+        print_bytes(piece)?;
         self.last = piece.last().copied().unwrap_or(self.last);
         Ok(())
     }
 
     fn end(&mut self) -> anyhow::Result<Option<Bytes>> {
         match self.json.take() {
-            Some(kept) => match serde_json::from_slice::<Value>(&kept) {
-                Ok(value) => print_json(&value)?,
+            Some(kept) => match serde_json::from_slice::<&RawValue>(&kept) {
+                Ok(value) => print_line(&readable(value.get()))?,
                 Err(_) => print_line(&String::from_utf8_lossy(&kept))?,
             },
             // So that the prompt stands on a line of its own; a pipe gets the bytes as they are.
@@ -180,16 +224,48 @@ fn looks_binary(piece: &[u8]) -> bool {
     piece.iter().any(controls) || std::str::from_utf8(piece).is_err_and(|error| error.error_len().is_some())
 }
 
-/// An answer within JSON: as JSON, text or base64.
-fn as_json(body: Bytes, media: &str) -> (&'static str, Value) {
+/// What `--json` prints. Results keep their own text: nothing is read into numbers and written again.
+#[derive(Serialize)]
+struct Shown<'a> {
+    #[serde(flatten)]
+    record: Recorded<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    answer: Option<ShownAnswer<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Recorded<'a> {
+    Whole(Box<ActivationResource>),
+    Not { id: &'a str, status: &'a str },
+}
+
+#[derive(Serialize)]
+struct ShownAnswer<'a> {
+    status: u16,
+    content_type: &'a str,
+    #[serde(flatten)]
+    body: ShownBody,
+}
+
+/// An answer within JSON.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum ShownBody {
+    Json(Box<RawValue>),
+    Text(String),
+    Base64(String),
+}
+
+fn as_json(body: Bytes, media: &str) -> ShownBody {
     if is_json(media)
         && let Ok(value) = serde_json::from_slice(&body)
     {
-        return ("json", value);
+        return ShownBody::Json(value);
     }
     match String::from_utf8(body.into()) {
-        Ok(text) => ("text", Value::String(text)),
-        Err(error) => ("base64", Value::String(STANDARD.encode(error.as_bytes()))),
+        Ok(text) => ShownBody::Text(text),
+        Err(error) => ShownBody::Base64(STANDARD.encode(error.as_bytes())),
     }
 }
 
@@ -204,12 +280,44 @@ mod tests {
     }
 
     #[test]
+    fn a_file_is_written_whole_or_not_at_all() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, link) = (dir.path().join("out"), dir.path().join("link"));
+        let written = |path: &Path, text: &str, done: bool| {
+            let target = Target::open(path).unwrap();
+            target.file().write_all(text.as_bytes()).unwrap();
+            if done {
+                target.done().unwrap();
+            }
+        };
+        written(&path, "half", false);
+        assert!(!path.exists());
+        written(&path, "whole", true);
+        written(&path, "half", false);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "whole");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        written(&link, "other", true);
+        assert!(link.is_symlink());
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "other");
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2, "nothing is left beside");
+        written(Path::new("/dev/null"), "gone", true);
+        assert!(!Path::new("/dev/null").is_file());
+    }
+
+    #[test]
     fn answers_within_json_keep_their_content() {
-        assert_eq!(
-            as_json(Bytes::from_static(b"[1]"), "application/json; charset=utf-8"),
-            ("json", json!([1]))
-        );
-        assert_eq!(as_json(Bytes::from_static(b"hi"), "text/plain"), ("text", json!("hi")));
-        assert_eq!(as_json(Bytes::from_static(b"\xff"), "image/png"), ("base64", json!("/w==")));
+        let shown = |body: &'static [u8], media: &str| {
+            let body = as_json(Bytes::from_static(body), media);
+            let answer = Some(ShownAnswer { status: 200, content_type: "x", body });
+            serde_json::to_string(&Shown { record: Recorded::Not { id: "1", status: "success" }, answer })
+                .unwrap()
+        };
+        let expected = |body: &str| {
+            format!(r#"{{"id":"1","status":"success","answer":{{"status":200,"content_type":"x",{body}}}}}"#)
+        };
+        let json = shown(br#"{"n":1e400}"#, "application/json; charset=utf-8");
+        assert_eq!(json, expected(r#""json":{"n":1e400}"#));
+        assert_eq!(shown(b"hi", "text/plain"), expected(r#""text":"hi""#));
+        assert_eq!(shown(b"\xff", "image/png"), expected(r#""base64":"/w==""#));
     }
 }

@@ -8,7 +8,7 @@ use crate::{
     cli::{Global, LogsArgs},
     client::{Client, Lines, segment},
     failure::{Exit, Failure},
-    output::{clock, print_line},
+    output::{clock, print_line, tell},
 };
 
 pub(crate) async fn run(global: &Global, args: &LogsArgs) -> anyhow::Result<Exit> {
@@ -25,7 +25,7 @@ pub(crate) async fn run(global: &Global, args: &LogsArgs) -> anyhow::Result<Exit
         };
         show(&record, global.json, false)?;
         if record.logs.is_empty() && !global.json {
-            eprintln!("it logged nothing");
+            tell!("it logged nothing");
         }
         return Ok(Exit::Ok);
     }

@@ -1,6 +1,6 @@
 //! `flint namespace`.
 
-use std::io::{BufRead, IsTerminal, Write};
+use std::io::{BufRead, IsTerminal};
 
 use flint_api_native::resource::{KeyCreated, NamespaceCreate, NamespacePatch, NamespaceResource};
 use flint_model::NamespaceLimits;
@@ -13,7 +13,7 @@ use crate::{
     cli::{Global, NamespaceArgs, NamespaceCommand, NamespaceLimitArgs},
     client::segment,
     failure::{Exit, Failure},
-    output::{clock, print_json, print_line, table},
+    output::{clock, print_json, print_line, table, tell, write_stderr},
 };
 
 #[derive(Deserialize)]
@@ -22,7 +22,10 @@ struct List {
 }
 
 pub(crate) async fn run(global: &Global, args: NamespaceArgs) -> anyhow::Result<Exit> {
-    let admin = Admin::connect(global, &args.data).await?;
+    let admin = match args.command {
+        NamespaceCommand::Create { .. } => Admin::connect_or_create(global, &args.data).await?,
+        _ => Admin::connect(global, &args.data).await?,
+    };
     let done = answer(&admin, global.json, args.command).await;
     admin.close().await;
     done.map(|()| Exit::Ok)
@@ -114,12 +117,13 @@ fn show_key(created: &KeyCreated, json: bool) -> anyhow::Result<()> {
         return print_json(created);
     }
     // The key alone on stdout, so that it can be caught in a file.
-    eprintln!(
+    tell!(
         "the key of namespace {}, on behalf of {}; it is shown this once:",
-        created.namespace, created.subject
+        created.namespace,
+        created.subject
     );
     print_line(&created.key)?;
-    eprintln!(
+    tell!(
         "use it with --auth, FLINT_AUTH, or: mkdir -p ~/.config/flint && (umask 77; echo KEY > ~/.config/flint/auth)"
     );
     Ok(())
@@ -136,8 +140,7 @@ fn confirm(name: &str, yes: bool) -> Result<(), Failure> {
     if !std::io::stdin().is_terminal() {
         return Err(refused());
     }
-    eprint!("delete namespace {name} with its keys and functions? [y/N] ");
-    let _ = std::io::stderr().flush();
+    write_stderr(&format!("delete namespace {name} with its keys and functions? [y/N] "));
     let mut answer = String::new();
     let _ = std::io::stdin().lock().read_line(&mut answer);
     matches!(answer.trim(), "y" | "Y" | "yes").then_some(()).ok_or_else(refused)

@@ -6,7 +6,7 @@ use crate::{
     cli::{Global, RmArgs},
     client::{Client, segment},
     failure::Exit,
-    output::{print_json, print_line},
+    output::{print_json, print_line, tell},
 };
 
 pub(crate) async fn run(global: &Global, args: &RmArgs) -> anyhow::Result<Exit> {
@@ -19,7 +19,7 @@ pub(crate) async fn run(global: &Global, args: &RmArgs) -> anyhow::Result<Exit> 
             Ok(()) => deleted.push(name),
             Err(failure) => {
                 if let Some(earlier) = first_failure.replace(failure) {
-                    eprintln!("error: {earlier}");
+                    tell!("error: {earlier}");
                 }
             }
         }

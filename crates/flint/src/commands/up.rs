@@ -12,6 +12,10 @@ use crate::{
 
 pub(crate) fn run(args: UpArgs) -> anyhow::Result<Exit> {
     let config = load(&args.data, args.listen.as_deref())?.config;
+    config.limits.check(&config.defaults).map_err(|contrary| {
+        Failure::usage(format!("{contrary}: no function could be deployed"))
+            .hint("a number without a unit is bytes, or milliseconds; `flint config` shows every key")
+    })?;
     start_logs(&config)?;
     flint_sandbox::raise_open_files();
     let runtime = tokio::runtime::Builder::new_multi_thread()

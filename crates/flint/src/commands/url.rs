@@ -7,7 +7,7 @@ use crate::{
     cli::{Global, UrlArgs},
     client::{Address, Client, segment},
     failure::{Exit, Failure},
-    output::{print_json, print_line},
+    output::{print_json, print_line, tell},
 };
 
 pub(crate) async fn run(global: &Global, args: &UrlArgs) -> anyhow::Result<Exit> {
@@ -29,7 +29,7 @@ pub(crate) async fn run(global: &Global, args: &UrlArgs) -> anyhow::Result<Exit>
             web_url(&address.to_string(), &function.namespace, &function.name, args.form.map(|f| f.as_str()))
         }
         false => {
-            eprintln!(
+            tell!(
                 "this URL takes POST with a key; deploy with --annotation web-export=true for one that anybody may open"
             );
             format!("{address}/v1/functions/{}/invoke", segment(&function.name))

@@ -302,7 +302,7 @@ pub(crate) const KEYS: &[Key] = &[
     ),
     key("wasm.table_keep_resident", r#""64KB""#, "The same for a table of functions"),
     key("wasm.table_elements", "20000", "The most elements of an instance's table of functions"),
-    key("wasm.stack", r#""1MB""#, "The deepest stack of a Wasm function"),
+    key("wasm.stack", r#""1MB""#, "The deepest stack of a Wasm function, 64KB to 64MB"),
     key(
         "wasm.fuel",
         "0",
@@ -323,7 +323,7 @@ pub(crate) const KEYS: &[Key] = &[
     key(
         "wasm.threads",
         "1",
-        "Threads for Wasm calls that compute for longer than 10 ms; built in: half of the cores",
+        "Threads for Wasm calls that compute for longer than 10 ms, at most 1024; built in: half of the cores",
     ),
     key("wasm.keyvalue_keys", "100000", "How many keys a namespace may keep in its `wasi:keyvalue` buckets"),
     key("wasm.keyvalue_size", r#""64MB""#, "How much it may keep there, keys and values together"),

@@ -313,6 +313,17 @@ mod tests {
         assert!(failure.message.contains("'node' is not an absolute path"), "{failure}");
         let found = with("", &[("FLINT_RUNTIMES__SEARCH", "[\"/opt/node\"]")], &[]).unwrap().config;
         assert_eq!(found.runtimes.search, [Path::new("/opt/node")]);
+        for (set, part) in [
+            ("wasm.stack=0", "between 64 KB and 64 MB"),
+            ("wasm.stack=1GB", "between 64 KB and 64 MB"),
+            ("wasm.threads=20000", "more than the 1024 allowed"),
+        ] {
+            let failure = with("", &[], &[set]).unwrap_err();
+            let key = set.split('=').next().unwrap();
+            assert!(failure.message.starts_with(&format!("--set: {key}: ")), "{failure}");
+            assert!(failure.message.contains(part) && failure.hint.unwrap().contains(key), "{set}");
+        }
+        assert!(with("", &[], &["wasm.threads=8", "wasm.stack=2MB"]).is_ok());
         assert!(with("not toml", &[], &[]).unwrap_err().message.contains("is not TOML"));
     }
 

@@ -1,7 +1,5 @@
 //! Carries a plan out, step by step. Every step can be repeated: after a failure the next deployment finds what is done.
 
-use std::time::Duration;
-
 use http::Method;
 use serde_json::{Map, Value, json};
 
@@ -15,11 +13,8 @@ use crate::{
     client::{Client, segment},
     commands::{api::MANAGEMENT, deploy::upload},
     failure::Failure,
+    output::tell,
 };
-
-/// How often a function is written that somebody else is writing, and the time between.
-const ATTEMPTS: u32 = 5;
-const BETWEEN: Duration = Duration::from_millis(500);
 
 /// Does what a plan says; `done` hears of every step that changed something, `told` what is being done. The failure names the step.
 pub(crate) async fn apply(
@@ -65,16 +60,8 @@ async fn write(
             package.request.annotations = annotations;
             // Absent, it would mean that the function gets its caller's key.
             package.request.annotations.entry("provide-api-key").or_insert(false.into());
-            // A deploy goes on when its client is killed, and may be writing the same function still.
-            let mut attempts = 1;
-            loop {
-                let told = |doing: &str| told(&format!("{}: {doing}", package.name));
-                match upload(client, &package, told).await {
-                    Err(failure) if failure.code == "conflict" && attempts < ATTEMPTS => attempts += 1,
-                    other => return other.map(drop),
-                }
-                tokio::time::sleep(BETWEEN).await;
-            }
+            let told = |doing: &str| told(&format!("{}: {doing}", package.name));
+            upload(client, &package, told).await.map(drop)
         }
         Write::Put(body) => {
             let mut body = with_annotations(body, &annotations);
@@ -161,7 +148,7 @@ async fn delete_feed(client: &Client, trigger: &str, existing: &Existing) {
         existing.annotations.get("feed").and_then(Value::as_str).filter(|action| !action.is_empty())
         && let Err(failure) = client.feed(action, &full(trigger), "DELETE", Map::new()).await
     {
-        eprintln!("warning: {failure}");
+        tell!("warning: {failure}");
     }
 }
 

@@ -27,7 +27,7 @@ use crate::{
     cli::{Global, ManifestArgs},
     client::Client,
     failure::{Exit, Failure},
-    output::{Progress, print_json, print_line},
+    output::{Progress, print_json, print_line, tell},
 };
 
 /// Deploys what a manifest says, or shows what that would change.
@@ -132,7 +132,7 @@ async fn carry_out(
 /// Tells people what is odd.
 fn warn(problems: &Problems, json: bool) {
     if !json {
-        problems.warnings().iter().for_each(|warning| eprintln!("warning: {warning}"));
+        problems.warnings().iter().for_each(|warning| tell!("warning: {warning}"));
     }
 }
 

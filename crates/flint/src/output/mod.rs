@@ -1,13 +1,18 @@
 //! What people see: tables, times, sizes, progress. With `--json` programs get the resources as they are.
 
+mod json;
 mod prepared;
 mod progress;
 mod table;
 mod time;
 mod timeline;
 
+use std::io::{ErrorKind, Write as _};
+
+use anyhow::Context as _;
 use serde::Serialize;
 
+pub(crate) use json::readable;
 pub(crate) use prepared::{prepared_lines, strategy_words};
 pub(crate) use progress::Progress;
 pub(crate) use table::table;
@@ -16,15 +21,32 @@ pub(crate) use timeline::draw_timeline;
 
 /// Prints a value as one JSON document.
 pub(crate) fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
-    print_line(&serde_json::to_string_pretty(value)?)
+    print_line(&readable(&serde_json::to_string(value)?))
 }
 
-/// Prints a line on stdout; a reader that has gone away (`| head`) is not an error.
+/// Prints a line on stdout.
 pub(crate) fn print_line(text: &str) -> anyhow::Result<()> {
-    use std::io::{ErrorKind, Write};
+    print_bytes(format!("{text}\n").as_bytes())
+}
+
+/// Writes to stdout as it is. A reader that has gone away (`| head`) has what it wanted: the command ends there, quietly and with code 0. What else keeps
+/// it from being written, such as a full disk, is an error.
+pub(crate) fn print_bytes(bytes: &[u8]) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush()) {
+    match out.write_all(bytes).and_then(|()| out.flush()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => std::process::exit(0),
-        other => Ok(other?),
+        other => other.context("cannot write to standard output"),
     }
+}
+
+/// Says something on stderr, as `eprintln!` does, but nobody has to listen: a closed stderr is not the command's concern.
+macro_rules! tell {
+    ($($words:tt)*) => { $crate::output::write_stderr(&format!("{}\n", format_args!($($words)*))) };
+}
+pub(crate) use tell;
+
+/// Writes to stderr where that can be done.
+pub(crate) fn write_stderr(text: &str) {
+    let mut err = std::io::stderr().lock();
+    let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
 }

@@ -16,6 +16,7 @@ mod timer;
 pub(crate) use data_dir::{explain_store, open_store};
 pub(crate) use operator::OperatorFile;
 pub(crate) use parts::offline_api;
+pub(crate) use secret_keys::KEY_FILE;
 
 use anyhow::Context;
 use tokio::sync::oneshot;

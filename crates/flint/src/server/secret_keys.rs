@@ -12,7 +12,7 @@ use flint_controller::{SecretKey, SecretKeys};
 use crate::config::Config;
 
 /// In the data directory, unless `secrets.key_file` names another file.
-const FILE: &str = "secrets.key";
+pub(crate) const KEY_FILE: &str = "secrets.key";
 
 const HEAD: &str = "# Keys of Flint's secrets, 64 hex digits a line: the first encrypts, all decrypt.\n# Without them the secrets are lost. A backup does not have them: keep a copy elsewhere.\n";
 
@@ -28,7 +28,7 @@ impl KeptKeys {
         match &config.secrets.key_env {
             Some(name) => Self::Variable(name.clone()),
             None => {
-                let in_data_dir = || config.server.data_dir.join(FILE);
+                let in_data_dir = || config.server.data_dir.join(KEY_FILE);
                 Self::File(config.secrets.key_file.clone().unwrap_or_else(in_data_dir))
             }
         }

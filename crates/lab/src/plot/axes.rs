@@ -10,6 +10,10 @@ const LEFT: f64 = 64.0;
 const RIGHT: f64 = 12.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = 42.0;
+/// A scale's ends lie within these, far beyond what is measured, so that no step between ticks is nothing or endless. What is outside is drawn at the edge.
+const ENDS: (f64, f64) = (1e-300, 1e300);
+/// More ticks than this would not be read.
+const MOST_TICKS: usize = 13;
 
 /// One direction of a plot.
 #[derive(Clone, Debug)]
@@ -23,7 +27,8 @@ impl Scale {
     /// From zero to the largest value.
     pub(super) fn from_zero(values: impl Iterator<Item = f64>) -> Self {
         let high = values.filter(|value| value.is_finite()).fold(0.0, f64::max);
-        Self { low: 0.0, high: if high > 0.0 { high * 1.05 } else { 1.0 }, logarithmic: false }
+        let high = if high > 0.0 { (high.min(ENDS.1) * 1.05).max(ENDS.0) } else { 1.0 };
+        Self { low: 0.0, high, logarithmic: false }
     }
 
     /// Over decades, for what spans them; of positive values only.
@@ -34,6 +39,7 @@ impl Scale {
         if !low.is_finite() {
             return Self { low: 1.0, high: 10.0, logarithmic: true };
         }
+        let (low, high) = (low.clamp(ENDS.0, ENDS.1), high.clamp(ENDS.0, ENDS.1));
         let (low, high) = (10_f64.powf(low.log10().floor()), 10_f64.powf(high.log10().ceil()));
         Self { low, high: if high > low { high } else { low * 10.0 }, logarithmic: true }
     }
@@ -50,7 +56,9 @@ impl Scale {
     fn ticks(&self) -> Vec<f64> {
         if self.logarithmic {
             let (first, last) = (self.low.log10().round() as i32, self.high.log10().round() as i32);
-            return (first..=last).map(|power| 10_f64.powi(power)).collect();
+            let decades = usize::try_from(last - first).unwrap_or(0);
+            let powers = (first..=last).step_by(decades / MOST_TICKS + 1).take(MOST_TICKS);
+            return powers.map(|power| 10_f64.powi(power)).collect();
         }
         let rough = (self.high - self.low) / 5.0;
         let power = 10_f64.powf(rough.log10().floor());
@@ -61,7 +69,7 @@ impl Scale {
             .unwrap_or(rough);
         let first = (self.low / step).ceil() as i64;
         let last = (self.high / step + 1e-9).floor() as i64;
-        (first..=last).map(|tick| tick as f64 * step).collect()
+        (first..=last).take(MOST_TICKS).map(|tick| tick as f64 * step).collect()
     }
 }
 
@@ -76,6 +84,8 @@ pub(super) fn y_of(scale: &Scale, value: f64) -> f64 {
 /// A number as it is read: few digits, no trailing zeros.
 pub(super) fn number(value: f64) -> String {
     let text = match value.abs() {
+        endless if !endless.is_finite() => return value.to_string(),
+        beyond if beyond >= 1e12 || (beyond > 0.0 && beyond < 1e-6) => return format!("{value:.1e}"),
         large if large >= 1e6 => return format!("{}M", number(value / 1e6)),
         large if large >= 1e4 => return format!("{}k", number(value / 1e3)),
         large if large >= 100.0 => format!("{value:.0}"),
@@ -151,6 +161,28 @@ mod tests {
         for empty in [Scale::from_zero([].into_iter()), Scale::decades([].into_iter())] {
             assert!(empty.high > empty.low && !empty.ticks().is_empty());
         }
+        let written = [f64::INFINITY, 1.5e30, -1e-300].map(number);
+        assert_eq!(written, ["inf", "1.5e30", "-1.0e-300"]);
         assert_eq!([1234.0, 12_340.0, 2.5e6, 0.05, 3.0].map(number), ["1234", "12.34k", "2.5M", "0.05", "3"]);
+    }
+
+    /// A report is read from a file, which may have any number.
+    #[test]
+    fn whatever_is_drawn_has_few_ticks_and_an_end() {
+        let numbers = [5e-324, 1e-320, 2.3e-308, 1e-300, 1e-9, 1.0, 1e9, 1e300, f64::MAX];
+        for a in numbers {
+            for b in numbers.map(|b| [b, -b]).concat() {
+                for scale in [Scale::from_zero([a, b].into_iter()), Scale::decades([a, b].into_iter())] {
+                    let ticks = scale.ticks();
+                    assert!((1..=MOST_TICKS).contains(&ticks.len()), "{a} {b}: {scale:?} {ticks:?}");
+                    assert!(ticks.iter().all(|tick| x_of(&scale, *tick).is_finite()), "{scale:?} {ticks:?}");
+                    assert!(
+                        [a, b].iter().all(|value| x_of(&scale, *value).is_finite()),
+                        "{a} {b}: {scale:?}"
+                    );
+                    assert!(number(a).len() < 12 && number(b).len() < 12);
+                }
+            }
+        }
     }
 }

@@ -256,9 +256,9 @@ pub(super) fn answer_head(frame: Frame) -> Result<(ReplyHead, Bytes), Fault> {
         return Ok((ReplyHead::Json, body));
     }
     let head: ResultHead = serde_json::from_slice(&head).map_err(|error| malformed(error.to_string()))?;
-    let status = StatusCode::from_u16(head.status).ok().filter(|status| !status.is_informational());
-    let status =
-        status.ok_or_else(|| malformed(format!("{} is not an HTTP status of an answer", head.status)))?;
+    let status = StatusCode::from_u16(head.status)
+        .map_err(|_| malformed(format!("{} is not an HTTP status of an answer", head.status)))?;
+    outcome::is_final(status)?;
     let mut headers = HeaderMap::with_capacity(head.headers.len());
     for (name, value) in &head.headers {
         match (HeaderName::try_from(name.as_str()), HeaderValue::try_from(value.as_str())) {

@@ -12,7 +12,7 @@ use std::io::{self, Read};
 
 use flint_model::{Activation, LogLine};
 
-use super::{key::Key, lines};
+use super::{body, key::Key, lines};
 
 /// "FRec".
 const MAGIC: u32 = u32::from_le_bytes(*b"FRec");
@@ -41,19 +41,6 @@ pub(crate) struct Meta<'a> {
     pub(crate) name: &'a str,
 }
 
-/// The name that a record is listed under: the called name, in the package that it was called in, which is a binding where it was called
-/// through one.
-pub(crate) fn listed_name(record: &Activation, out: &mut String) {
-    out.clear();
-    let binding = record.annotations.get("binding").and_then(|binding| binding.as_str());
-    let bound = binding.and_then(|binding| Some(binding.split_once('/')?.1));
-    if let Some(package) = bound.or(record.path.package.as_ref().map(|package| package.as_str())) {
-        out.push_str(package);
-        out.push('/');
-    }
-    out.push_str(record.name.as_str());
-}
-
 /// Appends the frame of `record` (whose `logs` are empty) with `logs`; `None`, and nothing appended, when a part is too long.
 pub(crate) fn encode(
     record: &Activation,
@@ -69,7 +56,7 @@ pub(crate) fn encode(
         out.extend_from_slice(text.as_bytes());
     }
     let body = out.len();
-    let written = serde_json::to_writer(&mut *out, record).is_ok();
+    let written = body::encode(record, out).is_ok();
     let tail = out.len();
     if !logs.is_empty() {
         lines::encode(logs, out);
@@ -221,7 +208,7 @@ mod tests {
                     .iter()
                     .map(|text| LogLine { time_us: *start, stream: LogStream::Stdout, text: text.clone() })
                     .collect();
-                listed_name(&record, &mut name);
+                record.listed_name(&mut name);
                 encode(&record, &name, &logs, &mut bytes).unwrap()
             })
             .collect();

@@ -6,6 +6,7 @@
 
 mod active;
 mod appender;
+mod body;
 mod frame;
 mod key;
 mod lines;

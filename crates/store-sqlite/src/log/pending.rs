@@ -6,10 +6,7 @@ use flint_model::{Activation, LogLine};
 use flint_store::StoreError;
 use tokio::sync::oneshot;
 
-use super::{
-    frame::{Meta, listed_name},
-    key::Key,
-};
+use super::{frame::Meta, key::Key};
 use crate::LogTuning;
 
 /// An accepted record.
@@ -28,7 +25,7 @@ impl Stored {
     pub(crate) fn new(mut record: Activation) -> Self {
         let logs = std::mem::take(&mut record.logs);
         let mut name = String::new();
-        listed_name(&record, &mut name);
+        record.listed_name(&mut name);
         let result = record.response.result.as_ref().map_or(0, |result| result.get().len());
         // Twice the struct, for the small texts behind its pointers.
         let bytes = 2 * size_of::<Self>() + result + log_bytes(&logs);

@@ -1,17 +1,30 @@
 //! The ends of leases: their time has come, their server is gone, or their call has no attempt left.
 
+use std::sync::Mutex;
+
+use flint_model::ActivationId;
 use flint_store::{LeasedCall, StoreError};
 use rusqlite::Connection;
 
 use super::{
+    Holders,
     call::{ARGUMENTS, COLUMNS, read},
     tally::Tally,
 };
-use crate::fault::sql_fault;
+use crate::fault::{locked, sql_fault};
+
+/// What a lease that has ended is given, in ms, when its owner holds the call all the same; the owner extends it from then on.
+const GRACE: i64 = 60_000;
 
 /// Ends the leases and delays whose time has come.
-pub(super) fn advance(connection: &Connection, tally: &Tally, now: i64) -> Result<(), StoreError> {
+pub(super) fn advance(
+    connection: &Connection,
+    tally: &Tally,
+    holders: &Mutex<Holders>,
+    now: i64,
+) -> Result<(), StoreError> {
     let fault = sql_fault(connection, "ending leases");
+    keep_held(connection, &locked(holders), now).map_err(&fault)?;
     let run = |sql| {
         connection.prepare_cached(sql).and_then(|mut statement| statement.execute([now])).map_err(&fault)
     };
@@ -25,6 +38,26 @@ pub(super) fn advance(connection: &Connection, tally: &Tally, now: i64) -> Resul
     run("UPDATE calls SET state = 7, at = accepted WHERE state = 1 AND at <= ?1")?;
     if begun + held > 0 {
         tally.recount(connection)?;
+    }
+    Ok(())
+}
+
+/// Prolongs the leases that have ended of calls which their owners hold.
+fn keep_held(connection: &Connection, holders: &Holders, now: i64) -> rusqlite::Result<()> {
+    let mut over = connection
+        .prepare_cached("SELECT number, activation, owner FROM calls WHERE state IN (0, 5) AND at <= ?1")?;
+    let mut rows = over.query([now])?;
+    let mut held: Vec<i64> = Vec::new();
+    while let Some(row) = rows.next()? {
+        let (id, owner): ([u8; 16], String) = (row.get(1)?, row.get(2)?);
+        let id = ActivationId::from_u128(u128::from_be_bytes(id));
+        if holders.get(&owner).is_some_and(|holds| holds(id)) {
+            held.push(row.get(0)?);
+        }
+    }
+    let mut prolong = connection.prepare_cached("UPDATE calls SET at = ?2 WHERE number = ?1")?;
+    for number in held {
+        prolong.execute([number, now.saturating_add(GRACE)])?;
     }
     Ok(())
 }

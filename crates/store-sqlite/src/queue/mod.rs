@@ -10,6 +10,7 @@ pub(crate) mod tally;
 mod turns;
 
 use std::{
+    collections::HashMap,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -17,7 +18,7 @@ use std::{
 use async_trait::async_trait;
 use flint_model::{ActivationId, Attempt, NamespaceName, Timestamp};
 use flint_store::{
-    ActivationLog, CallState, Clock, LeasedCall, Places, Queue, QueuedCall, StoreError, Waiting,
+    ActivationLog, CallState, Clock, Holds, LeasedCall, Places, Queue, QueuedCall, StoreError, Waiting,
 };
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -57,7 +58,12 @@ pub(crate) struct SqliteQueue {
     pub(crate) clock: Arc<dyn Clock>,
     /// The namespaces that were served last: of calls that no attempt was made at, and of those that failed before.
     pub(crate) turns: [Arc<Mutex<String>>; 2],
+    /// Owners that say themselves what they hold.
+    pub(crate) holders: Arc<Mutex<Holders>>,
 }
+
+/// What owners hold, by their names.
+pub(crate) type Holders = HashMap<String, Holds>;
 
 /// The time, as `calls.at` has it.
 pub(crate) fn millis_of(time: Timestamp) -> i64 {
@@ -115,9 +121,10 @@ impl SqliteQueue {
         let state = [state::DUE, state::DUE_AGAIN][line];
         let (owner, now) = (owner.to_owned(), self.now());
         let (tally, turns) = (Arc::clone(&self.tally), Arc::clone(&self.turns[line]));
+        let holders = Arc::clone(&self.holders);
         self.writer
             .run("leasing calls", move |connection| {
-                leases::advance(connection, &tally, now)?;
+                leases::advance(connection, &tally, &holders, now)?;
                 let until = now.saturating_add(millis(lease));
                 let taking = Taking { connection, state, owner: &owner, until };
                 let places = |name: &str| name.parse().map_or(usize::MAX, |name| places(&name));
@@ -187,6 +194,10 @@ impl Queue for SqliteQueue {
 
     async fn next_due(&self) -> Result<Option<Timestamp>, StoreError> {
         self.writer.run("reading the queue", look::next_due).await
+    }
+
+    fn keep_while(&self, owner: &str, holds: Holds) {
+        locked(&self.holders).insert(owner.to_owned(), holds);
     }
 
     async fn begin(&self, owner: &str, activation: ActivationId) -> Result<bool, StoreError> {
@@ -268,7 +279,7 @@ impl Queue for SqliteQueue {
         failed: Attempt,
         delay: Duration,
         anew: bool,
-    ) -> Result<(), StoreError> {
+    ) -> Result<bool, StoreError> {
         const OPERATION: &str = "putting a call back";
         let (tally, due) = (Arc::clone(&self.tally), self.now().saturating_add(millis(delay)));
         self.writer
@@ -292,7 +303,7 @@ impl Queue for SqliteQueue {
                 };
                 let put_back = put_back().map_err(sql_fault(connection, OPERATION))?;
                 put_back.iter().for_each(|call| tally.moved(state::LEASED, call));
-                Ok(())
+                Ok(put_back.is_some())
             })
             .await
     }
@@ -332,10 +343,10 @@ impl Queue for SqliteQueue {
     }
 
     async fn take_exhausted(&self, limit: usize) -> Result<Vec<LeasedCall>, StoreError> {
-        let (tally, now) = (Arc::clone(&self.tally), self.now());
+        let (tally, holders, now) = (Arc::clone(&self.tally), Arc::clone(&self.holders), self.now());
         self.writer
             .run("taking exhausted calls", move |connection| {
-                leases::advance(connection, &tally, now)?;
+                leases::advance(connection, &tally, &holders, now)?;
                 leases::hand_out_exhausted(connection, limit)
             })
             .await

@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashSet,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -219,6 +220,27 @@ pub async fn an_extended_lease_stays(queue: &dyn Queue) {
     assert_eq!(ids(&lease(queue, "b", 10, LONG).await), [lost_id]);
 }
 
+/// A clock that jumps, or a server that stood still, takes no call out of the hands of a server that has it.
+pub async fn what_is_held_stays_held(queue: &dyn Queue) {
+    let (waits, runs) = (call("guest", 1, 1), call("guest", 2, 1));
+    let (let_go, other) = (call("guest", 3, 2), call("guest", 4, 1));
+    let held = HashSet::from([waits.activation, runs.activation, other.activation]);
+    queue.keep_while("a", Arc::new(move |id| held.contains(&id)));
+    queue.enqueue(waits.clone(), "a", OVER).await.unwrap();
+    begun(queue, &runs, "a", OVER).await;
+    queue.enqueue(let_go.clone(), "a", OVER).await.unwrap();
+    queue.enqueue(other.clone(), "b", OVER).await.unwrap();
+    sleep(MOMENT).await;
+    assert_eq!(queue.take_exhausted(10).await.unwrap().len(), 0);
+    let leased: HashSet<_> = ids(&lease(queue, "a", 10, LONG).await).into_iter().collect();
+    assert_eq!(leased, HashSet::from([let_go.activation, other.activation]), "nobody holds these");
+    assert!(queue.begin("a", waits.activation).await.unwrap(), "it is still the server's");
+    for id in [waits.activation, runs.activation] {
+        queue.complete(id).await.unwrap();
+    }
+    assert_eq!(queue.depth(None).await.unwrap(), 2);
+}
+
 /// A failed call comes again after its delay, with the reason.
 pub async fn a_failed_call_waits_for_its_delay(queue: &dyn Queue) {
     let (soon, late) = (call("guest", 1, 3), call("guest", 2, 3));
@@ -228,10 +250,10 @@ pub async fn a_failed_call_waits_for_its_delay(queue: &dyn Queue) {
         begun(queue, call, "a", LONG).await;
     }
     queue.enqueue(waits.clone(), "a", LONG).await.unwrap();
-    queue.retry(waits.activation, failed.clone(), OVER, false).await.unwrap();
+    assert!(!queue.retry(waits.activation, failed.clone(), OVER, false).await.unwrap(), "it is not begun");
     let delay = Duration::from_millis(200);
     let before = Instant::now();
-    queue.retry(soon.activation, failed.clone(), delay, false).await.unwrap();
+    assert!(queue.retry(soon.activation, failed.clone(), delay, false).await.unwrap());
     queue.retry(late.activation, failed.clone(), LONG, false).await.unwrap();
     queue.retry(ActivationId::generate(), failed.clone(), OVER, false).await.unwrap();
     let leased = loop {

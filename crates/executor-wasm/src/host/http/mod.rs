@@ -97,7 +97,7 @@ impl Outbound {
     fn to(client: HttpClient, allow: &str) -> Self {
         let mut outbound = Self::new(
             Arc::new(Services { http: Arc::new(client), ..Services::new(None).unwrap() }),
-            Arc::new(Grants::of_initialiser(&"guest/f".parse().unwrap(), None).0),
+            Arc::new(Grants::of_initialiser(&"guest".parse().unwrap(), None).0),
             None,
         );
         outbound.allow(allow);
@@ -106,7 +106,7 @@ impl Outbound {
 
     #[cfg(test)]
     fn allow(&mut self, pattern: &str) {
-        let (mut grants, _) = Grants::of_initialiser(&"guest/f".parse().unwrap(), None);
+        let (mut grants, _) = Grants::of_initialiser(&"guest".parse().unwrap(), None);
         grants.allow_hosts = [pattern.parse().unwrap()].into();
         self.grants = Arc::new(grants);
     }

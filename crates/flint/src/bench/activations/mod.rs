@@ -24,7 +24,9 @@ use self::{
 };
 use super::{
     Run,
-    run::{option, show},
+    asked::{check_arms, option},
+    janitor,
+    run::show,
     server::Server,
 };
 use crate::client::GUEST_KEY;
@@ -67,14 +69,12 @@ pub(super) async fn run(run: &mut Run) -> anyhow::Result<Report> {
     scale.rounds = run.effort.rounds(scale.rounds);
     let names = names();
     let asked = run.effort.arms.clone();
-    if let Some(unknown) = asked.iter().find(|name| !names.contains(name)) {
-        anyhow::bail!("there is no arm '{unknown}': choose from {}", names.join(", "));
-    }
+    check_arms(&asked, names.iter().map(String::as_str))?;
     let chosen = |name: &str| asked.is_empty() || asked.iter().any(|arm| arm == name);
     let wanted = (option(run, "millions", scale.millions)? * 1e6) as u64;
     let count = wanted.max(100_000).next_multiple_of(GRAIN);
 
-    let scratch = tempfile::tempdir().context("making a scratch directory")?;
+    let scratch = janitor::scratch()?;
     enough_space(scratch.path(), count)?;
     let data = scratch.path().join("data");
     let bar = run.bar.clone();

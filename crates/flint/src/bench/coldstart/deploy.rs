@@ -15,7 +15,7 @@ use super::{
     way::{Setting, Way},
     workload::{Language, Source, Workload},
 };
-use crate::bench::{overhead::python_kind, server::Server};
+use crate::bench::{interpreter, server::Server};
 
 /// Servers, and the code of what was deployed to them.
 pub(super) struct Stage {
@@ -96,7 +96,7 @@ impl Stage {
             }
             // The interpreter that the other Python arms run with.
             Language::Python if matches!(workload.source, Source::Text(_)) => {
-                options.extend(["--kind".to_owned(), python_kind()?]);
+                options.extend(["--kind".to_owned(), interpreter::python()?.kind]);
             }
             _ => {}
         }
@@ -179,13 +179,14 @@ fn is_forked(said: &Value) -> anyhow::Result<()> {
 
 /// How the shim of `language` is started without Flint.
 pub(super) fn shim_argv(server: &Server, language: Language) -> anyhow::Result<Vec<String>> {
-    let (program, shim) = match language {
-        Language::Node => (&["node"][..], server.shim("nodejs/shim.js")?),
+    let (mut argv, shim) = match language {
+        Language::Node => (interpreter::node()?.command(&[]), server.shim("nodejs/shim.js")?),
         Language::Python | Language::Numba => {
-            (&["python3", "-X", "utf8", "-s"][..], server.shim("python/shim.py")?)
+            (interpreter::python()?.command(&interpreter::PYTHON_OPTIONS), server.shim("python/shim.py")?)
         }
     };
-    Ok(program.iter().map(|&part| part.to_owned()).chain([shim.display().to_string()]).collect())
+    argv.push(shim.display().to_string());
+    Ok(argv)
 }
 
 #[cfg(test)]

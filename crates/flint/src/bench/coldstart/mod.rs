@@ -12,7 +12,6 @@ mod workload;
 
 use std::{net::SocketAddr, time::Duration};
 
-use anyhow::Context as _;
 use flint_lab::{ArmReport, Report};
 use indicatif::ProgressBar;
 
@@ -28,10 +27,7 @@ use self::{
     },
     workload::{Language, Sizes, Source, Workload},
 };
-use super::{
-    Effort, Run,
-    run::{numbers, show},
-};
+use super::{Effort, Run, asked::numbers, janitor, run::show};
 
 struct Scale {
     sizes: Sizes,
@@ -84,7 +80,7 @@ pub(super) async fn run(run: &mut Run) -> anyhow::Result<Report> {
     let workloads = workload::all(scale.sizes, samples.as_deref());
     let waiting = waiting();
     let selection = Selection::new(&run.effort.arms, &known(&workloads, &waiting))?;
-    let scratch = tempfile::tempdir().context("making a scratch directory")?;
+    let scratch = janitor::scratch()?;
     let mut stage = Stage::new(scratch.path(), samples);
     let bar = run.bar.clone();
     let show = |name: &str, done: usize, steps: usize| show(&bar, name, done, steps);

@@ -4,44 +4,48 @@ use std::{
     fs::{self, File},
     io::Write as _,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::Stdio,
 };
 
 use anyhow::{Context as _, ensure};
 use zip::{CompressionMethod, ZipWriter, write::SimpleFileOptions};
 
+use crate::{
+    bench::{interpreter, tied::tied},
+    output::tell,
+};
+
 /// What is installed. No version: pip chooses one for the interpreter; the cache keeps it.
 const PACKAGE: &str = "numba";
 
-/// The folder with numba and what it needs, for the `python3` on PATH, and that interpreter's version (`3.11`).
+/// The folder with numba and what it needs, for the experiments' Python, and that interpreter's version (`3.11`).
 pub(super) fn site_packages() -> anyhow::Result<(PathBuf, String)> {
-    let version = super::super::overhead::python_kind()?;
-    let version = version.trim_start_matches("python:").to_owned();
+    let python = interpreter::python()?;
     let cache = std::env::var_os("XDG_CACHE_HOME")
         .map(PathBuf::from)
         .or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")))
         .context("there is neither HOME nor XDG_CACHE_HOME to keep numba in")?;
-    let folder = cache.join("flint-bench").join(format!("numba-{version}"));
+    let folder = cache.join("flint-bench").join(format!("numba-{}", python.line));
     if !folder.is_dir() {
-        install(&folder)?;
+        install(&python.program, &folder)?;
     }
-    Ok((folder, version))
+    Ok((folder, python.line))
 }
 
 /// Into a folder beside `folder` first: what was half installed is not taken for numba.
-fn install(folder: &Path) -> anyhow::Result<()> {
-    eprintln!("flint bench: installing {PACKAGE} into {}", folder.display());
+fn install(python: &Path, folder: &Path) -> anyhow::Result<()> {
+    tell!("flint bench: installing {PACKAGE} into {}", folder.display());
     let parent = folder.parent().context("the cache has a parent")?;
     fs::create_dir_all(parent).with_context(|| format!("making {}", parent.display()))?;
     let half = tempfile::tempdir_in(parent).context("making a folder for numba")?;
-    let output = Command::new("python3")
+    let output = tied(python)
         .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--only-binary", ":all:"])
         .arg("--target")
         .arg(half.path())
         .arg(PACKAGE)
         .stdin(Stdio::null())
         .output()
-        .context("running python3 -m pip")?;
+        .with_context(|| format!("running {} -m pip", python.display()))?;
     ensure!(
         output.status.success(),
         "pip did not install {PACKAGE}: {}",

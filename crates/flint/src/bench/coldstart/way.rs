@@ -1,6 +1,7 @@
 //! The ways in which one function is brought up.
 
 use super::workload::Language;
+use crate::failure::Failure;
 
 /// A server's settings; each is started only if an arm needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,7 +106,7 @@ pub(super) struct Selection(Vec<(String, Option<String>)>);
 
 impl Selection {
     /// `known` are all pairs of arm and function there are.
-    pub(super) fn new(asked: &[String], known: &[(String, &str)]) -> anyhow::Result<Self> {
+    pub(super) fn new(asked: &[String], known: &[(String, &str)]) -> Result<Self, Failure> {
         let chosen: Vec<_> = asked
             .iter()
             .map(|text| match text.split_once(':') {
@@ -122,10 +123,10 @@ impl Selection {
                 names.sort_unstable();
                 names.dedup();
                 let of = function.as_ref().map(|function| format!(":{function}")).unwrap_or_default();
-                anyhow::bail!(
+                return Err(Failure::usage(format!(
                     "there is no arm '{arm}{of}': choose ARM or ARM:FUNCTION from {}",
                     names.join(", ")
-                );
+                )));
             }
         }
         Ok(Self(chosen))

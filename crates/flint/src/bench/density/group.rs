@@ -10,6 +10,8 @@ use anyhow::{Context as _, ensure};
 use rustix::process::{Pid, Signal};
 use serde::{Deserialize, Serialize};
 
+use crate::{bench::janitor::Note, output::tell};
+
 /// What the kernel's limit did.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Event {
@@ -53,6 +55,7 @@ pub(super) struct Group {
     folder: PathBuf,
     limit: u64,
     is_v2: bool,
+    _note: Note,
 }
 
 impl Group {
@@ -62,10 +65,11 @@ impl Group {
         let (parent, is_v2) = place(&own, Path::new("/sys/fs/cgroup"))
             .context("this host has no memory controller that can be used here")?;
         let folder = parent.join(format!("flint-density-{}-{limit}", std::process::id()));
+        let note = Note::to_remove_group(&folder)?;
         fs::create_dir(&folder).with_context(|| {
             format!("making {}: this experiment needs to be run as root", folder.display())
         })?;
-        let group = Self { folder, limit, is_v2 };
+        let group = Self { folder, limit, is_v2, _note: note };
         let names = group.names();
         fs::write(group.folder.join(names.limit), limit.to_string()).context("setting the limit")?;
         let swap = if is_v2 {
@@ -132,17 +136,25 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        let begin = Instant::now();
-        while let Err(error) = remove(&self.folder) {
-            if begin.elapsed() > GONE_WITHIN {
-                eprintln!("flint bench: {} stays: {error}", self.folder.display());
-                return;
-            }
-            if begin.elapsed() > LEAVE_WITHIN {
-                end_all(&self.folder);
-            }
-            std::thread::sleep(Duration::from_millis(100));
+        remove_group(&self.folder);
+    }
+}
+
+/// Removes a group once its processes have left, or were made to.
+pub(in crate::bench) fn remove_group(folder: &Path) {
+    let begin = Instant::now();
+    while let Err(error) = remove(folder) {
+        if !folder.exists() {
+            return;
         }
+        if begin.elapsed() > GONE_WITHIN {
+            tell!("flint bench: {} stays: {error}", folder.display());
+            return;
+        }
+        if begin.elapsed() > LEAVE_WITHIN {
+            end_all(folder);
+        }
+        std::thread::sleep(Duration::from_millis(100));
     }
 }
 

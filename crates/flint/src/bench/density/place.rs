@@ -9,7 +9,7 @@ use serde_json::json;
 use super::{Language, group::Group};
 use crate::bench::{
     caller::post_to,
-    overhead::python_kind,
+    interpreter,
     server::{Server, metric},
     suite::Baseline,
     wasm::waiting_component,
@@ -87,7 +87,7 @@ impl Place {
         let event = scratch.join("event.json");
         fs::write(&event, r#"{"ms":1}"#).context("writing the warm-up event")?;
         let event = event.display().to_string();
-        let kind = if kind == "python" { python_kind()? } else { kind.to_owned() };
+        let kind = if kind == "python" { interpreter::python()?.kind } else { kind.to_owned() };
         let common = ["--memory", "256", "--timeout", "300s"];
         let mut options: Vec<&str> = common.into();
         let mut path = format!("{function}/invoke");

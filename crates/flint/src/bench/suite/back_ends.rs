@@ -12,12 +12,16 @@ use std::{
 use anyhow::{Context as _, bail, ensure};
 
 use super::manifest::{Manifest, Values};
-use crate::client::GUEST_KEY;
+use crate::{
+    bench::{janitor::Note, tied::tied},
+    client::GUEST_KEY,
+    output::tell,
+};
 
 /// Back ends of one server; dropping them ends them.
 pub(super) struct BackEnds {
-    /// Started ones with their folders, in that order.
-    started: Vec<(PathBuf, PathBuf)>,
+    /// How to stop the started ones, with their folders, in that order.
+    started: Vec<(PathBuf, PathBuf, Note)>,
     pub(super) values: Values,
 }
 
@@ -56,7 +60,9 @@ impl BackEnds {
         server: &str,
     ) -> anyhow::Result<BTreeMap<String, String>> {
         let script = scripts.join("start.sh");
-        let output = Command::new(&script)
+        let stop = scripts.join("stop.sh");
+        let note = Note::to_run(&stop, folder)?;
+        let output = tied(&script)
             .arg(folder)
             .args(options)
             .env("FLINT_URL", server)
@@ -65,7 +71,7 @@ impl BackEnds {
             .output()
             .with_context(|| format!("running {}", script.display()))?;
         ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr).trim());
-        self.started.push((scripts.join("stop.sh"), folder.to_owned()));
+        self.started.push((stop, folder.to_owned(), note));
         let said = String::from_utf8_lossy(&output.stdout);
         let pair = |line: &str| line.split_once('=').map(|(key, value)| (key.to_owned(), value.to_owned()));
         Ok(said.lines().filter_map(pair).collect())
@@ -81,10 +87,10 @@ fn scripts(manifest: &Manifest) -> anyhow::Result<PathBuf> {
 
 impl Drop for BackEnds {
     fn drop(&mut self) {
-        for (stop, folder) in self.started.iter().rev() {
+        for (stop, folder, _) in self.started.iter().rev() {
             match Command::new(stop).arg(folder).stdin(Stdio::null()).stdout(Stdio::null()).status() {
                 Ok(status) if status.success() => {}
-                _ => eprintln!("flint bench: {} {} failed: end it by hand", stop.display(), folder.display()),
+                _ => tell!("flint bench: {} {} failed: end it by hand", stop.display(), folder.display()),
             }
         }
     }
@@ -101,7 +107,7 @@ pub(super) fn run(
     let Some((program, arguments)) = command.split_first() else { return Ok(()) };
     // A path is one in the workload's folder.
     let found = if program.contains('/') { folder.join(program).into_os_string() } else { program.into() };
-    let mut process = Command::new(found);
+    let mut process = tied(found);
     process.args(arguments).current_dir(folder).envs(more.iter().copied());
     for (back_end, said) in values {
         for (key, value) in said {

@@ -5,14 +5,11 @@ use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
     process::{Command, Stdio},
-    sync::OnceLock,
     time::Duration,
 };
 
 use anyhow::{Context as _, bail, ensure};
 use flint_lab::{HttpRequest, ProcessTree, TreeMemory, memory_of};
-use flint_model::Kind;
-use flint_runtimes::discover::{Engine, Runtimes};
 use serde_json::Value;
 
 use super::{
@@ -20,7 +17,14 @@ use super::{
     site::Options,
     strategy::Scripts,
 };
-use crate::bench::server::in_group;
+use crate::{
+    bench::{
+        interpreter,
+        janitor::{Note, scratch},
+        server::in_group,
+    },
+    output::tell,
+};
 
 /// A running baseline with one function; dropping it ends it.
 pub(in crate::bench) struct Baseline {
@@ -34,6 +38,7 @@ pub(in crate::bench) struct Baseline {
     apart: HashSet<u32>,
     stop: PathBuf,
     data: PathBuf,
+    _note: Note,
     _scratch: tempfile::TempDir,
 }
 
@@ -74,8 +79,10 @@ impl Baseline {
         group: Option<&Path>,
     ) -> anyhow::Result<Self> {
         let folder = functions()?.join("../scripts/baselines").join(script);
-        let scratch = tempfile::tempdir().context("making a scratch directory")?;
+        let scratch = scratch()?;
         let data = scratch.path().join("d");
+        let stop = folder.join("stop.sh");
+        let note = Note::to_run(&stop, &data)?;
         let said = started(&folder.join("start.sh"), &data, code, keep_alive, group)?;
         let value = |key: &str| said.get(key).with_context(|| format!("{script} does not say its {key}"));
         let address = value("url")?.trim_start_matches("http://").trim_end_matches('/').to_owned();
@@ -86,8 +93,9 @@ impl Baseline {
             process: ProcessTree::new(pid),
             version: said.get("version").cloned(),
             apart: if is_plain { HashSet::new() } else { HashSet::from([pid]) },
-            stop: folder.join("stop.sh"),
+            stop,
             data,
+            _note: note,
             _scratch: scratch,
         })
     }
@@ -111,16 +119,6 @@ impl Baseline {
     }
 }
 
-/// The Python that Flint takes for its functions: with another one, arms would compare interpreters.
-fn python() -> Option<&'static Path> {
-    static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
-    let find = || match Runtimes::discover(&[]).resolve(&"python:default".parse::<Kind>().ok()?) {
-        Ok(Engine::Language(runtime)) => Some(runtime.program.clone()),
-        Ok(Engine::Native) | Err(_) => None,
-    };
-    FOUND.get_or_init(find).as_deref()
-}
-
 /// Runs a start script; what it says.
 fn started(
     script: &Path,
@@ -132,7 +130,7 @@ fn started(
     let output = in_group(group, script)
         .args([data, code])
         .env("KEEP_ALIVE_MS", keep_alive.as_millis().to_string())
-        .envs(python().map(|python| ("BASELINE_PYTHON", python)))
+        .envs(interpreter::python().ok().map(|python| ("BASELINE_PYTHON", python.program)))
         .stdin(Stdio::null())
         .output()
         .with_context(|| format!("running {}", script.display()))?;
@@ -148,7 +146,7 @@ impl Drop for Baseline {
         let (stop, data) = (self.stop.display(), self.data.display());
         match Command::new(&self.stop).arg(&self.data).stdin(Stdio::null()).stdout(Stdio::null()).status() {
             Ok(status) if status.success() => {}
-            _ => eprintln!("flint bench: {stop} {data} failed: end it by hand"),
+            _ => tell!("flint bench: {stop} {data} failed: end it by hand"),
         }
     }
 }

@@ -17,7 +17,7 @@ mod strategy;
 mod suites;
 mod sweep;
 
-use anyhow::{bail, ensure};
+use anyhow::ensure;
 use flint_lab::Report;
 
 pub(super) use self::{baseline::Baseline, suites::SUITES};
@@ -26,7 +26,10 @@ use self::{
     promise::Promise,
     strategy::Strategy,
 };
-use super::run::Run;
+use super::{
+    asked::{check_arms, check_list},
+    run::Run,
+};
 
 /// An experiment.
 pub(super) struct Suite {
@@ -70,12 +73,30 @@ impl Suite {
         }
     }
 
+    /// What `--set` may say of it.
+    pub(super) const fn options(&self) -> &'static [&'static str] {
+        match self.procedure {
+            Procedure::ColdWarm => &["functions", "workload", "variant"],
+            Procedure::Sweep => &["functions", "workload", "variant", "levels", "seconds"],
+            Procedure::Paced => &["functions", "workload", "variant", "seconds"],
+            Procedure::Replay => &[
+                "functions",
+                "workload",
+                "variant",
+                "trace",
+                "procedure",
+                "minutes",
+                "copies",
+                "compress",
+                "functions-at-most",
+                "calls",
+            ],
+        }
+    }
+
     /// The arms that were asked for.
     fn chosen(&self, run: &Run) -> anyhow::Result<Vec<Strategy>> {
-        let names: Vec<&str> = self.arms.iter().map(|arm| arm.name).collect();
-        if let Some(unknown) = run.effort.arms.iter().find(|asked| !names.contains(&asked.as_str())) {
-            bail!("there is no arm '{unknown}': choose from {}", names.join(", "));
-        }
+        check_arms(&run.effort.arms, self.arms.iter().map(|arm| arm.name))?;
         let asked = |arm: &&Strategy| {
             run.effort.arms.is_empty() || run.effort.arms.iter().any(|name| name == arm.name)
         };
@@ -91,9 +112,14 @@ impl Suite {
         let wanted = |key: &str, name: &str| {
             run.effort.set.get(key).is_none_or(|list| list.split(',').any(|wanted| wanted == name))
         };
+        let mut manifests = manifest::all(&folder)?;
+        manifests.retain(|manifest| self.suites.contains(&manifest.suite.as_str()));
+        let variants = manifests.iter().flat_map(|manifest| &manifest.variants);
+        check_list(run, "workload", manifests.iter().map(|manifest| manifest.name.as_str()))?;
+        check_list(run, "variant", variants.map(|variant| variant.name.as_str()))?;
         let mut found = Vec::new();
-        for manifest in manifest::all(&folder)? {
-            if !self.suites.contains(&manifest.suite.as_str()) || !wanted("workload", &manifest.name) {
+        for manifest in &manifests {
+            if !wanted("workload", &manifest.name) {
                 continue;
             }
             for variant in manifest.variants.iter().filter(|variant| wanted("variant", &variant.name)) {

@@ -18,7 +18,10 @@ use super::{
     site::{Options, build},
     strategy::{CONCURRENT, FLINT, FORK_WARM, OPENWHISK, SPAWN_NEVER, SPAWN_WARM, Strategy, WASM},
 };
-use crate::bench::run::{Run, option};
+use crate::bench::{
+    asked::{check_arms, option},
+    run::Run,
+};
 
 /// The evaluation's two settings of OpenWhisk's way, a sandbox with a runtime of its own that stays; a real container; Flint's other ways;
 /// Flint as it is. Memory in MB.
@@ -47,10 +50,7 @@ pub(super) async fn run(
     run: &mut Run,
     workloads: &[(Manifest, Variant)],
 ) -> anyhow::Result<Report> {
-    if let Some(unknown) = run.effort.arms.iter().find(|asked| !ARMS.iter().any(|arm| arm.0 == **asked)) {
-        let names: Vec<_> = ARMS.iter().map(|arm| arm.0).collect();
-        anyhow::bail!("there is no arm '{unknown}': choose from {}", names.join(", "));
-    }
+    check_arms(&run.effort.arms, ARMS.iter().map(|arm| arm.0))?;
     // A cold start comes once a round, with the server.
     let rounds = run.effort.rounds(if run.effort.quick { 1 } else { 10 });
     let seconds = option(run, "seconds", if run.effort.quick { 4.0 } else { 60.0 })? as u64;

@@ -24,7 +24,7 @@ pub(super) struct Place {
 
 enum At {
     Flint(Box<Site>),
-    Baseline(Baseline),
+    Baseline(Box<Baseline>),
 }
 
 impl Place {
@@ -37,7 +37,9 @@ impl Place {
         let size = options.size;
         let at = match strategy.by {
             By::Flint(wish) => At::Flint(Box::new(Site::open(manifest, variant, wish, options).await?)),
-            By::Baseline(scripts) => At::Baseline(Baseline::start(manifest, variant, scripts, &options)?),
+            By::Baseline(scripts) => {
+                At::Baseline(Baseline::start(manifest, variant, scripts, &options)?.into())
+            }
         };
         let is_chain = variant.functions.len() > 1 || !variant.sequences.is_empty();
         Ok(Self { at, manifest: manifest.clone(), size, is_chain })

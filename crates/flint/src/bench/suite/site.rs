@@ -20,7 +20,7 @@ use super::{
     strategy::{LEAN_IDLE, LEAN_PREWARMED, Wish},
 };
 use crate::{
-    bench::{caller::post, overhead::python_kind, server::Server},
+    bench::{caller::post, interpreter, janitor, server::Server},
     client::GUEST_KEY,
 };
 
@@ -79,7 +79,7 @@ impl Site {
         wish: Wish,
         options: Options,
     ) -> anyhow::Result<Self> {
-        let scratch = tempfile::tempdir().context("making a scratch directory")?;
+        let scratch = janitor::scratch()?;
         let keep_alive = format!("{}ms", options.keep_alive.as_millis());
         let mut settings = vec![
             ("FLINT_POOL__KEEP_ALIVE".to_owned(), keep_alive.clone()),
@@ -199,7 +199,7 @@ impl Site {
         match function.kind.as_str() {
             _ if wish.wasm => {}
             // The interpreter that is there, where the code does not bring one.
-            "python" if !has_environment => add("--kind", python_kind()?),
+            "python" if !has_environment => add("--kind", interpreter::python()?.kind),
             "java" | "nodejs" => add("--kind", function.kind.clone()),
             _ => {}
         }
@@ -285,7 +285,7 @@ fn lean(variant: &Variant) -> anyhow::Result<[(String, String); 4]> {
     for function in &variant.functions {
         match function.kind.as_str() {
             "nodejs" => kinds.insert("nodejs:default".to_owned()),
-            "python" => kinds.insert(python_kind()?),
+            "python" => kinds.insert(interpreter::python()?.kind),
             other => bail!("functions of {other} have no snapshots that could be let go"),
         };
     }

@@ -16,7 +16,10 @@ use super::{
     site::{Options, build},
     strategy::Strategy,
 };
-use crate::bench::run::{Run, numbers, option};
+use crate::bench::{
+    asked::{numbers, option},
+    run::Run,
+};
 
 /// Idle instances stay: the question is what warm ones do.
 const KEEP_ALIVE: Duration = Duration::from_secs(600);

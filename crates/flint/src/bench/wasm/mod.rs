@@ -21,7 +21,7 @@ use self::{
     live::Live,
     modules::{JAVA, SAMPLES, Sample},
 };
-use super::{Run, bare_http, run::show, server::Server, suite::Baseline};
+use super::{Run, asked::check_arms, bare_http, janitor, run::show, server::Server, suite::Baseline};
 use crate::client::GUEST_KEY;
 
 const BARE: &str = "bare-http";
@@ -72,11 +72,9 @@ pub(super) async fn run(run: &mut Run) -> anyhow::Result<Report> {
     scale.rounds = run.effort.rounds(scale.rounds);
     let names = names();
     let asked = run.effort.arms.clone();
-    if let Some(unknown) = asked.iter().find(|name| !names.contains(name)) {
-        anyhow::bail!("there is no arm '{unknown}': choose from {}", names.join(", "));
-    }
+    check_arms(&asked, names.iter().map(String::as_str))?;
     let chosen = |name: &str| asked.is_empty() || asked.iter().any(|arm| arm == name);
-    let scratch = tempfile::tempdir().context("making a scratch directory")?;
+    let scratch = janitor::scratch()?;
     let mut absent: Vec<(String, String)> = Vec::new();
 
     run.show("the engine alone", 0, 1);

@@ -83,6 +83,15 @@ impl LimitsConfig {
         }
     }
 
+    /// Whether a function that asks for nothing could be deployed.
+    pub(crate) fn check(&self, defaults: &DefaultsConfig) -> Result<(), String> {
+        let millis = |time: Duration| format!("{} ms", time.as_millis());
+        let size = |size: ByteSize| size.to_string();
+        check("memory", (self.min_memory, defaults.memory, self.max_memory), size)?;
+        check("logs", (self.min_logs, defaults.logs, self.max_logs), size)?;
+        check("timeout", (self.min_timeout, defaults.timeout, self.max_timeout), millis)
+    }
+
     fn bounds(&self) -> LimitBounds {
         LimitBounds {
             min_timeout: self.min_timeout,
@@ -103,6 +112,36 @@ impl LimitsConfig {
             max_blocking_wait: self.max_blocking_wait,
         }
     }
+}
+
+/// Whether what a function gets lies between the least and the most that it may have.
+fn check<T: PartialOrd + Copy>(
+    name: &str,
+    (least, usual, most): (T, T, T),
+    shown: impl Fn(T) -> String,
+) -> Result<(), String> {
+    if least > most {
+        return Err(format!(
+            "limits.min_{name} ({}) is above limits.max_{name} ({})",
+            shown(least),
+            shown(most)
+        ));
+    }
+    if usual > most {
+        return Err(format!(
+            "defaults.{name} ({}) is above limits.max_{name} ({})",
+            shown(usual),
+            shown(most)
+        ));
+    }
+    if usual < least {
+        return Err(format!(
+            "defaults.{name} ({}) is below limits.min_{name} ({})",
+            shown(usual),
+            shown(least)
+        ));
+    }
+    Ok(())
 }
 
 /// What a function gets that asks for nothing.
@@ -146,5 +185,23 @@ impl DefaultsConfig {
             tmp: self.tmp,
             ..FunctionLimits::default()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_within_which_nothing_could_be_deployed_are_named() {
+        let (limits, defaults) = (LimitsConfig::default(), DefaultsConfig::default());
+        assert_eq!(limits.check(&defaults), Ok(()));
+        let said = |limits: LimitsConfig| limits.check(&DefaultsConfig::default()).unwrap_err();
+        let text = said(LimitsConfig { max_memory: ByteSize::bytes(1), ..limits.clone() });
+        assert!(text.contains("limits.min_memory (128 MB) is above limits.max_memory (1 B)"), "{text}");
+        let text = said(LimitsConfig { max_timeout: Duration::from_secs(1), ..limits.clone() });
+        assert!(text.contains("defaults.timeout (60000 ms) is above limits.max_timeout (1000 ms)"), "{text}");
+        let text = said(LimitsConfig { min_memory: ByteSize::mib(512), ..limits });
+        assert!(text.contains("defaults.memory (256 MB) is below limits.min_memory (512 MB)"), "{text}");
     }
 }

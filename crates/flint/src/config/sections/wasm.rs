@@ -6,7 +6,13 @@ use flint_executor_wasm::{WasmConfig, host::Services};
 use flint_invoker::units;
 use flint_model::ByteSize;
 use flint_store::KeyValueQuota;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::Error};
+
+/// Less holds few functions' frames, and more is address space that the pool takes for each instance.
+const LEAST_STACK: ByteSize = ByteSize::kib(64);
+const MOST_STACK: ByteSize = ByteSize::mib(64);
+/// They take turns at the processors; a host refuses tens of thousands.
+const MOST_THREADS: usize = 1024;
 
 /// Functions as WebAssembly.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -19,7 +25,7 @@ pub(crate) struct WasmSection {
     #[serde(with = "units::size")]
     pub(crate) table_keep_resident: ByteSize,
     pub(crate) table_elements: u32,
-    #[serde(with = "units::size")]
+    #[serde(serialize_with = "units::size::serialize", deserialize_with = "stack")]
     pub(crate) stack: ByteSize,
     /// Zero: not counted.
     pub(crate) fuel: u64,
@@ -30,6 +36,7 @@ pub(crate) struct WasmSection {
     #[serde(with = "units::size")]
     pub(crate) compile_memory: ByteSize,
     pub(crate) http_0_3: bool,
+    #[serde(deserialize_with = "threads")]
     pub(crate) threads: usize,
     pub(crate) keyvalue_keys: u64,
     #[serde(with = "units::size")]
@@ -106,5 +113,25 @@ impl WasmSection {
             http_0_3,
             threads,
         }
+    }
+}
+
+fn stack<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ByteSize, D::Error> {
+    let size = units::size::deserialize(deserializer)?;
+    match (LEAST_STACK..=MOST_STACK).contains(&size) {
+        true => Ok(size),
+        false => {
+            Err(D::Error::custom(format!("a stack has between {LEAST_STACK} and {MOST_STACK}, not {size}")))
+        }
+    }
+}
+
+fn threads<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
+    let threads = usize::deserialize(deserializer)?;
+    match threads <= MOST_THREADS {
+        true => Ok(threads),
+        false => Err(D::Error::custom(format!(
+            "{threads} threads are more than the {MOST_THREADS} allowed; a few for each core are enough"
+        ))),
     }
 }

@@ -11,7 +11,16 @@ use crate::{
 fn watch(folder: &Path, script: &[Seen]) -> NoiseWatch {
     let identity =
         Identity { experiment: "x".into(), commit: "c".into(), host: json!(1), settings: json!(2) };
-    let mut watch = NoiseWatch::of(Arc::new(RunFolder::open(folder, &identity).unwrap()));
+    scripted(RunFolder::open(folder, &identity).unwrap(), script)
+}
+
+/// What another start of the run sees of what was kept, while the first is looked at too.
+fn restarted(folder: &Path) -> NoiseWatch {
+    scripted(RunFolder::at(folder), &[])
+}
+
+fn scripted(folder: RunFolder, script: &[Seen]) -> NoiseWatch {
+    let mut watch = NoiseWatch::of(Arc::new(folder));
     watch.script = Some(script.iter().cloned().collect());
     watch
 }
@@ -59,7 +68,7 @@ async fn an_interrupted_run_is_judged_by_all_that_it_saw() {
         let mut second = watch(&folder, &whole[3..]);
         second.look("3").await.unwrap();
         second.end().unwrap();
-        let third = watch(&folder, &[]).noise();
+        let third = restarted(&folder).noise();
         for noise in [uninterrupted.noise(), second.noise(), third] {
             assert_eq!((noise.looks, noise.others > MOST_OTHERS), (4, !is_quiet), "{noise:?}");
         }
@@ -79,7 +88,7 @@ async fn rounds_that_were_noisy_are_measured_again_and_do_not_count() {
     let noise = whole.noise();
     assert_eq!((noise.repeated, noise.others), (2, 0.0));
     // Another start of it measures nothing and counts the same.
-    let mut again = watch(&folder, &[]);
+    let mut again = restarted(&folder);
     assert!(!again.needs_another("p", 4, 6).await.unwrap());
     assert!(again.needs_another("p", 4, 5).await.unwrap());
     assert_eq!(again.counted("p", 4, 6), [3, 4, 5, 6]);
@@ -129,7 +138,7 @@ async fn a_noisy_moment_is_waited_for_to_end_and_is_of_nothing_then() {
     whole.end().unwrap();
     assert_eq!((whole.noisy_looks("a try 1"), whole.noisy_looks("b try 1")), (1, 0));
     // Before a, after it, before b, after that; the one in between is of neither.
-    for mut watch in [whole, watch(&folder, &[])] {
+    for mut watch in [whole, restarted(&folder)] {
         assert_eq!(watch.noise().looks, 4);
         assert!(watch.noise().memory_spread > MOST_MEMORY_SPREAD);
         assert!(!watch.needs_another("b", 1, 1).await.unwrap());
@@ -163,7 +172,7 @@ async fn a_look_between_two_measurements_is_of_both_also_after_a_restart() {
     // Long after a measurement another look is needed.
     tokio::time::advance(FRESH).await;
     whole.look_before("c", 1).await.unwrap();
-    for watch in [whole, watch(&folder, &[])] {
+    for watch in [whole, restarted(&folder)] {
         let noisy = ["a try 1", "b try 1", "c try 1"].map(|what| watch.noisy_looks(what));
         assert_eq!((noisy, watch.noise().looks), ([1, 1, 0], 4));
     }

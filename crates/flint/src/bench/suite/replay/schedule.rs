@@ -9,7 +9,7 @@ use flint_lab::{
 };
 
 use super::{Manifest, Run, Variant};
-use crate::bench::run::option;
+use crate::{bench::asked::option, failure::Failure};
 
 /// Nobody waits longer for a call that a trace has long: the longest are cut to this.
 const LONGEST: Duration = Duration::from_secs(30);
@@ -64,7 +64,9 @@ impl Wanted {
             None => matches!(source, Source::Of2021(_)),
             Some("whole") => true,
             Some("photons") => false,
-            Some(other) => anyhow::bail!("--set procedure={other}: it is photons or whole"),
+            Some(other) => {
+                return Err(Failure::usage(format!("--set procedure={other}: it is photons or whole")).into());
+            }
         };
         ensure!(
             whole || !matches!(source, Source::Of2021(_)),

@@ -1,0 +1,133 @@
+//! What `--arms` and `--set` ask of an experiment. A misspelt one is refused, with what there is: the whole experiment instead would take hours, and its
+//! report would not say so.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{run::Run, suite};
+use crate::failure::Failure;
+
+/// The names that `--set` of an experiment may have; `docs/benchmarks.md` says what they mean.
+fn options(experiment: &str) -> &'static [&'static str] {
+    match experiment {
+        "coldstart" => &["live"],
+        "fireworks-density" => &["memory_mb", "most"],
+        "activation-queries" => &["millions"],
+        other => suite::of(other).map_or(&[], suite::Suite::options),
+    }
+}
+
+/// Refuses options that the experiment does not have.
+pub(super) fn check_options(experiment: &str, set: &BTreeMap<String, String>) -> Result<(), Failure> {
+    let known = options(experiment);
+    match set.keys().find(|name| !known.contains(&name.as_str())) {
+        None => Ok(()),
+        Some(unknown) if known.is_empty() => {
+            Err(Failure::usage(format!("--set {unknown}: the experiment {experiment} has no options")))
+        }
+        Some(unknown) => Err(Failure::usage(format!(
+            "--set {unknown}: the experiment {experiment} has no such option; it has {}",
+            known.join(", ")
+        ))),
+    }
+}
+
+/// Refuses arms that the experiment does not have. `names` may have one more than once.
+pub(super) fn check_arms<'a>(
+    asked: &[String],
+    names: impl IntoIterator<Item = &'a str>,
+) -> Result<(), Failure> {
+    let mut known: Vec<&str> = Vec::new();
+    for name in names {
+        if !known.contains(&name) {
+            known.push(name);
+        }
+    }
+    match asked.iter().find(|arm| !known.contains(&arm.as_str())) {
+        None => Ok(()),
+        Some(unknown) => {
+            Err(Failure::usage(format!("there is no arm '{unknown}': choose from {}", known.join(", "))))
+        }
+    }
+}
+
+/// Refuses names in the list that `--set KEY=A,B` says which nothing has.
+pub(super) fn check_list<'a>(
+    run: &Run,
+    key: &str,
+    names: impl IntoIterator<Item = &'a str>,
+) -> Result<(), Failure> {
+    let Some(list) = run.effort.set.get(key) else { return Ok(()) };
+    let known: BTreeSet<&str> = names.into_iter().collect();
+    match list.split(',').find(|name| !known.contains(name)) {
+        Some(unknown) if !known.is_empty() => Err(Failure::usage(format!(
+            "--set {key}={list}: there is no {key} '{unknown}' here; there is {}",
+            known.into_iter().collect::<Vec<_>>().join(", ")
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// A number that `--set NAME=…` says, at least 0.01.
+pub(super) fn option(run: &Run, name: &str, usual: f64) -> Result<f64, Failure> {
+    let Some(text) = run.effort.set.get(name) else { return Ok(usual) };
+    let number = text.parse().ok().filter(|number: &f64| (0.01..=10_000.0).contains(number));
+    number.ok_or_else(|| Failure::usage(format!("--set {name}={text}: write a number from 0.01 to 10000")))
+}
+
+/// Numbers of callers or instances that `--set NAME=A,B` says.
+pub(super) fn numbers(name: &str, text: &str) -> Result<Vec<usize>, Failure> {
+    let number = |one: &str| {
+        one.parse().ok().filter(|number| (1..=1000).contains(number)).ok_or_else(|| {
+            Failure::usage(format!("--set {name}={text}: '{one}' is not a number from 1 to 1000"))
+        })
+    };
+    text.split(',').map(number).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{bench::experiments, failure::Exit};
+
+    #[test]
+    fn what_an_experiment_does_not_have_is_refused_with_what_it_has() {
+        let set = |name: &str| BTreeMap::from([(name.to_owned(), "1".to_owned())]);
+        let refused = |experiment: &str, name: &str| {
+            let failure = check_options(experiment, &set(name)).unwrap_err();
+            assert_eq!(failure.exit, Exit::Usage);
+            failure.message
+        };
+        assert_eq!(refused("wasm", "bogus"), "--set bogus: the experiment wasm has no options");
+        let message = refused("coldstart", "lives");
+        assert_eq!(message, "--set lives: the experiment coldstart has no such option; it has live");
+        assert!(refused("faasdom", "seconds").ends_with("it has functions, workload, variant"));
+        assert!(check_options("afterburn", &set("levels")).is_ok());
+        assert!(check_options("azure-replay", &set("functions-at-most")).is_ok());
+
+        let known = ["bare-http", "flint-node", "flint-python", "flint-node", "bare-http"];
+        let asked = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+        assert!(check_arms(&[], known).is_ok() && check_arms(&asked(&["flint-node"]), known).is_ok());
+        let failure = check_arms(&asked(&["flint-node", "nosuch"]), known).unwrap_err();
+        let message = "there is no arm 'nosuch': choose from bare-http, flint-node, flint-python";
+        assert_eq!((failure.exit, failure.message.as_str()), (Exit::Usage, message));
+        assert_eq!(numbers("live", "1,x").unwrap_err().exit, Exit::Usage);
+    }
+
+    #[test]
+    fn numbers_are_listed() {
+        assert_eq!(numbers("levels", "1,4,16").unwrap(), [1, 4, 16]);
+        for wrong in ["", "0", "1,,2", "1001", "a"] {
+            assert!(numbers("levels", wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_documents_name_every_option() {
+        let text = include_str!("../../../../docs/benchmarks.md");
+        for (experiment, _) in experiments() {
+            for name in options(experiment) {
+                assert!(text.contains(&format!("--set {name}=")), "{experiment}: --set {name}");
+            }
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! What functions run on in every arm of an experiment, with Flint and without: the interpreters that Flint takes where nothing is said.
+//! With others, arms would compare interpreters.
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, OnceLock},
+};
+
+use anyhow::{anyhow, bail};
+use flint_model::Kind;
+use flint_runtimes::discover::{Engine, Runtime, Runtimes};
+
+/// What the Python shim is started with.
+pub(super) const PYTHON_OPTIONS: [&str; 3] = ["-X", "utf8", "-s"];
+
+/// An interpreter of this host.
+#[derive(Debug)]
+pub(super) struct Interpreter {
+    /// As functions are deployed for it: `python:3.13`.
+    pub(super) kind: String,
+    /// What `kind` says after the colon.
+    pub(super) line: String,
+    /// Where it is.
+    pub(super) program: PathBuf,
+}
+
+impl Interpreter {
+    fn find(family: &str) -> anyhow::Result<Self> {
+        static FOUND: OnceLock<Runtimes> = OnceLock::new();
+        let kind: Kind = format!("{family}:default").parse()?;
+        let found = FOUND.get_or_init(|| Runtimes::discover(&[])).resolve(&kind);
+        match found.map_err(|why| anyhow!("there is no {family} for this experiment: {why}"))? {
+            Engine::Language(runtime) => Ok(Self::of(&runtime)),
+            Engine::Native => bail!("{family} has no interpreter"),
+        }
+    }
+
+    fn of(runtime: &Arc<Runtime>) -> Self {
+        let (kind, line, program) = (runtime.kind(), runtime.line.clone(), runtime.program.clone());
+        Self { kind, line, program }
+    }
+
+    /// Its command line before the program that it is to run.
+    pub(super) fn command(&self, options: &[&str]) -> Vec<String> {
+        let options = options.iter().map(|&option| option.to_owned());
+        [self.program.display().to_string()].into_iter().chain(options).collect()
+    }
+}
+
+/// Python for functions.
+pub(super) fn python() -> anyhow::Result<Interpreter> {
+    Interpreter::find("python")
+}
+
+/// Node.js for functions.
+pub(super) fn node() -> anyhow::Result<Interpreter> {
+    Interpreter::find("nodejs")
+}

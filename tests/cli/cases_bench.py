@@ -1,0 +1,91 @@
+"""The laboratory as a command: what it refuses, and what it leaves behind."""
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+from harness import claim, eventually
+
+
+def processes():
+    """Of every process: its parent and when it began."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            found[int(entry.name)] = (int(fields[1]), fields[19]) if fields[0] != "Z" else (0, None)
+    return found
+
+
+def below(root):
+    """The descendants of a process, each with when it began, and their command lines."""
+    every, found = processes(), {root}
+    while more := {pid for pid, (parent, _) in every.items() if parent in found} - found:
+        found |= more
+    began = {pid: every[pid][1] for pid in found - {root}}
+    lines = []
+    for pid in began:
+        try:
+            lines.append(Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode())
+        except OSError:
+            pass
+    return began, lines
+
+
+def test_a_benchmark_that_is_killed_leaves_nothing_behind(world):
+    scratch, out = world.path("bench-scratch"), world.path("bench-out")
+    scratch.mkdir()
+    arguments = ["bench", "overhead", "--quick", "--out", str(out)]
+    command = [world.flint, *arguments]
+    environment = world.environment({"TMPDIR": str(scratch)})
+    with open(world.path("bench-log"), "wb") as log:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment)
+    try:
+        started = {}
+
+        def all_there():
+            began, lines = below(process.pid)
+            started.update(began)
+            parts = (" up --listen", "__launcher", "plain-server.cjs", "plain_server.py", "shim")
+            claim(process.poll() is None, "it ended:", world.path("bench-log").read_text(errors="replace"))
+            return all(any(part in line for line in lines) for part in parts)
+
+        eventually("the server, its launcher, plain servers and a shim run", all_there)
+        second = world.bare(*arguments, environment=environment)
+        claim(second.code == 5 and f"in use by the run of process {process.pid}" in second.said, second)
+        started.update(below(process.pid)[0])
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+
+    def left():
+        now = processes()
+        return [pid for pid, began in started.items() if now.get(pid, (0, None))[1] == began]
+
+    eventually("every process has ended", lambda: not left(), within_s=60)
+    eventually("the scratch directories are gone", lambda: not os.listdir(scratch), within_s=60)
+    # The folder is free again; another run of other settings is refused for that alone.
+    other = world.bare(*arguments, "--seed", "2", environment=environment)
+    claim("a run of another settings" in other.said, other)
+    claim(not os.listdir(scratch), "a refused run leaves something")
+
+
+def test_what_an_experiment_does_not_have_is_wrong_usage(world):
+    for arguments, part in [
+        (["wasm", "--set", "bogus=1"], "the experiment wasm has no options"),
+        (["coldstart", "--set", "lives=1"], "it has live"),
+        (["coldstart", "--set", "live=none"], "'none' is not a number from 1 to 1000"),
+        (["afterburn", "--set", "seconds=never"], "write a number"),
+        (["faasdom", "--set", "workload=nothing"], "there is no workload 'nothing' here; there is"),
+        (["faasdom", "--arms", "nosuch"], "there is no arm 'nosuch': choose from"),
+        (["coldstart", "--arms", "nosuch"], "there is no arm 'nosuch': choose ARM or ARM:FUNCTION from"),
+        (["overhead", "--quick", "--arms", "nosuch"], "there is no arm 'nosuch': choose from bare-http,"),
+    ]:
+        done = world.bare("bench", *arguments)
+        claim(done.code == 2 and part in done.said, done)
+        names = done.said.rpartition("choose from ")[2].strip().split(", ")
+        claim(len(names) == len(set(names)), f"a name twice: {names}")

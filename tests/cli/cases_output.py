@@ -1,0 +1,107 @@
+"""Results whose reader goes away, or has no room."""
+
+import json
+import os
+import subprocess
+
+from harness import COMMAND_WITHIN_S, CaseFailed, claim
+
+# As small as a report is.
+REPORT = {
+    "experiment": "overhead",
+    "host": {"cpu": "", "cores": 1, "memory_bytes": 1, "kernel": "", "os": "", "load_1m": 0.0},
+    "commit": "unknown",
+    "settings": {},
+    "versions": {},
+    "ended": 0,
+    "arms": [{"arm": "flint-node", "calls_per_s": 1e-320}],
+    "ratios": {},
+    "targets": [],
+    "notes": [],
+}
+STREAM = """export function main() {
+  const line = new TextEncoder().encode('tick '.repeat(1000) + '\\n');
+  let left = 2000;
+  return new Response(new ReadableStream({
+    pull(controller) { if (left-- > 0) controller.enqueue(line); else controller.close(); },
+  }), { headers: { 'content-type': 'text/plain' } });
+}
+"""
+
+
+def ended(world, arguments, out, err):
+    """The exit code, with these as stdout and stderr."""
+    environment = world.environment({"FLINT_URL": world.server.url})
+    command = [world.flint, *map(str, arguments)]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=environment, timeout=COMMAND_WITHIN_S)
+    return done.returncode, (done.stderr or b"").decode()
+
+
+def closed_pipe():
+    read, write = os.pipe()
+    os.close(read)
+    return write
+
+
+def results(world):
+    """A command for each way to print."""
+    kept = world.path("a-run")
+    if not kept.exists():
+        kept.mkdir()
+        (kept / "report.json").write_text(json.dumps(REPORT))
+    world.ok("deploy", world.file("hello.js", "exports.main = () => ({ greeting: 'hello' });\n"), "--name", "printed")
+    return [
+        ["completions", "bash"],
+        ["--help"],
+        ["list"],
+        ["list", "--json"],
+        ["config"],
+        ["bench", "list"],
+        ["bench", "report", kept],
+        ["bench", "report", kept, "--json"],
+        ["bench", "promises", "--from", kept],
+        ["invoke", "printed"],
+        ["invoke", "printed", "--json"],
+        ["get", "printed"],
+    ]
+
+
+def test_a_reader_that_goes_away_ends_a_command_quietly(world):
+    for arguments in results(world):
+        out = closed_pipe()
+        try:
+            code, said = ended(world, arguments, out, subprocess.PIPE)
+        finally:
+            os.close(out)
+        claim((code, said) == (0, ""), f"{arguments}: {code}\n{said}")
+
+
+def test_a_full_disk_is_an_error_with_its_cause(world):
+    for arguments in results(world):
+        with open("/dev/full", "wb") as out:
+            code, said = ended(world, arguments, out, subprocess.PIPE)
+        claim(code == 5 and "cannot write to standard output: No space left" in said, f"{arguments}: {code}\n{said}")
+
+
+def test_nobody_has_to_listen_to_what_is_said_beside_the_results(world):
+    failing = world.file("fails.js", "exports.main = () => { throw new Error('no'); };\n")
+    world.ok("deploy", failing, "--name", "fails")
+    expected = [(["get", "nothing-like-that"], 4), (["invoke", "fails"], 1), (["nonsense"], 2), (["bench", "nonsense"], 2)]
+    for arguments, wanted in expected:
+        for err in (closed_pipe(), os.open("/dev/full", os.O_WRONLY)):
+            try:
+                code, _ = ended(world, arguments, subprocess.DEVNULL, err)
+            finally:
+                os.close(err)
+            claim(code == wanted, f"{arguments}: {code}")
+
+
+def test_an_endless_answer_ends_with_its_reader(world):
+    world.ok("deploy", world.file("ticks.mjs", STREAM), "--name", "ticks")
+    pipeline = '"$0" invoke ticks 2>&1 | head -n 3; echo "${PIPESTATUS[0]}"'
+    environment = world.environment({"FLINT_URL": world.server.url})
+    command = ["bash", "-c", pipeline, world.flint]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, env=environment, timeout=COMMAND_WITHIN_S)
+    lines = done.stdout.decode().splitlines()
+    if lines[-1:] != ["0"] or len(lines) != 4 or done.stderr:
+        raise CaseFailed(f"{lines[-1:]} of {len(lines)} lines\n{done.stderr.decode()}")
