@@ -19,6 +19,18 @@ pub struct TreeMemory {
     pub private: u64,
 }
 
+impl TreeMemory {
+    /// What has come since `before`.
+    #[must_use]
+    pub const fn grown_from(self, before: Self) -> Self {
+        Self {
+            rss: self.rss.saturating_sub(before.rss),
+            pss: self.pss.saturating_sub(before.pss),
+            private: self.private.saturating_sub(before.private),
+        }
+    }
+}
+
 impl ProcessTree {
     /// The tree under `root`.
     pub const fn new(root: u32) -> Self {

@@ -175,12 +175,7 @@ impl Place {
             Self::Flint { server, before, own, .. } => {
                 let pids = ProcessTree::new(server.pid()).pids();
                 let come = pids.into_iter().filter(|pid| !before.contains(pid)).map(memory_of);
-                let now = memory_of(server.pid());
-                let grown = TreeMemory {
-                    rss: now.rss.saturating_sub(own.rss),
-                    pss: now.pss.saturating_sub(own.pss),
-                    private: now.private.saturating_sub(own.private),
-                };
+                let grown = memory_of(server.pid()).grown_from(*own);
                 come.chain([grown]).sum()
             }
         }

@@ -55,6 +55,8 @@ pub(super) struct Site {
     pub(super) back_ends: BackEnds,
     /// Processes that were there before the functions were.
     before: HashSet<u32>,
+    /// What the server had before the functions were, where they are to be instances inside it.
+    server_before: Option<TreeMemory>,
     pub(super) manifest: Manifest,
     pub(super) options: Options,
     /// The name of what is called.
@@ -113,10 +115,12 @@ impl Site {
         back_ends::run(&manifest.folder, &manifest.seed, &back_ends.values, &[("SIZE", options.size)], None)
             .context("filling the back ends")?;
         let before = server.own_processes();
+        let server_before = wish.wasm.then(|| memory_of(server.pid()));
         let mut site = Self {
             server,
             back_ends,
             before,
+            server_before,
             manifest: manifest.clone(),
             options,
             entry: String::new(),
@@ -271,11 +275,12 @@ impl Site {
     }
 
     /// Memory of everything that belongs to the functions: instances, the processes that they are forked from, and pools. The server and
-    /// its launcher were there before.
+    /// its launcher were there before; of instances inside the server, it is what that has grown by.
     pub(super) fn memory(&self) -> (TreeMemory, usize) {
         let pids = ProcessTree::new(self.pid()).pids();
         let come: Vec<u32> = pids.into_iter().filter(|pid| !self.before.contains(pid)).collect();
-        (come.iter().copied().map(memory_of).sum(), come.len())
+        let inside = self.server_before.map(|before| memory_of(self.pid()).grown_from(before));
+        (come.iter().copied().map(memory_of).chain(inside).sum(), come.len())
     }
 }
 
