@@ -9,9 +9,13 @@ const { Call } = require('./call');
 const { Context } = require('./context');
 const { Kind, encodeFrame, payloadWithHead } = require('./frame');
 
+const now = performance.now.bind(performance); // user code may replace the global one
+
 const TIMES = 150;
 /** For V8 to optimise all of the path: it does so some tens of calls after a function's caller, which may contain it then. */
 const TIMES_TO_OPTIMISE = 600;
+/** However little of the budget is left: it pays for itself in the first clones. */
+const LEAST_MS = 100;
 const CALL = { activation: '0'.repeat(32), deadline: 4e12 };
 const HTTP = { method: 'POST', path: '/', query: '', headers: [['content-type', 'application/json']] };
 /** The heads that Flint sends: V8 prepares for the very shapes of objects that it has met. */
@@ -64,10 +68,10 @@ function pretend(instance, handler, action) {
   Object.assign(instance, { entry, state, zygote, passive, rehearsing });
 }
 
-/** In a zygote: runs `action` so often, with /dev/null open, and takes back what it has left. */
-function practise(instance, times, action) {
+/** In a zygote: runs `action` so often, but not beyond `untilMs`, with /dev/null open, and takes back what it has left. */
+function practise(instance, times, action, untilMs = Infinity) {
   nowhere = fs.openSync('/dev/null', 'w');
-  for (let i = 0; i < times; i++) action(i);
+  for (let i = 0; i < times && now() < untilMs; i++) action(i);
   fs.closeSync(nowhere);
   unique.unrenew();
   kept = examples(instance.init);
@@ -80,17 +84,18 @@ function rehearse(instance, becomeClone) {
 }
 
 /**
- * In a zygote without a warm-up: the first call and further ones, until V8 has optimised them.
+ * In a zygote without a warm-up: the first call and further ones, until V8 has optimised them, for `spareMs` milliseconds or a little longer.
  * Not before garbage is collected, which would throw away some of what this makes.
  */
-function optimise(instance, becomeClone) {
+function optimise(instance, becomeClone, spareMs) {
+  const untilMs = now() + Math.max(spareMs, LEAST_MS);
   const { link } = instance;
   const calls = (i) => {
     becomeClone(instance, read, i & 1);
     for (const call of furtherCalls) link.arrived(call.copy(link.buffer));
   };
   const all = (i) => pretend(instance, HANDLERS[i % HANDLERS.length], () => calls(i));
-  withThreshold(Threshold.EAGER, () => practise(instance, TIMES_TO_OPTIMISE, all));
+  withThreshold(Threshold.EAGER, () => practise(instance, TIMES_TO_OPTIMISE, all, untilMs));
 }
 
 /** In a clone, before it is given a call. */

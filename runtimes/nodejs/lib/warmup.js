@@ -10,6 +10,11 @@ const DEADLINE_MS = 60000;
 const BUDGET_MS = 10000;
 const GRACE_MS = 1000;
 
+/** How long everything before the freeze may take, about. */
+function budget(options) {
+  return options.budgetMs ?? BUDGET_MS;
+}
+
 /** A warm-up request as the payload of an INVOKE that has no mark of a warm-up. */
 function toPayload({ head: { warmup, ...head }, body }) {
   return payloadWithHead({ ...head, deadline: Date.now() + DEADLINE_MS }, body);
@@ -34,7 +39,7 @@ async function run(instance, requests, options, tools) {
   instance.state = 'ready';
   let watchdog;
   const stuck = new Promise((_, reject) => {
-    const limit = (options.budgetMs ?? BUDGET_MS) + GRACE_MS;
+    const limit = budget(options) + GRACE_MS;
     watchdog = setTimeout(() => reject(new Error(`A warm-up call has not ended ${limit} ms after the freeze began.`)), limit);
   });
   try {
@@ -73,4 +78,4 @@ async function repeat(instance, requests, calls, budgetMs) {
   return { warmupCalls: done, warmupMs: performance.now() - begin, functions: [], optimised: 0, reached: 0, notes: [] };
 }
 
-module.exports = { run };
+module.exports = { budget, run };

@@ -20,6 +20,7 @@ const { fileLoadedByThread, userStack } = require('./load');
 
 const HELPER = path.join(__dirname, '..', 'native', 'zygote.node');
 const SETTLE_MS = 500;
+const now = performance.now.bind(performance); // user code may replace the global one
 
 function nothing() {}
 
@@ -73,6 +74,7 @@ class Zygote {
    * more in this process. `practice`: both ways to run what becomes of a clone beforehand. Rejects with NotForkable when something is in the way; the instance then is as before.
    */
   async freeze(instance, options, becomeClone, { rehearse, optimise }) {
+    const began = now();
     const collect = exposeGc();
     const isWarmedUp = this.requests.length > 0 && options.calls !== 0;
     if (isWarmedUp) rehearse();
@@ -87,7 +89,7 @@ class Zygote {
     await instance.link.detach();
     // A full collection drops optimised code that nothing but a past call held on to: it is for the annotator to do it in time.
     if (!collected) collect();
-    if (!isWarmedUp) optimise();
+    if (!isWarmedUp) optimise(warmup.budget(options) - (now() - began));
     finishSweeping();
     collect({ type: 'minor' });
     report.notes.push(...unique.notes());
