@@ -49,7 +49,7 @@ pub enum CallPhase {
     Waiting,
     /// It failed before, and waits for its next attempt until then.
     Delayed(Timestamp),
-    /// An attempt is under way.
+    /// An attempt is under way, or a step of a composition.
     Running,
     /// It had all its attempts, which is about to be written down.
     Exhausted,

@@ -32,16 +32,22 @@ pub(super) fn find(
     activation: ActivationId,
 ) -> Result<Option<CallState>, StoreError> {
     let fault = sql_fault(connection, READING);
-    let sql = format!("SELECT {COLUMNS}, x'', state, at FROM calls WHERE activation = ?1 AND namespace = ?2");
+    // A composition counts attempts at its steps in its journal, and none of its own.
+    let sql = format!(
+        "SELECT {COLUMNS}, x'', state, at, EXISTS (SELECT 1 FROM compositions WHERE compositions.number = calls.number)
+             FROM calls WHERE activation = ?1 AND namespace = ?2"
+    );
     let mut statement = connection.prepare_cached(&sql).map_err(&fault)?;
     let mut rows = statement.query(params![id_bytes(activation), namespace]).map_err(&fault)?;
     let Some(row) = rows.next().map_err(&fault)? else { return Ok(None) };
     let (state, at): (i64, i64) = (row.get(13).map_err(&fault)?, row.get(14).map_err(&fault)?);
+    let is_at_a_step: bool = row.get(15).map_err(&fault)?;
     let (_, LeasedCall { call, attempt: begun, earlier: attempts }) = read(connection, row)?;
     let phase = match state {
         state::DELAYED => CallPhase::Delayed(Timestamp::from_millis(at as u64)),
         state::DEAD => CallPhase::Dead,
         state::BEGUN => CallPhase::Running,
+        state::LEASED if is_at_a_step => CallPhase::Running,
         state::LEASED | state::DUE | state::DUE_AGAIN => CallPhase::Waiting,
         _ => CallPhase::Exhausted,
     };

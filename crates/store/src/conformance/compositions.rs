@@ -5,9 +5,9 @@ use flint_model::{ActivationId, Attempt, Timestamp};
 
 use super::{
     Driver, Opened,
-    sample::{LONG, call},
+    sample::{LONG, call, namespace_name},
 };
-use crate::{CompositionStep, StoreError};
+use crate::{CallPhase, CompositionStep, StoreError};
 
 /// A call that the queue has, held by `a`.
 async fn accepted(opened: &Opened) -> ActivationId {
@@ -55,6 +55,18 @@ pub async fn attempts_at_a_step_are_counted(driver: &dyn Driver) {
         assert_eq!(step.as_ref().map(|step| step.earlier[0].start), Some(Timestamp::from_millis(7)));
         assert_eq!(ends(step).1, ["failed", "server restarted"]);
     }
+}
+
+/// A composition runs from its first step on, for as long as somebody has it in hand.
+pub async fn a_composition_at_a_step_runs(driver: &dyn Driver) {
+    let opened = &driver.open().await;
+    let id = accepted(opened).await;
+    let phase = async || opened.queue.find(&namespace_name("guest"), id).await.unwrap().unwrap().phase;
+    assert_eq!(phase().await, CallPhase::Waiting);
+    opened.compositions.reach(id, "s".into()).await.unwrap();
+    assert_eq!(phase().await, CallPhase::Running);
+    opened.queue.release_all_except("b").await.unwrap();
+    assert_eq!(phase().await, CallPhase::Waiting);
 }
 
 /// A composition is a call that the queue has, and nothing of it is left when that is complete.
