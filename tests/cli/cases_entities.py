@@ -75,8 +75,10 @@ def test_a_trigger_is_fired_by_its_feed(world):
     world.refused(4, "not valid", arguments=["trigger", "create", "yearly", "-a", "team=y", "--feed", alarm, "-p", "cron=never", "--update"])
     claim(kept() == {"team": "x", "feed": alarm}, kept())
     interval = "/whisk.system/alarms/interval"
+    world.ok("trigger", "create", "yearly", "-a", "team=z", "--update")
+    claim(kept() == {"team": "z", "feed": alarm}, kept())
     world.refused(2, alarm, "trigger delete yearly", arguments=["trigger", "create", "yearly", "--feed", interval, "-p", "minutes=60", "--update"])
-    claim(kept() == {"team": "x", "feed": alarm}, kept())
+    claim(kept() == {"team": "z", "feed": alarm}, kept())
     claim("deleted yearly" in world.ok("trigger", "delete", "yearly").text)
     # What cannot be is refused, and leaves no trigger behind.
     world.refused(4, "cron pattern 'never' is not valid", arguments=["trigger", "create", "t", "--feed", alarm, "-p", "cron=never"])

@@ -26,11 +26,7 @@ pub(crate) async fn create(
     let client = Client::new(global)?;
     let path = place(COLLECTION, name)?;
     let there = match options.update {
-        true => match client.entity(Method::GET, &path, None).await {
-            Ok(trigger) => Some(trigger),
-            Err(failure) if failure.code == "not_found" => None,
-            Err(failure) => return Err(failure.into()),
-        },
+        true => find(&client, &path).await?,
         false => None,
     };
     let old = there.as_ref().and_then(feed_of);
@@ -72,6 +68,25 @@ pub(crate) async fn create(
     };
     let done = if there.is_some() { "updated" } else { "created" };
     said(global, &written, &format!("{done} {}{next}", shown(&written["name"])))
+}
+
+/// A trigger as it is, if it is there.
+pub(crate) async fn find(client: &Client, path: &str) -> Result<Option<Value>, Failure> {
+    match client.entity(Method::GET, path, None).await {
+        Ok(trigger) => Ok(Some(trigger)),
+        Err(failure) if failure.code == "not_found" => Ok(None),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// The annotations that are given for a trigger, and its feed, unless they say another.
+pub(crate) fn kept(there: Option<&Value>, mut given: Vec<(String, Value)>) -> Vec<(String, Value)> {
+    if let Some(action) = there.and_then(feed_of)
+        && given.iter().all(|(key, _)| key != FEED)
+    {
+        given.push((FEED.to_owned(), action.into()));
+    }
+    given
 }
 
 /// The annotations of a trigger, with those that are given over them, and its feed.
@@ -205,6 +220,17 @@ mod tests {
             json!([{"key": "team", "value": "x"}, {"key": "n", "value": 2}, {"key": "feed", "value": "/a/b"}])
         );
         assert_eq!(annotated(&Value::Null, vec![], "/a/b"), json!([{"key": "feed", "value": "/a/b"}]));
+    }
+
+    #[test]
+    fn an_update_without_a_feed_keeps_the_one_that_is_there() {
+        let there = json!({"annotations": [{"key": "team", "value": "x"}, {"key": "feed", "value": "/a/b"}]});
+        let given = || vec![("n".to_owned(), json!(2))];
+        let feed = |action: &str| ("feed".to_owned(), json!(action));
+        assert_eq!(kept(Some(&there), given()), [given(), vec![feed("/a/b")]].concat());
+        assert_eq!(kept(Some(&there), vec![feed("")]), [feed("")]);
+        assert_eq!(kept(Some(&json!({"annotations": []})), given()), given());
+        assert_eq!(kept(None, given()), given());
     }
 
     #[test]

@@ -22,7 +22,12 @@ pub(crate) async fn run(global: &Global, args: TriggerArgs) -> anyhow::Result<Ex
         TriggerCommand::Create { name, feed: Some(action), options } => {
             feed::create(global, &name, &action, options).await
         }
-        TriggerCommand::Create { name, feed: None, options } => {
+        TriggerCommand::Create { name, feed: None, mut options } => {
+            // What is given replaces all of the annotations, and which feed the trigger has is one.
+            if options.update && !options.annotations.is_empty() {
+                let there = feed::find(&Client::new(global)?, &place(COLLECTION, &name)?).await?;
+                options.annotations = feed::kept(there.as_ref(), options.annotations);
+            }
             put(global, COLLECTION, &name, body(&options).into(), options.update).await
         }
         TriggerCommand::Get { name } => {
