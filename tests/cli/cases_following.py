@@ -33,6 +33,19 @@ def test_logs_follow_what_is_called_through_a_binding(world):
         world.ok(*arguments)
 
 
+def test_logs_follow_a_sequence_by_its_steps(world):
+    world.ok("deploy", world.file("talks.js", TALKS))
+    world.ok("sequence", "create", "talk-twice", "talks,talks")
+    claim(world.ok("logs", "talk-twice").text == "", "it has not been called")
+    following = world.start("logs", "-f", "talk-twice")
+    world.ok("invoke", "talk-twice", "-p", "n=7")
+    text = following.until("loud 7")
+    following.end()
+    claim("out talks: said 7" in text, text)
+    claim(world.ok("logs", "talk-twice").text.count("out talks: said 7") == 2, "each step is shown")
+    world.ok("sequence", "rm", "talk-twice")
+
+
 def test_logs_of_all_functions_name_them(world):
     world.ok("deploy", world.file("talks.js", TALKS))
     world.ok("invoke", "talks", "-p", "n=7")

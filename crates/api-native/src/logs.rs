@@ -9,6 +9,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use bytes::Bytes;
+use flint_controller::ControllerError;
 use flint_model::{Activation, NamespaceName};
 use flint_store::{ActivationQuery, Page};
 use serde::Deserialize;
@@ -35,7 +36,7 @@ pub(crate) struct LogsQuery {
     limit: Option<usize>,
 }
 
-/// What a function's latest activations logged; with `follow=true` server-sent events, one record each as calls end.
+/// What the latest activations of a function or sequence logged; with `follow=true` server-sent events, one record each as calls end.
 #[utoipa::path(get, path = "/v1/functions/{name}/logs", tag = "activations",
     params(
         ("name" = String, Path, description = "`name`, or `package%2Fname`"),
@@ -50,8 +51,11 @@ pub(crate) async fn of_function(
     Asked(query): Asked<LogsQuery>,
 ) -> Result<Response, ApiError> {
     let path = path_of(&tenant.caller, &name)?;
-    let found = native.controller.function(&tenant.caller, &path).await;
-    found.map_err(|error| ApiError::no_function(error, path.namespace.as_str(), &path.local()))?;
+    match native.controller.function(&tenant.caller, &path).await {
+        // A sequence is there, and has records of its own.
+        Ok(_) | Err(ControllerError::NoFunction(_)) => {}
+        Err(error) => return Err(ApiError::no_function(error, path.namespace.as_str(), &path.local())),
+    }
     let listed = listed_name(&native, &tenant, &name).await?;
     logs(&native, &tenant, Some(listed), &query).await
 }

@@ -15,7 +15,11 @@ use http::{
 };
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
-use server::{Server, composing::deploy_with, config, eventually};
+use server::{
+    Server,
+    composing::{deploy_with, sequence},
+    config, eventually,
+};
 use tempfile::TempDir;
 use tower::ServiceExt;
 
@@ -188,4 +192,19 @@ async fn records_are_found_by_every_name_that_a_function_is_called_by() {
     }
     assert_eq!(api.get("/v1/functions/f/logs").await.1["activations"].as_array().unwrap().len(), 2);
     api.server.stop().await;
+}
+
+#[tokio::test]
+async fn the_logs_of_a_sequence_can_be_asked_for_and_followed() {
+    let api = Api::with(config()).await;
+    deploy_with(&api.server, "f", "", &[]).await;
+    sequence(&api.server, "s", &["guest/f"]).await.unwrap();
+    let (status, list) = api.get("/v1/functions/s/logs").await;
+    assert_eq!((status, &list["activations"]), (200, &json!([])));
+    let request = Request::get("/v1/functions/s/logs?follow=true")
+        .header(AUTHORIZATION, format!("Bearer {GUEST_KEY}"))
+        .body(Body::empty());
+    let response = api.router.clone().oneshot(request.unwrap()).await.unwrap();
+    assert_eq!(response.status(), 200);
+    assert_eq!(api.get("/v1/functions/none/logs").await.0, 404);
 }

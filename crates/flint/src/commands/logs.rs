@@ -1,6 +1,6 @@
 //! `flint logs`.
 
-use flint_api_native::resource::{ActivationList, ActivationResource, FunctionResource};
+use flint_api_native::resource::{ActivationList, ActivationResource};
 use flint_model::{ActivationId, LogStream};
 use http::Method;
 
@@ -23,8 +23,8 @@ pub(crate) async fn run(global: &Global, args: &LogsArgs) -> anyhow::Result<Exit
             .hint("`flint activations` shows what is recorded; a call that still runs has no record yet")
             .into());
         };
-        show(&record, global.json, false)?;
-        if record.logs.is_empty() && !global.json {
+        show(&client, &record, global.json, false).await?;
+        if record.logs.is_empty() && record.components.is_empty() && !global.json {
             tell!("it logged nothing");
         }
         return Ok(Exit::Ok);
@@ -43,10 +43,11 @@ pub(crate) async fn run(global: &Global, args: &LogsArgs) -> anyhow::Result<Exit
         let list: ActivationList = client.get(&path).await?;
         if let (true, Some(function)) = (list.activations.is_empty(), &args.of) {
             // Nothing ran, or a name that was mistyped?
-            let _: FunctionResource = client.get(&format!("/v1/functions/{}", segment(function))).await?;
+            let _: ActivationList =
+                client.get(&format!("/v1/functions/{}/logs?limit=0", segment(function))).await?;
         }
         for record in list.activations.iter().rev() {
-            show(record, global.json, args.of.is_none())?;
+            show(&client, record, global.json, args.of.is_none()).await?;
             shown.insert(record.id.clone());
         }
     }
@@ -55,7 +56,7 @@ pub(crate) async fn run(global: &Global, args: &LogsArgs) -> anyhow::Result<Exit
         let Some(data) = line.strip_prefix(b"data: ") else { continue };
         let Ok(record) = serde_json::from_slice::<ActivationResource>(data) else { continue };
         if !shown.remove(&record.id) {
-            show(&record, global.json, args.of.is_none())?;
+            show(&client, &record, global.json, args.of.is_none()).await?;
         }
     }
     Err(Failure::new(Exit::Unreachable, "cut_short", "the server ended the stream of logs")
@@ -73,7 +74,24 @@ async fn follow(client: &Client, function: Option<&str>) -> Result<Lines, Failur
     Ok(Lines::new(answer.into_body()))
 }
 
-fn show(record: &ActivationResource, json: bool, named: bool) -> anyhow::Result<()> {
+/// What an activation logged, and, of a sequence or composition, what each of its steps did; `named`: with whose it is. Without a function that was asked for,
+/// steps are in the list themselves.
+async fn show(client: &Client, record: &ActivationResource, json: bool, named: bool) -> anyhow::Result<()> {
+    print(record, json, named)?;
+    let mut steps: Vec<String> = match named {
+        false => record.components.iter().rev().cloned().collect(),
+        true => Vec::new(),
+    };
+    while let Some(step) = steps.pop() {
+        if let Some(step) = super::call::record(client, &step).await? {
+            print(&step, json, true)?;
+            steps.extend(step.components.into_iter().rev());
+        }
+    }
+    Ok(())
+}
+
+fn print(record: &ActivationResource, json: bool, named: bool) -> anyhow::Result<()> {
     if json {
         // One document a line, so that a stream can be read.
         let lines = record.logs.iter().map(|line| {
