@@ -53,11 +53,13 @@ impl Gates {
     /// None yet.
     pub fn new(config: GateConfig) -> Self {
         let mut http = http1::Builder::new();
+        // hyper's own minimum is 8 KB. A read may bring more than its buffer is to have.
+        let most = config.max_header.max(8 << 10);
         http.timer(TokioTimer::new())
             .header_read_timeout(config.idle)
             .keep_alive(true)
-            // hyper's own minimum is 8 KB.
-            .max_buf_size(config.max_header.max(8 << 10));
+            .max_header_size(most)
+            .max_buf_size(most);
         let places = config.max_connections.clamp(1, Semaphore::MAX_PERMITS);
         Self(Arc::new(Shared {
             config,

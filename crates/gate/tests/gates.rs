@@ -220,6 +220,24 @@ async fn who_says_nothing_or_too_much_or_does_not_read_is_let_go() {
 }
 
 #[tokio::test]
+async fn a_head_is_bounded_however_it_is_read() {
+    let (gates, _api) = gates(GateConfig { max_header: 64 << 10, ..GateConfig::default() }, Api::default());
+    let (socket, address) = listener();
+    let _gate = gates.open(socket, pending(), Some(name("a"))).unwrap();
+    let asked = async |size: usize| {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let line = "GET / HTTP/1.1\r\nconnection: close\r\nx: ";
+        let head = format!("{line}{}\r\n\r\n", "y".repeat(size - line.len() - 4));
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let mut said = [0; 12];
+        stream.read_exact(&mut said).await.unwrap();
+        String::from_utf8_lossy(&said).into_owned()
+    };
+    assert_eq!(asked(64 << 10).await, "HTTP/1.1 200");
+    assert_eq!(asked(70_000).await, "HTTP/1.1 431");
+}
+
+#[tokio::test]
 async fn closing_ends_everything_and_lets_go_of_the_api() {
     let (gates, api) = gates(GateConfig::default(), Api::default());
     let (socket, address) = listener();

@@ -5,6 +5,7 @@ use std::{convert::Infallible, sync::Arc, time::Duration};
 use axum::{Router, body::Body, extract::Request, response::Response};
 use flint_api_openwhisk::{Front, web_path};
 use flint_controller::Controller;
+use flint_model::ByteSize;
 use hyper::{body::Incoming, server::conn::http1};
 use hyper_util::rt::TokioIo;
 use tokio::{
@@ -14,7 +15,7 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::Service;
 
-use super::{browser_guard, timer::ConnectionTimer};
+use super::{browser_guard, head_guard, timer::ConnectionTimer};
 use crate::config::ServerConfig;
 
 /// After a failed accept (out of file descriptors, mostly), so that the loop does not spin.
@@ -29,6 +30,8 @@ pub(super) struct Fronts {
     pub(super) controller: Arc<Controller>,
     /// Whether the well-known guest key works.
     pub(super) guest: bool,
+    /// Largest head of a request.
+    pub(super) max_header: ByteSize,
     /// Hosts below which namespaces have names of their own.
     pub(super) web_hosts: Arc<[String]>,
 }
@@ -39,6 +42,9 @@ impl Fronts {
         let native =
             (path == "/v1" || path.starts_with("/v1/") || matches!(path, "/health" | "/ready" | "/metrics"))
                 && web_path(request.uri(), request.headers(), &self.web_hosts).is_none();
+        if let Some(refusal) = head_guard::refusal(&request, self.max_header, native) {
+            return Ok(refusal);
+        }
         if self.guest
             && let Some(refusal) = browser_guard::refusal(request.headers(), native)
         {
@@ -65,11 +71,7 @@ pub(super) async fn serve(
 ) {
     let slots = Arc::new(Semaphore::new(config.max_connections.clamp(1, Semaphore::MAX_PERMITS)));
     let (tasks, ending) = (TaskTracker::new(), CancellationToken::new());
-    let mut http = http1::Builder::new();
-    http.header_read_timeout(config.header_timeout)
-        .keep_alive(true)
-        // hyper's own minimum is 8 KB.
-        .max_buf_size(usize::try_from(config.max_header.as_u64()).unwrap_or(usize::MAX).max(8192));
+    let http = http(&config);
     loop {
         // The semaphore is never closed.
         let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { break };
@@ -94,6 +96,17 @@ pub(super) async fn serve(
     ending.cancel();
     tasks.close();
     tasks.wait().await;
+}
+
+/// HTTP as the configuration has it.
+fn http(config: &ServerConfig) -> http1::Builder {
+    // A quarter more than is allowed, for telling those who send a little too much how much they may. hyper's own minimum is 8 KB. Its buffer alone
+    // bounds what comes in small pieces, and not what a read brings at once.
+    let most = usize::try_from(config.max_header.as_u64()).unwrap_or(usize::MAX).max(8192);
+    let most = most.saturating_add(most / 4);
+    let mut http = http1::Builder::new();
+    http.header_read_timeout(config.header_timeout).keep_alive(true).max_header_size(most).max_buf_size(most);
+    http
 }
 
 async fn connection(
@@ -131,5 +144,54 @@ pub(super) async fn join(serving: tokio::task::JoinHandle<()>) {
     let abort = serving.abort_handle();
     if tokio::time::timeout(LAST_WORDS, serving).await.is_err() {
         abort.abort();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+
+    use super::*;
+
+    /// What is answered to a head of so many bytes that comes in pieces.
+    async fn answered(size: usize, piece: usize) -> String {
+        let config = ServerConfig::default();
+        let (mut client, server): (DuplexStream, _) = duplex(1 << 20);
+        let most = config.max_header;
+        let service = hyper::service::service_fn(move |request: hyper::Request<Incoming>| async move {
+            let refusal = head_guard::refusal(&request, most, true);
+            Ok::<_, Infallible>(refusal.unwrap_or_else(|| Response::new(Body::empty())))
+        });
+        let mut http = http(&config);
+        let serving = tokio::spawn(
+            http.timer(ConnectionTimer::default()).serve_connection(TokioIo::new(server), service),
+        );
+        let line = "GET / HTTP/1.1\r\nconnection: close\r\nx: ";
+        let head = format!("{line}{}\r\n\r\n", "y".repeat(size - line.len() - 4));
+        for piece in head.as_bytes().chunks(piece) {
+            // It may have been refused already.
+            let _ = client.write_all(piece).await;
+            tokio::task::yield_now().await;
+        }
+        let mut said = String::new();
+        client.read_to_string(&mut said).await.unwrap();
+        let _ = serving.await.unwrap();
+        said
+    }
+
+    #[tokio::test]
+    async fn a_head_is_bounded_however_it_is_read() {
+        for piece in [1 << 20, 8192, 1000] {
+            let said = answered(64 << 10, piece).await;
+            assert!(said.starts_with("HTTP/1.1 200"), "{piece}: {said}");
+            for (size, text) in
+                [((64 << 10) + 1, "has 65537 bytes; at most 65536"), (70_000, "at most 65536")]
+            {
+                let said = answered(size, piece).await;
+                assert!(said.starts_with("HTTP/1.1 431") && said.contains(text), "{piece}: {said}");
+            }
+            let said = answered(200_000, piece).await;
+            assert!(said.starts_with("HTTP/1.1 431"), "{piece}: {said}");
+        }
     }
 }

@@ -5,6 +5,7 @@ mod banner;
 mod browser_guard;
 mod connections;
 mod data_dir;
+mod head_guard;
 mod notify;
 mod operator;
 mod parts;

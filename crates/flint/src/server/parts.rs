@@ -133,7 +133,9 @@ impl Parts {
             config.server.web_hosts.iter().map(|host| host.to_ascii_lowercase()).collect();
         let openwhisk = Front::new(Arc::clone(&controller), front_config(web_hosts.to_vec()));
         let controlled = Arc::clone(&controller);
-        let fronts = Arc::new(Fronts { web_hosts, native, openwhisk, controller: controlled, guest });
+        let max_header = config.server.max_header;
+        let fronts =
+            Arc::new(Fronts { max_header, web_hosts, native, openwhisk, controller: controlled, guest });
         Ok(Self { controller, url, guest, fronts, gates, feed, store, launcher, data_dir, operator })
     }
 

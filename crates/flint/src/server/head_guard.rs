@@ -1,0 +1,42 @@
+//! How large a request's head may be. hyper bounds what it reads before it has a whole head, and says nothing to those beyond that; this says what the bound is
+//! to the others.
+
+use axum::{
+    body::Body,
+    http::{HeaderValue, Request, StatusCode, header},
+    response::Response,
+};
+use flint_model::ByteSize;
+use serde_json::json;
+
+const HINT: &str = "send less in headers and query; the operator raises it by server.max_header";
+
+/// The refusal in the front's own form, of a head larger than this.
+pub(super) fn refusal<B>(request: &Request<B>, most: ByteSize, native: bool) -> Option<Response> {
+    let size = size(request);
+    if size as u64 <= most.as_u64() {
+        return None;
+    }
+    let message = format!("the request's head has {size} bytes; at most {} are allowed", most.as_u64());
+    let body = match native {
+        true => json!({ "error": { "code": "head_too_large", "message": message, "hint": HINT } }),
+        false => json!({ "error": format!("{message}: {HINT}"), "code": "head_too_large" }),
+    };
+    let mut response = Response::new(Body::from(body.to_string()));
+    *response.status_mut() = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    Some(response)
+}
+
+/// As it is usually written: one space after each colon.
+fn size<B>(request: &Request<B>) -> usize {
+    const LINE: usize = "  HTTP/1.1\r\n".len();
+    const FIELD: usize = ": \r\n".len();
+    let uri = request.uri();
+    let target = uri.scheme_str().map_or(0, |scheme| scheme.len() + "://".len())
+        + uri.authority().map_or(0, |authority| authority.as_str().len())
+        + uri.path_and_query().map_or(0, |path| path.as_str().len());
+    let fields: usize =
+        request.headers().iter().map(|(name, value)| name.as_str().len() + value.len() + FIELD).sum();
+    request.method().as_str().len() + target + LINE + fields + "\r\n".len()
+}
