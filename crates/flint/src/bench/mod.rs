@@ -118,3 +118,34 @@ pub(crate) fn report(folder: &Path, json: bool) -> anyhow::Result<()> {
 fn print(report: &Report, json: bool) -> anyhow::Result<()> {
     if json { print_json(report) } else { print_line(&report.to_string()) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::failure::{Exit, Failure};
+
+    #[tokio::test]
+    async fn unknown_arms_are_refused_before_anything_is_started() {
+        for (experiment, _) in experiments() {
+            let effort = Effort {
+                quick: true,
+                size: Size::Test,
+                arms: vec!["nosuch".to_owned()],
+                repeat: None,
+                seed: 1,
+                set: Default::default(),
+                out: None,
+                despite_noise: false,
+            };
+            let mut run = Run::begin(experiment, effort).unwrap();
+            let refused = measure(experiment, &mut run).await.unwrap_err();
+            let failure =
+                refused.downcast_ref::<Failure>().unwrap_or_else(|| panic!("{experiment}: {refused:#}"));
+            assert_eq!(failure.exit, Exit::Usage, "{experiment}");
+            assert!(
+                failure.message.starts_with("there is no arm 'nosuch': choose "),
+                "{experiment}: {failure}"
+            );
+        }
+    }
+}
