@@ -1,6 +1,7 @@
 """OCI bundles for functions: the host's /usr, read-only, what else an interpreter looks for, and the limits of a function of 512 MB.
 
-BASELINE_PYTHON names the Python that functions run in, where it is to be another than that below /usr: its installation is bound too.
+BASELINE_PYTHON and BASELINE_NODE name the Python and the Node.js that functions run in, where they are to be others than those below /usr:
+what they consist of is bound too.
 
 bundle.py DATA_DIR FILE         DATA_DIR/bundle: reads params from standard input and writes the function's answer; FILE lies in DATA_DIR
 bundle.py --probe DATA_DIR      DATA_DIR/probe, a bundle with the same root that does nothing, after that
@@ -38,9 +39,12 @@ def command(file):
     return [interpreter("python3"), "-c", PYTHON, file]
 
 
+CHOSEN = {"node": "BASELINE_NODE", "python3": "BASELINE_PYTHON"}
+
+
 def interpreter(name):
     """The chosen one, or one below /usr: nothing else of the host is in the container."""
-    chosen = os.environ.get("BASELINE_PYTHON") if name == "python3" else None
+    chosen = os.environ.get(CHOSEN[name])
     if chosen:
         return os.path.realpath(chosen)
     path = shutil.which(name, path="/usr/bin:/usr/local/bin") or sys.exit(f"there is no {name} below /usr")
@@ -48,13 +52,15 @@ def interpreter(name):
 
 
 @cache
-def installation():
-    """The folder of the chosen Python that has to be bound, if any."""
-    chosen = os.environ.get("BASELINE_PYTHON")
-    if not chosen:
-        return None
-    folder = subprocess.check_output([chosen, "-I", "-c", "import sys; print(sys.base_prefix)"], text=True).strip()
-    return None if Path(folder).is_relative_to("/usr") else folder
+def installations():
+    """What has to be bound of the chosen interpreters: a folder for Python, the program for Node.js, which is one file."""
+    python, node = (os.environ.get(CHOSEN[name]) for name in ("python3", "node"))
+    parts = []
+    if python:
+        parts.append(subprocess.check_output([python, "-I", "-c", "import sys; print(sys.base_prefix)"], text=True).strip())
+    if node:
+        parts.append(os.path.realpath(node))
+    return [part for part in parts if not Path(part).is_relative_to("/usr")]
 
 
 def bind(source, target, access="ro"):
@@ -80,7 +86,7 @@ def config(data, args, mounts=(), memory=MEMORY, processes=64):
             {"destination": "/dev", "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "mode=755", "size=64k"]},
             {"destination": "/tmp", "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "nodev", "mode=1777", "size=256m"]},
             bind("/usr", "/usr"),
-            *([bind(installation(), installation())] if installation() else []),
+            *[bind(part, part) for part in installations()],
             bind(data / "code", "/function"),
             *mounts,
         ],

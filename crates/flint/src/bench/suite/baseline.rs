@@ -130,7 +130,7 @@ fn started(
     let output = in_group(group, script)
         .args([data, code])
         .env("KEEP_ALIVE_MS", keep_alive.as_millis().to_string())
-        .envs(interpreter::python().ok().map(|python| ("BASELINE_PYTHON", python.program)))
+        .envs(interpreters())
         .stdin(Stdio::null())
         .output()
         .with_context(|| format!("running {}", script.display()))?;
@@ -141,6 +141,13 @@ fn started(
     Ok(said.lines().filter_map(pair).collect())
 }
 
+/// By which variables the scripts are told what functions run on; what this host does not have is not named.
+fn interpreters() -> impl Iterator<Item = (&'static str, PathBuf)> {
+    [("BASELINE_PYTHON", interpreter::python()), ("BASELINE_NODE", interpreter::node())]
+        .into_iter()
+        .filter_map(|(variable, found)| Some((variable, found.ok()?.program)))
+}
+
 impl Drop for Baseline {
     fn drop(&mut self) {
         let (stop, data) = (self.stop.display(), self.data.display());
@@ -148,5 +155,26 @@ impl Drop for Baseline {
             Ok(status) if status.success() => {}
             _ => tell!("flint bench: {stop} {data} failed: end it by hand"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::PermissionsExt};
+
+    use super::*;
+
+    #[test]
+    fn baselines_are_told_what_functions_run_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let script = folder.path().join("start.sh");
+        fs::write(&script, "#!/bin/sh\necho node=$BASELINE_NODE\necho python=$BASELINE_PYTHON\n").unwrap();
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+        let said = started(&script, folder.path(), folder.path(), Duration::ZERO, None).unwrap();
+        let program = |found: anyhow::Result<interpreter::Interpreter>| {
+            found.map(|found| found.program.display().to_string()).unwrap_or_default()
+        };
+        assert_eq!(said["node"], program(interpreter::node()));
+        assert_eq!(said["python"], program(interpreter::python()));
     }
 }
