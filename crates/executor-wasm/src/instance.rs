@@ -1,19 +1,12 @@
 //! An instance: what a call finds is the code; memory, tables and globals come with the call and go with it.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError, atomic::Ordering},
-    time::Duration,
-};
+use std::sync::{Arc, Mutex, PoisonError, atomic::Ordering};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use flint_executor::{
-    Body, BodyError, BodySender, Call, CallEnd, Fault, Instance, Invoked, LastWord, Reply, ReplyHead,
-    body_channel,
-};
+use flint_executor::{Body, Call, CallEnd, Fault, Instance, Invoked};
 use flint_gate::DirectGate;
 use flint_model::{ByteSize, InstanceId, LogStream, Usage};
-use flint_runtimes::outcome;
 use futures_util::future::select_all;
 use tokio::{
     sync::{SemaphorePermit, SetOnce, oneshot},
@@ -25,16 +18,17 @@ use wasmtime::Store;
 use crate::{
     answer::{self, Wanted},
     contracts::{self, Code, CoreModule, Given},
-    drive::{Cut, Metered, Spent, Work},
+    drive::{Metered, Work},
     environment,
     exchange::{Begun, Ended, Exchange, Head, Patience, Source, WHOLE},
     executor::House,
-    fault,
     host::{CallSeed, Host, LogSink},
     lane,
     prepare::{Artefact, Settled},
+    running::{BodyBroke, Running, body_broke, fault_of, platform, usage},
     state::{self, Pace, State},
     stdio::{Inlet, Outlet},
+    streaming::stream,
     ticker::Beat,
 };
 
@@ -69,13 +63,6 @@ impl Drop for Held {
     fn drop(&mut self) {
         self.settled.ground.slots.add_permits(1);
     }
-}
-
-/// A call with everything that is known of it outside its guest.
-struct Running {
-    logs: LogSink,
-    pace: Arc<Pace>,
-    wanted: Wanted,
 }
 
 impl WasmInstance {
@@ -204,83 +191,8 @@ impl WasmInstance {
             Err(cut) => running.done(Err(fault_of(cut)), usage(&spent, None)),
             Ok((Begun::Whole, exchange)) => running.whole(exchange, None, &spent),
             Ok((Begun::TooLong(size), exchange)) => running.whole(exchange, Some(size), &spent),
-            Ok((Begun::Streams, exchange)) => self.stream(running, exchange, spent),
+            Ok((Begun::Streams, exchange)) => stream(&self.house, &self.relay, running, exchange, spent),
         }
-    }
-
-    /// Answers with what has come, and goes on behind.
-    fn stream(&self, running: Running, mut exchange: Exchange, spent: Spent) -> Invoked {
-        let head = match exchange.take_head() {
-            Some((status, mut headers)) => {
-                if let Err(fault) = outcome::is_final(status) {
-                    return running.done(Err(fault), usage(&spent, None));
-                }
-                answer::remove_hop_by_hop(&mut headers);
-                ReplyHead::Http { status, headers }
-            }
-            None => answer::ok("application/octet-stream"),
-        };
-        let (sender, body) = body_channel();
-        let (ended, end) = oneshot::channel();
-        let house = Arc::clone(&self.house);
-        let task = tokio::spawn(async move {
-            let _ = ended.send(relay(&house, running, exchange, spent, sender).await);
-        });
-        *self.relay.lock().unwrap_or_else(PoisonError::into_inner) = Some(task);
-        Invoked::Streaming { head, body, end }
-    }
-}
-
-/// Gives on the rest of an answer, to the call's end.
-async fn relay(
-    house: &House,
-    running: Running,
-    mut exchange: Exchange,
-    before: Spent,
-    sender: BodySender,
-) -> CallEnd {
-    // The body's end is not seen before this is given up, which a guest that goes on after its answer must not put off.
-    let last_word = Arc::new(Mutex::new(Some(LastWord::of(&sender))));
-    let held = Arc::clone(&last_word);
-    let take = |word: &Mutex<Option<LastWord>>| word.lock().unwrap_or_else(PoisonError::into_inner).take();
-    let (work, spent) = Metered::new(Box::pin(async move {
-        let taken = exchange.relay(sender).await;
-        if taken {
-            if exchange.answered() {
-                drop(take(&held));
-            }
-            exchange.finish().await;
-        }
-        exchange
-    }));
-    let driven = house.long.drive(Box::pin(work), &running.pace).await;
-    let cpu = before.so_far() + spent.so_far();
-    let (ended, broken) = match driven {
-        Ok(exchange) => (exchange.ended, exchange.broken),
-        Err(cut) => {
-            let fault = fault_of(cut);
-            if let Some(word) = take(&last_word) {
-                word.broken(&fault);
-            }
-            return running.end(Some(fault), usage_of(cpu, None));
-        }
-    };
-    let Some(ended) = ended else {
-        // The caller went away, and the guest was ended: nobody is there to be told of a fault.
-        return running.end(None, usage_of(cpu, None));
-    };
-    let usage = usage_of(cpu, Some(ended.memory));
-    match (ended.outcome, broken) {
-        (Err(error), _) => {
-            let (logs, logs_truncated) = running.logs.finish();
-            let fault = fault::of(&error, ended.starved, last_words(&logs));
-            if let Some(word) = take(&last_word) {
-                word.broken(&fault);
-            }
-            CallEnd { logs, logs_truncated, usage, reusable: true, fault: Some(fault) }
-        }
-        (Ok(()), Some(why)) => running.end(Some(Fault::Developer { message: why }), usage),
-        (Ok(()), None) => running.end(None, usage),
     }
 }
 
@@ -390,116 +302,7 @@ impl Drop for WasmInstance {
     }
 }
 
-impl Running {
-    fn end(self, fault: Option<Fault>, usage: Usage) -> CallEnd {
-        let (logs, logs_truncated) = self.logs.finish();
-        CallEnd { logs, logs_truncated, usage, reusable: true, fault }
-    }
-
-    fn done(self, result: Result<Reply, Fault>, usage: Usage) -> Invoked {
-        Invoked::Done { result, end: self.end(None, usage) }
-    }
-
-    fn failed(self, error: &wasmtime::Error, starved: bool, usage: Usage) -> Invoked {
-        let (logs, logs_truncated) = self.logs.finish();
-        let fault = match error.downcast_ref::<BodyBroke>() {
-            Some(BodyBroke(error)) => body_broke(error),
-            None => fault::of(error, starved, last_words(&logs)),
-        };
-        let end = CallEnd { logs, logs_truncated, usage, reusable: true, fault: None };
-        Invoked::Done { result: Err(fault), end }
-    }
-
-    /// An answer that is complete, with its guest at its end. `too_long`: how long it is, where it is a result that was not kept to its end.
-    fn whole(self, mut exchange: Exchange, too_long: Option<u64>, spent: &Spent) -> Invoked {
-        let Some(ended) = exchange.ended.take() else {
-            return self.done(Err(platform("the function's end was not seen")), usage(spent, None));
-        };
-        let usage = usage(spent, Some(ended.memory));
-        if let Err(error) = &ended.outcome {
-            return self.failed(error, ended.starved, usage);
-        }
-        let body = exchange.whole.split().freeze();
-        let wanted = self.wanted;
-        let too_long = too_long.map(|size| answer::too_large(size, wanted.max_result, &body));
-        let result = match &exchange.source {
-            Source::Stdout(_) => too_long.map_or_else(|| answer::of_bytes(body, wanted), Err),
-            Source::Http { head: Head::Here(_), .. } => {
-                match (exchange.broken.take(), exchange.take_head()) {
-                    (None, Some((status, headers))) => {
-                        too_long.map_or_else(|| http_reply(status, headers, body, wanted), Err)
-                    }
-                    (why, _) => Err(developer(&why.unwrap_or_default())),
-                }
-            }
-            Source::Http { head: Head::Refused(code), .. } => {
-                Err(developer(&format!("the function answered with the error {code}")))
-            }
-            Source::Http { .. } => {
-                Err(developer("the function ended without a response: it has to call response-outparam.set"))
-            }
-        };
-        self.done(result, usage)
-    }
-}
-
-/// A call that came as JSON and is answered with JSON gets a JSON result; any other the HTTP response.
-fn http_reply(
-    status: http::StatusCode,
-    mut headers: http::HeaderMap,
-    body: Bytes,
-    wanted: Wanted,
-) -> Result<Reply, Fault> {
-    if wanted.json && status.is_success() && answer::is_object_or_array(&body) {
-        return answer::json(body, wanted.max_result);
-    }
-    outcome::is_final(status)?;
-    answer::remove_hop_by_hop(&mut headers);
-    Ok(Reply { head: ReplyHead::Http { status, headers }, body })
-}
-
-/// The request's body did not come to its end.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-struct BodyBroke(BodyError);
-
 fn ended(store: &Store<State>, outcome: wasmtime::Result<()>) -> Ended {
     let limits = &store.data().limits;
     Ended { outcome, memory: limits.used(), starved: limits.refused }
-}
-
-fn fault_of(cut: Cut) -> Fault {
-    match cut {
-        Cut::Deadline => Fault::Deadline,
-        Cut::Lost => platform("the thread that ran the function ended; the server's log says why"),
-    }
-}
-
-fn body_broke(error: &BodyError) -> Fault {
-    platform(&format!("the request's body did not come to its end: {error}"))
-}
-
-fn platform(cause: &str) -> Fault {
-    Fault::Platform { cause: cause.to_owned() }
-}
-
-fn developer(message: &str) -> Fault {
-    Fault::Developer { message: message.to_owned() }
-}
-
-/// The last line of stderr with something in it.
-fn last_words(logs: &[flint_model::LogLine]) -> Option<String> {
-    let lines = logs.iter().rev().filter(|line| line.stream == LogStream::Stderr);
-    lines.map(|line| line.text.trim()).find(|text| !text.is_empty()).map(str::to_owned)
-}
-
-fn usage(spent: &Spent, memory: Option<usize>) -> Usage {
-    usage_of(spent.so_far(), memory)
-}
-
-fn usage_of(cpu: Duration, memory: Option<usize>) -> Usage {
-    Usage {
-        cpu_us: Some(cpu.as_micros() as u64),
-        memory_peak: memory.map(|bytes| ByteSize::bytes(bytes as u64)),
-    }
 }

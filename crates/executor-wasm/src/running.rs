@@ -1,0 +1,133 @@
+//! A call that runs, and how it ends.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use flint_executor::{BodyError, CallEnd, Fault, Invoked, Reply, ReplyHead};
+use flint_model::{ByteSize, LogStream, Usage};
+use flint_runtimes::outcome;
+
+use crate::{
+    answer::{self, Wanted},
+    drive::{Cut, Spent},
+    exchange::{Exchange, Head, Source},
+    fault,
+    host::LogSink,
+    state::Pace,
+};
+
+/// A call with everything that is known of it outside its guest.
+pub(crate) struct Running {
+    pub(crate) logs: LogSink,
+    pub(crate) pace: Arc<Pace>,
+    pub(crate) wanted: Wanted,
+}
+
+impl Running {
+    pub(crate) fn end(self, fault: Option<Fault>, usage: Usage) -> CallEnd {
+        let (logs, logs_truncated) = self.logs.finish();
+        CallEnd { logs, logs_truncated, usage, reusable: true, fault }
+    }
+
+    pub(crate) fn done(self, result: Result<Reply, Fault>, usage: Usage) -> Invoked {
+        Invoked::Done { result, end: self.end(None, usage) }
+    }
+
+    pub(crate) fn failed(self, error: &wasmtime::Error, starved: bool, usage: Usage) -> Invoked {
+        let (logs, logs_truncated) = self.logs.finish();
+        let fault = match error.downcast_ref::<BodyBroke>() {
+            Some(BodyBroke(error)) => body_broke(error),
+            None => fault::of(error, starved, last_words(&logs)),
+        };
+        let end = CallEnd { logs, logs_truncated, usage, reusable: true, fault: None };
+        Invoked::Done { result: Err(fault), end }
+    }
+
+    /// An answer that is complete, with its guest at its end. `too_long`: how long it is, where it is a result that was not kept to its end.
+    pub(crate) fn whole(self, mut exchange: Exchange, too_long: Option<u64>, spent: &Spent) -> Invoked {
+        let Some(ended) = exchange.ended.take() else {
+            return self.done(Err(platform("the function's end was not seen")), usage(spent, None));
+        };
+        let usage = usage(spent, Some(ended.memory));
+        if let Err(error) = &ended.outcome {
+            return self.failed(error, ended.starved, usage);
+        }
+        let body = exchange.whole.split().freeze();
+        let wanted = self.wanted;
+        let too_long = too_long.map(|size| answer::too_large(size, wanted.max_result, &body));
+        let result = match &exchange.source {
+            Source::Stdout(_) => too_long.map_or_else(|| answer::of_bytes(body, wanted), Err),
+            Source::Http { head: Head::Here(_), .. } => {
+                match (exchange.broken.take(), exchange.take_head()) {
+                    (None, Some((status, headers))) => {
+                        too_long.map_or_else(|| http_reply(status, headers, body, wanted), Err)
+                    }
+                    (why, _) => Err(developer(&why.unwrap_or_default())),
+                }
+            }
+            Source::Http { head: Head::Refused(code), .. } => {
+                Err(developer(&format!("the function answered with the error {code}")))
+            }
+            Source::Http { .. } => {
+                Err(developer("the function ended without a response: it has to call response-outparam.set"))
+            }
+        };
+        self.done(result, usage)
+    }
+}
+
+/// A call that came as JSON and is answered with JSON gets a JSON result; any other the HTTP response.
+fn http_reply(
+    status: http::StatusCode,
+    mut headers: http::HeaderMap,
+    body: Bytes,
+    wanted: Wanted,
+) -> Result<Reply, Fault> {
+    if wanted.json && status.is_success() && answer::is_object_or_array(&body) {
+        return answer::json(body, wanted.max_result);
+    }
+    outcome::is_final(status)?;
+    answer::remove_hop_by_hop(&mut headers);
+    Ok(Reply { head: ReplyHead::Http { status, headers }, body })
+}
+
+/// The request's body did not come to its end.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct BodyBroke(pub(crate) BodyError);
+
+pub(crate) fn fault_of(cut: Cut) -> Fault {
+    match cut {
+        Cut::Deadline => Fault::Deadline,
+        Cut::Lost => platform("the thread that ran the function ended; the server's log says why"),
+    }
+}
+
+pub(crate) fn body_broke(error: &BodyError) -> Fault {
+    platform(&format!("the request's body did not come to its end: {error}"))
+}
+
+pub(crate) fn platform(cause: &str) -> Fault {
+    Fault::Platform { cause: cause.to_owned() }
+}
+
+fn developer(message: &str) -> Fault {
+    Fault::Developer { message: message.to_owned() }
+}
+
+/// The last line of stderr with something in it.
+pub(crate) fn last_words(logs: &[flint_model::LogLine]) -> Option<String> {
+    let lines = logs.iter().rev().filter(|line| line.stream == LogStream::Stderr);
+    lines.map(|line| line.text.trim()).find(|text| !text.is_empty()).map(str::to_owned)
+}
+
+pub(crate) fn usage(spent: &Spent, memory: Option<usize>) -> Usage {
+    usage_of(spent.so_far(), memory)
+}
+
+pub(crate) fn usage_of(cpu: Duration, memory: Option<usize>) -> Usage {
+    Usage {
+        cpu_us: Some(cpu.as_micros() as u64),
+        memory_peak: memory.map(|bytes| ByteSize::bytes(bytes as u64)),
+    }
+}

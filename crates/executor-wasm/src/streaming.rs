@@ -1,0 +1,97 @@
+//! Answers that are given on while their guest goes on.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use flint_executor::{BodySender, CallEnd, Fault, Invoked, LastWord, ReplyHead, body_channel};
+use flint_runtimes::outcome;
+use tokio::{sync::oneshot, task::JoinHandle};
+
+use crate::{
+    answer,
+    drive::{Metered, Spent},
+    exchange::Exchange,
+    executor::House,
+    fault,
+    running::{Running, fault_of, last_words, usage, usage_of},
+};
+
+/// Answers with what has come, and goes on behind, in a task that `relaying` keeps.
+pub(crate) fn stream(
+    house: &Arc<House>,
+    relaying: &Mutex<Option<JoinHandle<()>>>,
+    running: Running,
+    mut exchange: Exchange,
+    spent: Spent,
+) -> Invoked {
+    let head = match exchange.take_head() {
+        Some((status, mut headers)) => {
+            if let Err(fault) = outcome::is_final(status) {
+                return running.done(Err(fault), usage(&spent, None));
+            }
+            answer::remove_hop_by_hop(&mut headers);
+            ReplyHead::Http { status, headers }
+        }
+        None => answer::ok("application/octet-stream"),
+    };
+    let (sender, body) = body_channel();
+    let (ended, end) = oneshot::channel();
+    let house = Arc::clone(house);
+    let task = tokio::spawn(async move {
+        let _ = ended.send(relay(&house, running, exchange, spent, sender).await);
+    });
+    *relaying.lock().unwrap_or_else(PoisonError::into_inner) = Some(task);
+    Invoked::Streaming { head, body, end }
+}
+
+/// Gives on the rest of an answer, to the call's end.
+async fn relay(
+    house: &House,
+    running: Running,
+    mut exchange: Exchange,
+    before: Spent,
+    sender: BodySender,
+) -> CallEnd {
+    // The body's end is not seen before this is given up, which a guest that goes on after its answer must not put off.
+    let last_word = Arc::new(Mutex::new(Some(LastWord::of(&sender))));
+    let held = Arc::clone(&last_word);
+    let take = |word: &Mutex<Option<LastWord>>| word.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let (work, spent) = Metered::new(Box::pin(async move {
+        let taken = exchange.relay(sender).await;
+        if taken {
+            if exchange.answered() {
+                drop(take(&held));
+            }
+            exchange.finish().await;
+        }
+        exchange
+    }));
+    let driven = house.long.drive(Box::pin(work), &running.pace).await;
+    let cpu = before.so_far() + spent.so_far();
+    let (ended, broken) = match driven {
+        Ok(exchange) => (exchange.ended, exchange.broken),
+        Err(cut) => {
+            let fault = fault_of(cut);
+            if let Some(word) = take(&last_word) {
+                word.broken(&fault);
+            }
+            return running.end(Some(fault), usage_of(cpu, None));
+        }
+    };
+    let Some(ended) = ended else {
+        // The caller went away, and the guest was ended: nobody is there to be told of a fault.
+        return running.end(None, usage_of(cpu, None));
+    };
+    let usage = usage_of(cpu, Some(ended.memory));
+    match (ended.outcome, broken) {
+        (Err(error), _) => {
+            let (logs, logs_truncated) = running.logs.finish();
+            let fault = fault::of(&error, ended.starved, last_words(&logs));
+            if let Some(word) = take(&last_word) {
+                word.broken(&fault);
+            }
+            CallEnd { logs, logs_truncated, usage, reusable: true, fault: Some(fault) }
+        }
+        (Ok(()), Some(why)) => running.end(Some(Fault::Developer { message: why }), usage),
+        (Ok(()), None) => running.end(None, usage),
+    }
+}
