@@ -20,6 +20,14 @@ class Fork:
         self._cloning = False
         return pid
 
+    def rehearse(self):
+        """In a zygote, which has one thread: what `threading` does in each clone."""
+        threading = sys.modules.get("threading")
+        for handler in self._in_child:
+            if threading is not None and handler is threading._after_fork:
+                threading.main_thread()._set_native_id()
+                handler()
+
     def run_handlers(self, replaced):
         """In a clone: what should have run in the child, but for what is `replaced`."""
         os.register_at_fork = posix.register_at_fork

@@ -11,7 +11,7 @@ from ..environment import ONE_THREAD, set_all
 from ..exits import EXIT_CLONE
 from ..frame import ACK, ERROR, HELLO, ProtocolError, encode, parse_object
 from ..link import PeerGone
-from . import event_loop, memory, native, tmp, warmup
+from . import event_loop, immortal, memory, native, tmp, warmup
 from .checks import obstacles
 from .clones import CloneRequests
 from .descriptors import TMP, Descriptors
@@ -87,6 +87,7 @@ class Zygote:
         gc.collect()
         self._collects = gc.isenabled()
         gc.disable()
+        immortal.immortalise()
         gc.freeze()
         report["hugePageBytes"] = memory.use_huge_pages() if options.get("hugePages", True) else 0
         report["rssBytes"] = memory.resident()
@@ -97,6 +98,7 @@ class Zygote:
         """What every clone does first, often enough that the interpreter adapts its code to it here and not in each clone."""
         for _ in range(_REHEARSALS):
             prime(instance, self._make_unique)
+            self._fork.rehearse()
 
     @staticmethod
     def _run_hooks(instance):
