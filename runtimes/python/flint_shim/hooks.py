@@ -22,8 +22,9 @@ def run_before_snapshot(finish):
     _run(reversed(_before), finish)
 
 
-def run_after_restore(finish):
-    _run(_after, finish)
+def run_after_restore(finish, rehearsed=False):
+    """Those of user code, unless it is only `rehearsed`."""
+    _run(() if rehearsed else _after, finish)
 
 
 def _run(hooks, finish):

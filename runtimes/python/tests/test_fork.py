@@ -271,8 +271,8 @@ class Walls(ForkTestCase):
                     status = os.WEXITSTATUS(os.waitpid(pid, 0)[1])
                 return {"ran": ran, "status": status}
         """)
-        for _ in range(2):
-            clone = self.clone(zygote)
+        for flags in (0, 1):
+            clone = self.clone(zygote, flags)
             self.assertEqual(clone.invoke().json()["ran"], ["child"])
             self.assertEqual(clone.invoke({"fork": 1}).json(), {"ran": ["child", "before", "parent"], "status": 3})
 

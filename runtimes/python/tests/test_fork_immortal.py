@@ -1,4 +1,5 @@
 import sys
+import time
 import unittest
 
 from forking import ForkTestCase
@@ -38,10 +39,13 @@ SOURCE = """
 """
 STAYS = {"function", "code", "class", "method", "module"}
 
+READS = ("19", "65")  # readv, on x86-64 and on ARM
+COUNTED_LESS = unittest.skipUnless((3, 12) <= sys.version_info < (3, 14) and sys._is_gil_enabled() if hasattr(sys, "_is_gil_enabled") else sys.version_info >= (3, 12),
+                                   "this Python counts references to all objects")
+
 
 class Immortal(ForkTestCase):
-    @unittest.skipUnless((3, 12) <= sys.version_info < (3, 14) and sys._is_gil_enabled() if hasattr(sys, "_is_gil_enabled") else sys.version_info >= (3, 12),
-                         "this Python counts references to all objects")
+    @COUNTED_LESS
     def test_what_stays_as_long_as_the_process_is_not_counted_and_all_else_is(self):
         found = self.clone(self.frozen(SOURCE)).invoke().json()
         self.assertEqual({name for name, immortal in found.items() if immortal}, STAYS)
@@ -51,6 +55,26 @@ class Immortal(ForkTestCase):
         self.assertEqual(clone.invoke({"drop": True}).json()["ends"], 1)
         clone.close()
         self.assertEqual(clone.stdout.count("closed"), 3)  # of an instance, a function's default and its closure
+
+    @COUNTED_LESS
+    def test_what_a_restore_needs_is_there_before_it_comes(self):
+        clone = self.clone(self.frozen("def main(params): return {}"), flags=1, restore=False)
+        deadline = time.monotonic() + 60
+        while waits_in(clone.pid) not in READS:  # primed, for RESTORE
+            self.assertLess(time.monotonic(), deadline)
+        before = private_memory(clone.pid)
+        clone.restore()
+        self.assertLess(private_memory(clone.pid) - before, 100 << 10)
+
+
+def waits_in(pid):
+    with open(f"/proc/{pid}/syscall", encoding="ascii") as file:
+        return file.read().split()[0]
+
+
+def private_memory(pid):
+    with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
+        return sum(int(line.split()[1]) << 10 for line in file if line.startswith("Private_") and not line.startswith("Private_Hugetlb"))
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ class Fork:
     def __init__(self):
         self._cloning = False
         self._in_child = []
+        self.handlers = []
         os.register_at_fork = self._register
 
     def fork(self):
@@ -20,23 +21,23 @@ class Fork:
         self._cloning = False
         return pid
 
-    def rehearse(self):
-        """In a zygote, which has one thread: what `threading` does in each clone."""
-        threading = sys.modules.get("threading")
-        for handler in self._in_child:
-            if threading is not None and handler is threading._after_fork:
-                threading.main_thread()._set_native_id()
-                handler()
-
-    def run_handlers(self, replaced):
-        """In a clone: what should have run in the child, but for what is `replaced`."""
+    def prepare(self, replaced):
+        """At the freeze, when the zygote has one thread, as its clones will: does what `threading` would do in each of them, and forgets that and what is `replaced`."""
         os.register_at_fork = posix.register_at_fork
+        threading = sys.modules.get("threading")
+        own = getattr(threading, "_after_fork", None)
+        if any(handler is own for handler in self._in_child):
+            threading.main_thread()._set_native_id()
+            own()
+        self.handlers = [handler for handler in self._in_child if handler is not own and not replaced(handler)]
+
+    @staticmethod
+    def run(handlers):
+        """In a clone: what should have run in the child."""
         threading = sys.modules.get("threading")
         if threading is not None:
             threading.main_thread()._set_native_id()
-        for handler in self._in_child:
-            if replaced(handler):
-                continue
+        for handler in handlers:
             try:
                 handler()
             except Exception as error:

@@ -3,6 +3,7 @@
 import json
 import posix
 
+from .. import hooks
 from ..entry import Entry
 from ..frame import ACK, INVOKE, RESTORE, U32, encode
 
@@ -19,17 +20,18 @@ _INVOKE = _invoke()
 _RESTORE = encode(RESTORE, 0, json.dumps({"entropy": "0" * 64, "time": 0, "instance": "prime"}).encode())
 
 
-def prime(instance, make_unique):
+def prime(instance, restore):
     """A restore without the hooks, and one call: received from memory, answered to /dev/null, which is descriptor 0.
 
-    `make_unique` takes the payload of a RESTORE; the real one will come and do it again.
+    The real RESTORE will come and do it again.
     """
     entry, link = instance.entry, instance.link
     instance.entry = Entry(_echo)
     try:
         posix.readv(0, (bytearray(16),))
         link.begin_rehearsal(_RESTORE)
-        make_unique(link.receive()[3])
+        restore(instance, link.receive()[3], rehearsed=True)
+        hooks.run_after_restore(instance.entry.finish, rehearsed=True)
         if link.has_input():
             return  # the call is there: it touches the rest itself
         link.hold(ACK, 0)

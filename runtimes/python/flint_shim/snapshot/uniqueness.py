@@ -10,6 +10,7 @@ import os
 import posix
 import random
 import sys
+import types
 import weakref
 
 # A seed that numpy or user code has drawn from the system is at least so long.
@@ -97,7 +98,7 @@ class Uniqueness:
     @staticmethod
     def replaces(handler):
         """Whether a handler of fork only does what `restore` has done already."""
-        return getattr(handler, "__self__", None) is random._inst
+        return type(handler) is types.MethodType and handler.__self__ is random._inst
 
     def _seed_numpy(self, numpy_random, entropy):
         words = memoryview(_new_seed(entropy)).cast("I").tolist()

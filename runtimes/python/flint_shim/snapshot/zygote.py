@@ -21,7 +21,7 @@ from .subprocesses import keep_tmp
 from .uniqueness import Uniqueness
 
 
-# CPython 3.11 wants eight calls of a function before it adapts its code.
+# What every clone does first is done so often at the freeze: CPython 3.11 wants eight calls of a function before it adapts its code.
 _REHEARSALS = 16
 
 
@@ -83,7 +83,9 @@ class Zygote:
             raise Refused("; ".join(found))
         # No user code from here on.
         self._descriptors.seal()
-        self._rehearse(instance)
+        self._fork.prepare(self._uniqueness.replaces)
+        for _ in range(_REHEARSALS):
+            prime(instance, self.restore)
         gc.collect()
         self._collects = gc.isenabled()
         gc.disable()
@@ -93,12 +95,6 @@ class Zygote:
         report["rssBytes"] = memory.resident()
         self._hello = json.dumps({**instance.identity(), "clone": 0}).encode().removesuffix(b"0}")
         return report
-
-    def _rehearse(self, instance):
-        """What every clone does first, often enough that the interpreter adapts its code to it here and not in each clone."""
-        for _ in range(_REHEARSALS):
-            prime(instance, self._make_unique)
-            self._fork.rehearse()
 
     @staticmethod
     def _run_hooks(instance):
@@ -141,7 +137,7 @@ class Zygote:
         try:
             settle()
             if flags & 1:
-                prime(instance, self._make_unique)
+                prime(instance, self.restore)
         except PeerGone:
             posix._exit(0)
         except BaseException as error:
@@ -163,10 +159,13 @@ class Zygote:
         if self._collects:
             gc.enable()
 
-    def restore(self, instance, payload):
-        """In a clone: makes it unlike its siblings. The hooks of user code come after it. Returns whether it is for one call only."""
+    def restore(self, instance, payload, rehearsed=False):
+        """In a clone: makes it unlike its siblings. The hooks of user code come after it. Returns whether it is for one call only.
+
+        What is `rehearsed` runs no handlers of user code.
+        """
         order = self._make_unique(payload)
-        self._fork.run_handlers(self._uniqueness.replaces)
+        self._fork.run(() if rehearsed else self._fork.handlers)
         event_loop.resume(instance.entry)
         return order.get("once") is True
 
