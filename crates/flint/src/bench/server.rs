@@ -110,6 +110,8 @@ impl Server {
         let folders = tools.map(Path::to_owned).into_iter().chain(std::env::split_paths(&path));
         let output = Command::new(&self.binary)
             .env("PATH", std::env::join_paths(folders).context("putting the tools on PATH")?)
+            // What it leaves when it is ended goes with this server's folder.
+            .env("TMPDIR", self.data.parent().unwrap_or(&self.data))
             .arg("deploy")
             .arg(code)
             .args(["--json", "--name", name, "--url", &format!("http://{}", self.address)])
