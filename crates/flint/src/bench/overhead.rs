@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use async_trait::async_trait;
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use flint_lab::{
@@ -87,7 +87,7 @@ pub(super) async fn run(run: &mut Run) -> anyhow::Result<Report> {
     let bare = bare_http::start(ANSWER)?;
 
     let plans = plans(&scale, &server, &node_peer, &python_peer, bare, &code)?;
-    let plans = chosen(&run.effort.arms, plans);
+    let plans = chosen(&run.effort.arms, plans)?;
     let bar = run.bar.clone();
     let progress = |arm: &str, done: usize, steps: usize| show(&bar, arm, done, steps);
     let pause = Duration::from_millis(200);
@@ -97,9 +97,15 @@ pub(super) async fn run(run: &mut Run) -> anyhow::Result<Report> {
 }
 
 /// Leaves the arms that were asked for.
-fn chosen(asked: &[String], plans: Vec<ArmPlan>) -> Vec<ArmPlan> {
-    debug_assert!(plans.iter().all(|plan| ARMS.contains(&plan.name.as_str())));
-    plans.into_iter().filter(|plan| asked.is_empty() || asked.contains(&plan.name)).collect()
+fn chosen(asked: &[String], plans: Vec<ArmPlan>) -> anyhow::Result<Vec<ArmPlan>> {
+    for plan in &plans {
+        ensure!(
+            ARMS.contains(&plan.name.as_str()),
+            "{} is not among the arms that can be asked for",
+            plan.name
+        );
+    }
+    Ok(plans.into_iter().filter(|plan| asked.is_empty() || asked.contains(&plan.name)).collect())
 }
 
 struct Code {

@@ -2,11 +2,11 @@
 //! the API allows every origin. So a request that comes from, or believes to go to, another site is refused then.
 
 use axum::{
-    body::Body,
     http::{HeaderMap, HeaderValue, StatusCode, Uri, header},
     response::Response,
 };
-use serde_json::json;
+
+use super::refusal;
 
 const MESSAGE: &str = "while the guest key works, only this machine's own pages and tools may ask";
 const HINT: &str = "call the server as 127.0.0.1 or localhost; for other sites and names let it listen on another address, where keys are your own";
@@ -17,14 +17,7 @@ pub(super) fn refusal(headers: &HeaderMap, native: bool) -> Option<Response> {
     // A name of another site that resolves to this machine makes that site's pages look like its own.
     let host = headers.get(header::HOST).filter(|host| !is_local_host(host));
     origin.or(host)?;
-    let body = match native {
-        true => json!({ "error": { "code": "foreign_origin", "message": MESSAGE, "hint": HINT } }),
-        false => json!({ "error": format!("{MESSAGE}: {HINT}"), "code": "foreign_origin" }),
-    };
-    let mut response = Response::new(Body::from(body.to_string()));
-    *response.status_mut() = StatusCode::FORBIDDEN;
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    Some(response)
+    Some(refusal::refusal(StatusCode::FORBIDDEN, "foreign_origin", MESSAGE, HINT, native))
 }
 
 fn is_local_origin(origin: &HeaderValue) -> bool {

@@ -2,12 +2,12 @@
 //! to the others.
 
 use axum::{
-    body::Body,
-    http::{HeaderValue, Request, StatusCode, header},
+    http::{Request, StatusCode},
     response::Response,
 };
 use flint_model::ByteSize;
-use serde_json::json;
+
+use super::refusal;
 
 const HINT: &str = "send less in headers and query; the operator raises it by server.max_header";
 
@@ -18,14 +18,13 @@ pub(super) fn refusal<B>(request: &Request<B>, most: ByteSize, native: bool) -> 
         return None;
     }
     let message = format!("the request's head has {size} bytes; at most {} are allowed", most.as_u64());
-    let body = match native {
-        true => json!({ "error": { "code": "head_too_large", "message": message, "hint": HINT } }),
-        false => json!({ "error": format!("{message}: {HINT}"), "code": "head_too_large" }),
-    };
-    let mut response = Response::new(Body::from(body.to_string()));
-    *response.status_mut() = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    Some(response)
+    Some(refusal::refusal(
+        StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+        "head_too_large",
+        &message,
+        HINT,
+        native,
+    ))
 }
 
 /// As it is usually written: one space after each colon.

@@ -9,6 +9,7 @@ mod head_guard;
 mod notify;
 mod operator;
 mod parts;
+mod refusal;
 mod secret_keys;
 mod stop;
 mod tap;
