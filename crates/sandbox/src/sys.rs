@@ -245,6 +245,16 @@ pub(crate) fn unblock_signals() {
     }
 }
 
+/// Makes the calling thread, and what it forks and executes, give way when it is woken: it takes the processor from nobody who has it.
+pub(crate) fn give_way() -> io::Result<()> {
+    let parameter = libc::sched_param { sched_priority: 0 };
+    // Not by the C library's function, which musl has without what is behind it.
+    // SAFETY: the parameter outlives the call.
+    let done =
+        unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, libc::SCHED_BATCH, &raw const parameter) };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 /// Ends this process at once, without destructors or exit handlers.
 pub(crate) fn exit_now(code: i32) -> ! {
     // SAFETY: never returns.

@@ -113,3 +113,14 @@ async fn cpu_is_limited() {
     assert!(used < real / 2, "{used} of {real}");
     host.launcher.shutdown().await;
 }
+
+/// A call that is woken takes the processor neither from the server nor from another call.
+#[tokio::test]
+async fn what_runs_gives_way_to_what_is_running() {
+    let host = Host::new("policy").await;
+    // Of a process that the payload's has made, so that it is seen to be handed on.
+    let (exit, output) = host.run(&common::shell("cut -d' ' -f41 /proc/self/stat")).await.unwrap();
+    assert_eq!(exit.status, ExitStatus::Code(0), "{output}");
+    assert_eq!(output.trim(), libc::SCHED_BATCH.to_string());
+    host.launcher.shutdown().await;
+}
