@@ -1,26 +1,26 @@
 #!/usr/bin/env bash
-# Runs the tests, stage by stage, all of them even when one fails. `functions` runs beside `runtimes`, and `fuzz`, with what the others leave, beside the
-# suites of `e2e` that run one by one; what they say is shown when they are over.
+# Runs the tests, stage by stage, all of them even when one fails. `deny` and `functions` run beside `runtimes`, and `fuzz`, with what the others leave,
+# beside `e2e`; what they say is shown when they are over.
 #
-#   scripts/test.sh [STAGE…]     default: format clippy deny runtimes functions cargo e2e fuzz
+#   scripts/test.sh [STAGE…]     default: format clippy runtimes functions deny cargo e2e fuzz
 #
 #   format    the Rust code is formatted
 #   clippy    no warning, all targets
-#   deny      licences, sources and bans of the dependencies; known advisories when their database can be reached
 #   runtimes  the tests of the runtime shims, each in its own language (runtimes/test.sh)
 #   functions every workload of functions/ in its interpreter, and whether its oracle notices wrong answers (functions/test.sh)
+#   deny      licences, sources and bans of the dependencies; known advisories when their database can be reached
 #   cargo     the unit, property, conformance and integration tests of the workspace (scripts/cargo-tests.py)
-#   e2e       every tests/NAME/run.sh against the release binary, as many at once as there are processors; then those,
-#             one by one, that look at the whole machine for what a server leaves behind (a line "# ALONE" in run.sh).
-#             A suite gets FLINT_BIN (the binary), starts its own servers on free ports of 127.0.0.1 and stops what it
-#             started. What it says is shown when it is over. E2E="NAME…" runs only those.
+#   e2e       every tests/NAME/run.sh against the release binary, one more at once than there are processors, since they
+#             wait a lot. A suite gets FLINT_BIN (the binary), starts its own servers on free ports of 127.0.0.1, stops what it
+#             started and looks for what its servers have left; what nobody can be blamed for is looked for when all are over.
+#             What a suite says is shown when it is over. E2E="NAME…" runs only those.
 #   fuzz      every fuzz target for a short while (scripts/fuzz-short.sh)
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 # shellcheck source=scripts/lib.sh
 . scripts/lib.sh
 
-all_stages=(format clippy deny runtimes functions cargo e2e fuzz)
+all_stages=(format clippy runtimes functions deny cargo e2e fuzz)
 cargo_deny_version=0.20.2
 # In CI the lock file decides; at a desk it may follow a change of a manifest.
 locked=(${CI:+--locked})
@@ -119,7 +119,7 @@ together() {
   folder=$(mktemp -d)
   header "e2e $*"
   export -f suite
-  printf '%s\n' "$@" | xargs -P "$(nproc)" -I NAME bash -c 'suite NAME "$0"' "$folder"
+  printf '%s\n' "$@" | xargs -P $(($(nproc) + 1)) -I NAME bash -c 'suite NAME "$0"' "$folder"
   for name in "$@"; do
     read -r status seconds < "$folder/$name"
     record "e2e $name" "$status" $((SECONDS - seconds))
@@ -129,27 +129,32 @@ together() {
   return "$result"
 }
 
+# longest_first NAME…: the suites, in the order in which the last one ends soonest.
+longest_first() {
+  local long=(crash cli containment runtimes openwhisk-js wasm) name
+  for name in "${long[@]}"; do [[ " $* " != *" $name "* ]] || echo "$name"; done
+  for name in "$@"; do [[ " ${long[*]} " == *" $name "* ]] || echo "$name"; done
+}
+
 stage_e2e() {
-  local alone=() others=() run name started status result=0
+  local suites=() run name before started status=0 result=0
   for run in tests/*/run.sh; do
     name=$(basename "$(dirname "$run")")
-    [ -f "$run" ] && [[ " ${E2E:-$name} " == *" $name "* ]] || continue
-    if grep -q '^# ALONE' "$run"; then alone+=("$name"); else others+=("$name"); fi
+    [ -f "$run" ] && [[ " ${E2E:-$name} " == *" $name "* ]] && suites+=("$name")
   done
-  [ $((${#alone[@]} + ${#others[@]})) -gt 0 ] || { note "there are no suites${E2E:+ called $E2E} (tests/NAME/run.sh)"; [ -z "${E2E-}" ]; return; }
+  [ ${#suites[@]} -gt 0 ] || { note "there are no suites${E2E:+ called $E2E} (tests/NAME/run.sh)"; [ -z "${E2E-}" ]; return; }
   FLINT_BIN=$(scripts/build.sh) || return 1
   functions/samples/build.sh || return 1
   export FLINT_BIN
-  [ ${#others[@]} -eq 0 ] || together "${others[@]}" || result=1
+  before=$(mktemp)
+  python3 tests/harness/flint_server.py > "$before"
   ! asked fuzz || aside fuzz
-  for name in "${alone[@]}"; do
-    header "e2e $name"
-    started=$SECONDS
-    bash "tests/$name/run.sh" < /dev/null
-    status=$?
-    record "e2e $name" "$status" "$started"
-    [ "$status" -eq 0 ] || result=1
-  done
+  # shellcheck disable=SC2046
+  together $(longest_first "${suites[@]}") || result=1
+  started=$SECONDS
+  python3 tests/harness/flint_server.py "$before" || { status=1 result=1; }
+  record "e2e nothing left" "$status" "$started"
+  rm -f "$before"
   return "$result"
 }
 
@@ -170,7 +175,9 @@ for stage in "${stages[@]}"; do
     join "$stage"
     continue
   fi
-  ! { [ "$stage" = runtimes ] && asked functions; } || aside functions
+  if [ "$stage" = runtimes ]; then
+    for other in functions deny; do ! asked "$other" || aside "$other"; done
+  fi
   begun[$stage]=yes
   header "$stage"
   started=$SECONDS

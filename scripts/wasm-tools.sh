@@ -39,6 +39,9 @@ if [ "${1-}" = --installed ]; then
   installed "$folder/js" "$qjs" && installed "$folder/esbuild" "$esbuild" && installed "$folder/py" "$py" || exit 1
 else
   mkdir -p "$folder/bin"
+  # One at a time, where several want them.
+  exec {turn}< scripts/wasm-tools.sh
+  flock "$turn"
   npm_tool "$folder/js" "$qjs"
   npm_tool "$folder/esbuild" "$esbuild"
   venv "$folder/py" "$py"

@@ -10,6 +10,9 @@ for tool in mvn javac; do
     exit 1
   }
 done
+# One at a time, where several tests need them.
+exec {turn}< build.sh
+flock "$turn"
 stdin=../tools/jvm/Stdin.java
 print=$(cat build.sh pom.xml src/main/java/*.java src/jvm/*.java "$stdin" | sha256sum)
 [ "$(cat build/.built 2> /dev/null)" != "$print" ] || exit 0

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # Functions that attack: what they must not reach, use up or leave behind. Against the release binary (FLINT_BIN).
-# ALONE: looks at the whole machine for what a server leaves behind.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 PYTHONPATH=../harness exec python3 -m unittest -v test_containment test_calls test_zygotes test_gate

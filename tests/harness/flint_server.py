@@ -11,10 +11,12 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 import urllib.error
 import urllib.request
+import uuid
 from pathlib import Path
 
 FLINT = os.environ.get("FLINT_BIN", "flint")
@@ -68,17 +70,18 @@ class Server:
             **(settings or {}),
         }
         self.process = None
-        self.baseline = None
+        # Handed on to everything of this server but user code: how its processes are told from those of other servers.
+        self.mark = f"flint-test-{uuid.uuid4()}"
+        # What its cgroups' names have in common.
+        self.group = None
 
     # --- life
 
     def start(self):
-        if self.baseline is None:
-            self.baseline = leftovers()
         with open(self.scratch / "server.log", "ab") as log:
             self.process = subprocess.Popen(
                 [FLINT, "up", "--listen", f"127.0.0.1:{self.port}", "--data-dir", str(self.data_dir)],
-                env={**os.environ, **self.settings},
+                env={**os.environ, **self.settings, "FLINT_TEST_MARK": self.mark},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -93,6 +96,7 @@ class Server:
                 return False
 
         wait_for(ready, 120, "a ready server")
+        self.group = self.group or group_of(self)
         return self
 
     def kill(self):
@@ -167,34 +171,60 @@ class Server:
 # --- what a server leaves behind
 
 
-def flint_processes():
-    """Processes that run the binary, or whose cgroup is one of Flint's."""
-    binary = os.path.realpath(shutil.which(FLINT) or FLINT)
-    found = set()
+def processes():
+    """Running ones: process id, executable, cgroups and environment."""
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
             executable = os.path.realpath(f"/proc/{pid}/exe")
             groups = Path(f"/proc/{pid}/cgroup").read_text()
+            environment = Path(f"/proc/{pid}/environ").read_bytes()
             state = re.search(r"^State:\s+(\S)", Path(f"/proc/{pid}/status").read_text(), re.M).group(1)
         except (OSError, AttributeError):
             continue
-        if state != "Z" and (executable == binary or re.search(r"/flint[-.]", groups)):
-            found.add(f"process {pid} {executable}")
+        if state != "Z":
+            yield pid, executable, groups, environment
+
+
+def cgroups():
+    for directory, subdirectories, _ in os.walk("/sys/fs/cgroup"):
+        yield from (Path(directory, name) for name in subdirectories if name.startswith("flint"))
+
+
+def mounts():
+    return (line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines())
+
+
+def group_of(server):
+    """The beginning of the names of a running server's cgroups; `None` where the host has none for it."""
+    marked = [pid for pid, _, _, environment in processes() if server.mark.encode() in environment]
+    names = (re.fullmatch(r"(flint-.*-)(\d+)", group.name) for group in cgroups())
+    return next((name[1] for name in names if name and name[2] in marked), None)
+
+
+def left_of(server):
+    """Everything of one server that is on this machine now, whatever other servers do."""
+    found = {
+        f"process {pid} {executable}"
+        for pid, executable, groups, environment in processes()
+        if server.mark.encode() in environment or server.group and f"/{server.group}" in groups
+    }
+    found.update(f"mount {target}" for target in mounts() if target.startswith((str(server.scratch), str(server.data_dir))))
+    if server.group:
+        found.update(f"cgroup {group}" for group in cgroups() if group.name.startswith(server.group))
     return found
 
 
-def leftovers():
+def left_of_any():
     """Everything of any Flint that is on this machine now."""
-    found = flint_processes()
-    for line in Path("/proc/self/mounts").read_text().splitlines():
-        target = line.split()[1]
-        if "flint" in target and not target.startswith(os.getcwd()):
-            found.add(f"mount {target}")
-    for directory, subdirectories, _ in os.walk("/sys/fs/cgroup"):
-        found.update(f"cgroup {directory}/{name}" for name in subdirectories if name.startswith("flint"))
-    for interface in os.listdir("/sys/class/net"):
-        if interface.startswith("fl"):
-            found.add(f"interface {interface}")
+    binary = os.path.realpath(shutil.which(FLINT) or FLINT)
+    found = {
+        f"process {pid} {executable}"
+        for pid, executable, groups, _ in processes()
+        if executable == binary or re.search(r"/flint[-.]", groups)
+    }
+    found.update(f"mount {target}" for target in mounts() if "flint" in target and not target.startswith(os.getcwd()))
+    found.update(f"cgroup {group}" for group in cgroups())
+    found.update(f"interface {name}" for name in os.listdir("/sys/class/net") if name.startswith("fl"))
     return found
 
 
@@ -204,7 +234,7 @@ def assert_nothing_left(server, seconds=120):
 
     def gone():
         nonlocal found
-        found = leftovers() - server.baseline
+        found = left_of(server)
         return not found
 
     try:
@@ -233,3 +263,15 @@ def task(tid):
         return "{}:{}:{}".format(tid, *re.search(r"\((.*)\) (\S)", Path(f"/proc/{tid}/stat").read_text(), re.S).groups())
     except (OSError, AttributeError):
         return f"{tid}:gone"
+
+
+if __name__ == "__main__":
+    # What any Flint has on this machine; with a file of such lines, what is not in it after a minute: then the exit code is 1.
+    if len(sys.argv) == 1:
+        print("\n".join(sorted(left_of_any())))
+    else:
+        before = set(Path(sys.argv[1]).read_text().splitlines())
+        try:
+            wait_for(lambda: not left_of_any() - before, 60, "a clean machine")
+        except AssertionError:
+            sys.exit("left on this machine:\n  " + "\n  ".join(sorted(left_of_any() - before)))

@@ -4,7 +4,6 @@
 #   tests/wasm/run.sh [NAME…]      only tests whose name contains one of NAME
 #
 # FLINT_TEST_STARLING=1 also installs (400 MB) and tests componentize-js.
-# ALONE: looks at the whole machine for what a server leaves behind.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 # shellcheck source=scripts/lib.sh

@@ -1,9 +1,7 @@
 'use strict';
 
-const { setTimeout: sleep } = require('node:timers/promises');
-
 exports.main = async ({ time }) => {
   const ms = Number(time);
-  await sleep(ms);
+  await new Promise((resolve) => setTimeout(resolve, ms));
   return { slept: ms };
 };

@@ -149,6 +149,10 @@ impl Site {
         let entry = self.manifest.entry(variant, self.options.size)?.to_owned();
         let tools = if wish.wasm { wasm_tools(&self.manifest) } else { None };
         for function in &variant.functions {
+            if wish.wasm && copy > 0 {
+                self.copy_built(&function.name, copy).await?;
+                continue;
+            }
             let options = self.deploy_options(function, wish, function.name == entry)?;
             let options: Vec<&str> = options.iter().map(String::as_str).collect();
             let code = self.manifest.folder.join(&function.code);
@@ -243,16 +247,34 @@ impl Site {
 
     async fn sequence(&self, name: &str, parts: &[String]) -> anyhow::Result<()> {
         let components: Vec<_> = parts.iter().map(|part| format!("/_/{part}")).collect();
-        let body = json!({ "exec": { "kind": "sequence", "components": components } }).to_string();
+        let body = json!({ "exec": { "kind": "sequence", "components": components } });
+        self.action("PUT", &format!("{name}?overwrite=true"), &body).await?;
+        Ok(())
+    }
+
+    /// Another copy of what the first one was built to: building it again would make the same, and take longer than all the rest.
+    async fn copy_built(&self, name: &str, copy: usize) -> anyhow::Result<()> {
+        let first = self.action("GET", &format!("{name}?code=true"), &Value::Null).await?;
+        let mut body = json!({});
+        for part in ["exec", "limits", "annotations", "parameters"] {
+            body[part] = first[part].clone();
+        }
+        self.action("PUT", &format!("{}?overwrite=true", copied(name, copy)), &body).await?;
+        Ok(())
+    }
+
+    /// What the server answers about an action.
+    async fn action(&self, method: &str, action: &str, body: &Value) -> anyhow::Result<Value> {
         let headers = [
             format!("authorization: Basic {}", BASE64.encode(GUEST_KEY)),
             "content-type: application/json".to_owned(),
         ];
-        let path = format!("/api/v1/namespaces/_/actions/{name}?overwrite=true");
-        let request = HttpRequest::new("PUT", &path, self.address(), &headers, body.as_bytes(), 200);
+        let path = format!("/api/v1/namespaces/_/actions/{action}");
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let request = HttpRequest::new(method, &path, self.address(), &headers, body.as_bytes(), 200);
         let answer = HttpClient::connect(self.address()).await?.exchange(&request).await?;
-        ensure!(answer.status == 200, "the sequence {name}: {}", String::from_utf8_lossy(&answer.body));
-        Ok(())
+        ensure!(answer.status == 200, "{method} {action}: {}", String::from_utf8_lossy(&answer.body));
+        serde_json::from_slice(&answer.body).with_context(|| format!("reading the action {action}"))
     }
 
     /// One call whose answer the workload's own program is shown, too; of a single copy, since all have the same code.

@@ -7,7 +7,7 @@ use flint_lab::{ArmReport, Point, Report, Target, quantile};
 use super::{INTERVALS, Recorded, Replayed, Strategy};
 use crate::bench::suite::{
     samples::{Sample, report as row, unavailable},
-    strategy::{FLINT, LEAN, OPENWHISK, SPAWN_WARM},
+    strategy::{FLINT, LEAN, OPENWHISK, SPAWN_WARM, WASM},
 };
 
 /// Waits longer than this are felt.
@@ -60,11 +60,14 @@ pub(super) fn add(
             ..row(strategy.name, title, &samples, seed)
         });
     }
-    let flint = [FLINT, LEAN].map(|strategy| (strategy.name, of(strategy.name)));
+    let mut flint = vec![(FLINT.name, of(FLINT.name)), (LEAN.name, of(LEAN.name))];
+    if done.iter().any(|(strategy, ..)| strategy.name == WASM.name) {
+        flint.push((WASM.name, of(WASM.name)));
+    }
     report.targets.extend(targets(title, &flint, of(SPAWN_WARM.name), of(OPENWHISK.name)));
 }
 
-/// What is promised of Flint, set up as it comes and for little memory, beside its own sandboxes and a runtime's containers.
+/// What is promised of Flint, set up as it comes and for little memory, and in WebAssembly, beside its own sandboxes and a runtime's containers.
 pub(super) fn targets(
     title: &str,
     flint: &[(&str, Option<&Replayed>)],
@@ -84,12 +87,13 @@ pub(super) fn targets(
         let value = quantile(&waits, 0.99).map(|us| us / 1e3);
         targets.push(Target::at_most(&name, value, 20.0).of("E7"));
     }
-    let lean = flint.iter().find(|(arm, _)| *arm == LEAN.name).and_then(|(_, replayed)| *replayed);
-    for (name, theirs) in [(SPAWN_WARM.name, sandboxes), (OPENWHISK.name, containers)] {
-        let theirs = theirs.map(peak).filter(|bytes| *bytes > 0);
-        let share = lean.map(peak).zip(theirs).map(|(ours, theirs)| ours as f64 / theirs as f64);
-        let name = format!("{title}, {}: memory at its peak, of {name}'s", LEAN.name);
-        targets.push(Target::at_most(&name, share, 0.1).of("E8"));
+    for &(arm, replayed) in flint.iter().filter(|(arm, _)| *arm != FLINT.name) {
+        for (name, theirs) in [(SPAWN_WARM.name, sandboxes), (OPENWHISK.name, containers)] {
+            let theirs = theirs.map(peak).filter(|bytes| *bytes > 0);
+            let share = replayed.map(peak).zip(theirs).map(|(ours, theirs)| ours as f64 / theirs as f64);
+            let name = format!("{title}, {arm}: memory at its peak, of {name}'s");
+            targets.push(Target::at_most(&name, share, 0.1).of("E8"));
+        }
     }
     targets
 }
@@ -172,6 +176,11 @@ mod tests {
         let mut slow = Report::default();
         add(&mut slow, "sleep node", &[(FLINT, Some(replayed(50, Some(10_001.0))), None)], 1);
         assert_eq!((slow.targets[0].met, slow.targets[4].met), (Some(false), None));
+        let mut inside = Report::default();
+        let done = [(SPAWN_WARM, Some(replayed(1000, None)), None), (WASM, Some(replayed(101, None)), None)];
+        add(&mut inside, "sleep node", &done, 1);
+        let share = inside.targets.iter().find(|target| target.name.contains("wasm: memory")).unwrap();
+        assert_eq!((share.value, share.met), (Some(0.101), Some(false)));
         let mut failed = Report::default();
         add(&mut failed, "sleep node", &[(FLINT, Some(replayed(50, None)), Some("no".into()))], 1);
         assert_eq!(failed.arms[0].note.as_deref(), Some("unavailable: no"));
