@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Functions in WebAssembly, in every language: written by `flint init`, built and deployed by `flint deploy`, called through a real server.
+# Functions in WebAssembly, in every language: written by `flint init`, built and deployed by `flint deploy`, called through a real server. First
+# what surrounds JavaScript handlers, in Node.js.
 #
 #   tests/wasm/run.sh [NAME…]      only tests whose name contains one of NAME
 #
@@ -14,6 +15,7 @@ export FLINT_BIN
 # shellcheck source=tests/wasm/toolchains.sh
 . tests/wasm/toolchains.sh
 functions/java-faas/build.sh
+[ $# -gt 0 ] || node --test tests/wasm/glue/*.test.mjs
 select=()
 for name in "$@"; do select+=(-k "$name"); done
 exec python3 tests/wasm/test_wasm.py -v "${select[@]}"
