@@ -231,21 +231,27 @@ class Snapshots(Cli):
         self.distinct("random-js")
         self.call("random-js", "-p", "fail=now", code=1)
         self.assertIn("asked to fail: now", self.logs("random-js"))
-        self.call("random-js", "-p", "later=true", code=1)
-        self.assertIn("returned a promise", self.logs("random-js"))
+        self.assertEqual(json.loads(self.call("random-js", "-p", "later=true")), {"later": True})
 
-    @unittest.skipUnless(os.environ.get("FLINT_TEST_STARLING"), "StarlingMonkey is 400 MB: set FLINT_TEST_STARLING=1 to have it installed and tested")
-    def test_javascript_that_waits(self):
-        project = Path(SCRATCH.name) / "waits"
-        (project / "node_modules/.bin").mkdir(parents=True)
-        (project / "node_modules/.bin/componentize-js").symlink_to(os.environ["FLINT_TEST_COMPONENTIZE_JS"])
-        (project / "lib").mkdir()
+    def javascript_that_waits(self, name, tool=None):
+        project = Path(SCRATCH.name) / name
+        (project / "lib").mkdir(parents=True)
         (project / "index.mjs").write_text((HERE / "functions/waits.mjs").read_text())
         (project / "lib/pause.mjs").write_text("export const pause = (ms) => new Promise((done) => setTimeout(done, ms));\n")
+        if tool:
+            (project / "node_modules/.bin").mkdir(parents=True)
+            (project / "node_modules/.bin" / Path(tool).name).symlink_to(tool)
         self.deploy(project, "--isolation", "wasm")
-        self.distinct("waits")
-        self.call("waits", "-p", "fail=later", code=1)
-        self.assertIn("asked to fail: later", self.logs("waits"))
+        self.distinct(name)
+        self.call(name, "-p", "fail=later", code=1)
+        self.assertIn("asked to fail: later", self.logs(name))
+
+    def test_javascript_that_waits(self):
+        self.javascript_that_waits("waits")
+
+    @unittest.skipUnless(os.environ.get("FLINT_TEST_STARLING"), "StarlingMonkey is 400 MB: set FLINT_TEST_STARLING=1 to have it installed and tested")
+    def test_javascript_that_waits_in_starlingmonkey(self):
+        self.javascript_that_waits("waits-too", os.environ["FLINT_TEST_COMPONENTIZE_JS"])
 
     def test_javascript_from_several_commonjs_modules(self):
         project = Path(SCRATCH.name) / "bundled"
@@ -273,6 +279,65 @@ class Snapshots(Cli):
     def test_a_c_program_reads_standard_input(self):
         self.assertEqual(self.deploy(HERE / "functions/program.c")["contract"], "wasi-command")
         self.assertEqual(self.call("program", "-f", "-", stdin=b"shout\n" * 1000), b"SHOUT\n" * 1000)
+
+
+class EventLoop(Cli):
+    """JavaScript that waits, in QuickJS: functions/asynchronous.mjs says what each call does."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        path = HERE / "functions/asynchronous.mjs"
+        cls().deploy(path, "--isolation", "wasm", name="asynchronous")
+
+    def answer(self, what):
+        return json.loads(self.call("asynchronous", "-p", f"what={what}"))
+
+    def fails(self, what):
+        self.call("asynchronous", "-p", f"what={what}", code=1)
+        return self.logs("asynchronous")
+
+    def test_a_timer_takes_its_time(self):
+        self.assertGreaterEqual(self.answer("pause")["milliseconds"], 49)
+
+    def test_timers_run_side_by_side(self):
+        said = self.answer("together")
+        self.assertEqual(said, {"ended": ["a", "b", "c"], "values": ["c", "a", "b"]})
+
+    def test_generators_wait(self):
+        self.assertEqual(self.answer("generator"), {"items": [1, 2, 3], "closed": True, "array": [10, 20, 30]})
+
+    def test_jobs_run_in_the_order_of_the_language(self):
+        self.assertEqual(self.answer("order"), {"order": ["synchronous", "job 1", "job 2", "job 3", "timer", "immediate"]})
+
+    def test_modules_are_imported_when_they_are_asked_for(self):
+        self.assertEqual(self.answer("import"), {"imported": "when asked for"})
+
+    def test_what_loading_has_left_is_done(self):
+        self.assertEqual(self.answer("loaded"), {"job": True, "timer": True})
+
+    def test_what_is_left_at_the_end_is_dropped(self):
+        self.assertEqual(self.answer("dropped"), {"answered": True})
+        self.assertNotIn("too late", self.logs("asynchronous"))
+
+    def test_a_rejection_is_an_error_of_the_function(self):
+        self.assertIn("Error: rejected later", self.fails("rejected"))
+        self.assertIn("Error: thrown by a timer", self.fails("thrown"))
+
+    def test_a_rejection_that_nobody_handles_is_told(self):
+        self.assertEqual(self.answer("alone"), {"answered": True})
+        self.assertRegex(self.logs("asynchronous"), "nothing handled it: Error: alone")
+
+    def test_a_promise_that_never_settles_is_told(self):
+        self.assertIn("the handler's promise never settles", self.fails("never"))
+
+    def test_a_promise_of_the_engine_is_told(self):
+        self.assertIn("this promise is QuickJS's own", self.fails("native"))
+        hidden = Path(SCRATCH.name) / "hidden.mjs"
+        hidden.write_text("export const main = () => new globalThis['Prom' + 'ise'](() => {});\n")
+        self.deploy(hidden, "--isolation", "wasm")
+        self.call("hidden", code=1)
+        self.assertIn("was built without an event loop", self.logs("hidden"))
 
 
 class JavaFaas(Cli):
@@ -326,6 +391,9 @@ class Refusals(Cli):
         (tool / "componentize-qjs").chmod(0o755)
         env = {"PATH": str(tool)}
         self.refused(5, several, "there is no esbuild", "npm install --save-dev esbuild", options=["--isolation", "wasm"], env=env)
+        waiting = self.source("waiting.mjs", "export const main = async () => 1;\n")
+        told = ("waiting.mjs is asynchronous, and there is no esbuild", "npm install --save-dev esbuild")
+        self.refused(5, waiting, *told, options=["--isolation", "wasm"], env=env)
         # A target that Rust knows and nobody here has.
         other = "wasm32-unknown-emscripten"
         env = {"CARGO_BUILD_TARGET": other}
@@ -336,6 +404,10 @@ class Refusals(Cli):
         self.refused(2, broken, "building", "broken.c:1:25: error", "missing")
         wrong = self.source("wrong.mjs", "export const other = 1;\n")
         self.refused(2, wrong, "no function called main or handler: it exports other", options=["--isolation", "wasm"])
+        early = self.source("early.mjs", "const x = await 1;\nexport const main = () => x;\n")
+        self.refused(2, early, "early.mjs:1:10", "Top-level await is not available", options=["--isolation", "wasm"])
+        rejected = self.source("rejected.mjs", "Promise.reject(new Error('while loading'));\nexport const main = () => 1;\n")
+        self.refused(2, rejected, "while loading", options=["--isolation", "wasm"])
         import_error = self.source("wrong.py", "import numpie\n")
         self.refused(2, import_error, "No module named 'numpie'", options=["--isolation", "wasm"])
 

@@ -2,6 +2,6 @@
 let calls = 0;
 exports.handler = ({ fail, later }) => {
   if (fail) throw new Error(`asked to fail: ${fail}`);
-  if (later) return Promise.resolve(1);
+  if (later) return Promise.resolve({ later: true });
   return { calls: ++calls, random: [Math.random(), Math.random()], now: Date.now() };
 };

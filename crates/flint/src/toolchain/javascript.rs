@@ -1,6 +1,8 @@
 //! JavaScript: componentize-qjs (QuickJS), or componentize-js (StarlingMonkey) where that is installed beside the handler. Either puts
 //! the engine and the loaded handler into a component.
 
+mod asynchronous;
+
 use std::{
     collections::BTreeMap,
     fs,
@@ -9,6 +11,8 @@ use std::{
 };
 
 use serde::Deserialize;
+
+use asynchronous::{Asynchrony, asynchrony};
 
 use super::{
     Job, Output, find,
@@ -20,17 +24,36 @@ use crate::failure::Failure;
 
 const GLUE: &str = include_str!("glue/command.js");
 const HOST: &str = include_str!("glue/host.js");
-/// A CommonJS handler, once it is an ES module.
+/// The event loop of QuickJS; that a handler needs none; that StarlingMonkey has one.
+const LOOP: &[(&str, &str)] = &[
+    ("flint-engine.js", include_str!("glue/quickjs.js")),
+    ("flint-loop.js", include_str!("glue/loop.js")),
+    ("flint-promise.js", include_str!("glue/promise.js")),
+    ("flint-async.js", include_str!("glue/async.js")),
+];
+const STILL: &[(&str, &str)] = &[("flint-engine.js", include_str!("glue/still.js"))];
+const STARLINGMONKEY: &[(&str, &str)] = &[("flint-engine.js", include_str!("glue/starling.js"))];
+/// `WORLD` with what the event loop needs.
+const WAITING_WORLD: &str = "waiting-handler";
+/// Has all that waits use the global Promise, which is the event loop's.
+const TRANSLATE: &[&str] =
+    &["--supported:async-await=false", "--supported:async-generator=false", "--supported:for-await=false"];
+/// What esbuild (to 0.28 at least) has its asynchronous generators do that are left early, and what is right: the first `await` of a `finally`
+/// was the end of it, because the generator was told to return once more. Only what `yield*` gave is to be told again.
+const LEFT_EARLY: (&str, &str) = (r#"k === "return" ? k : "next""#, r#"k === "return" && v[1] ? k : "next""#);
+/// A handler that esbuild has translated, or that was no ES module.
 const FUNCTION: &str = "flint-function.js";
 /// The releases that this was tried with.
-const INSTALL: &str = "npm install --save-dev componentize-qjs@0.4.5 (beside the handler, or with -g for every one; @bytecodealliance/componentize-js@0.23.0 has an event loop, and takes longer)";
+const INSTALL: &str =
+    "npm install --save-dev componentize-qjs@0.4.5 esbuild (beside the handler, or with -g for every one)";
+const INSTALL_ESBUILD: &str = "npm install --save-dev esbuild";
 
 /// What puts JavaScript into a component.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Engine {
-    /// Small and quick to build; interprets one call from beginning to end.
+    /// Small and quick to build. Its event loop is the glue's.
     QuickJs(PathBuf),
-    /// Has an event loop.
+    /// Has an event loop and the web's own functions.
     StarlingMonkey(PathBuf),
 }
 
@@ -44,12 +67,12 @@ impl Engine {
             .or_else(|| find::program(large, &[]).map(Self::StarlingMonkey))
     }
 
-    fn command(&self, glue: &Path, wit: &Path, root: &Path, file: &Path) -> Command {
+    fn command(&self, world: &str, glue: &Path, wit: &Path, root: &Path, file: &Path) -> Command {
         match self {
             Self::QuickJs(tool) => {
                 let mut command = Command::new(tool);
                 // Hosts with the component model's own asynchrony are few: the synchronous runtime runs on all.
-                command.args(["--sync", "--world", WORLD]).arg("--wit").arg(wit).arg("--js").arg(glue);
+                command.args(["--sync", "--world", world]).arg("--wit").arg(wit).arg("--js").arg(glue);
                 command.arg("--module-root").arg(root).arg("-o").arg(file);
                 command
             }
@@ -59,15 +82,27 @@ impl Engine {
                     .arg(glue)
                     .arg("--wit")
                     .arg(wit)
-                    .args(["-n", WORLD, "-d", "fetch-event", "-o"])
+                    .args(["-n", world, "-d", "fetch-event", "-o"])
                     .arg(file);
                 command
             }
         }
     }
 
-    const fn waits(&self) -> bool {
-        matches!(self, Self::StarlingMonkey(_))
+    /// What is put around a handler, and the world that this needs.
+    fn glue(&self, asynchrony: &Asynchrony) -> (&'static [(&'static str, &'static str)], &'static str) {
+        match (self, asynchrony) {
+            (Self::StarlingMonkey(_), _) => (STARLINGMONKEY, WORLD),
+            (Self::QuickJs(_), Asynchrony::None) => (STILL, WORLD),
+            (Self::QuickJs(_), _) => (LOOP, WAITING_WORLD),
+        }
+    }
+
+    const fn name(&self) -> &'static str {
+        match self {
+            Self::QuickJs(_) => "componentize-qjs",
+            Self::StarlingMonkey(_) => "componentize-js",
+        }
     }
 }
 
@@ -82,34 +117,54 @@ pub(super) fn build(job: Job<'_>, runner: &Runner<'_>, scratch: &Path) -> Result
     };
     let root = scratch.join("project");
     let entry = entry(job.path)?;
-    let text = fs::read_to_string(&entry)
-        .map_err(|error| Failure::usage(format!("cannot read {}: {error}", entry.display())))?;
-    let function = match form(&entry, &text) {
-        Form::Module => {
-            handler::copy(job.path, &root, &tools(job.path))?;
-            let inside = entry.strip_prefix(find::directory_of(job.path)).unwrap_or(&entry);
-            format!("./{}", inside.display())
-        }
-        form => {
-            fs::create_dir_all(&root).map_err(|error| super::cannot_write(&root, &error))?;
-            match form {
-                Form::Alone => drop(handler::write(&root, FUNCTION, &wrapped(&text))?),
-                _ => bundle(job, runner, &beside, &entry, &root.join(FUNCTION))?,
-            }
-            format!("./{FUNCTION}")
-        }
-    };
-    let waits = engine.waits().to_string();
-    handler::write(&root, "flint-host.js", &HOST.replace("@BIGINT@", &waits))?;
+    let asynchrony = asynchrony(&entry);
+    let esbuild = find::program("esbuild", &beside);
+    let function = place(job, runner, (&engine, &asynchrony), esbuild, &entry, &root)?;
+    let (around, world) = engine.glue(&asynchrony);
+    let large = matches!(engine, Engine::StarlingMonkey(_)).to_string();
+    handler::write(&root, "flint-host.js", &HOST.replace("@BIGINT@", &large))?;
+    for (name, text) in around {
+        handler::write(&root, name, text)?;
+    }
     // As a string literal, whatever the file is called.
     let function = serde_json::Value::String(function).to_string();
     let glue = GLUE.replace("'@FUNCTION@'", &function).replace("@MAIN@", &handler::names(job)?);
-    let glue = handler::write(&root, "flint-command.js", &glue.replace("@WAITS@", &waits))?;
+    let glue = handler::write(&root, "flint-command.js", &glue)?;
     let wit = handler::write(scratch, "command.wit", WIT)?;
     let file = scratch.join("function.wasm");
-    runner.run(engine.command(&glue, &wit, &root, &file).current_dir(&root))?;
-    let with = if engine.waits() { "componentize-js" } else { "componentize-qjs" };
-    Ok(Output { file, with: with.to_owned() })
+    runner.run(engine.command(world, &glue, &wit, &root, &file).current_dir(&root))?;
+    Ok(Output { file, with: engine.name().to_owned() })
+}
+
+/// Puts the handler into `root`, as the engine takes it, and says by what name it is imported there.
+fn place(
+    job: Job<'_>,
+    runner: &Runner<'_>,
+    (engine, asynchrony): (&Engine, &Asynchrony),
+    esbuild: Option<PathBuf>,
+    entry: &Path,
+    root: &Path,
+) -> Result<String, Failure> {
+    let text = fs::read_to_string(entry)
+        .map_err(|error| Failure::usage(format!("cannot read {}: {error}", entry.display())))?;
+    let form = form(entry, &text);
+    let bundled = match (engine, asynchrony, form) {
+        (_, _, Form::Requiring) | (Engine::QuickJs(_), Asynchrony::Certain(_), _) => true,
+        (Engine::QuickJs(_), Asynchrony::Possible, _) => esbuild.is_some(),
+        _ => false,
+    };
+    if !bundled && form == Form::Module {
+        handler::copy(job.path, root, &tools(job.path))?;
+        let inside = entry.strip_prefix(find::directory_of(job.path)).unwrap_or(entry);
+        return Ok(format!("./{}", inside.display()));
+    }
+    fs::create_dir_all(root).map_err(|error| super::cannot_write(root, &error))?;
+    match esbuild {
+        Some(esbuild) if bundled => bundle(runner, &esbuild, engine, entry, &root.join(FUNCTION))?,
+        None if bundled => return Err(without_esbuild(job, entry, (engine, asynchrony))),
+        _ => drop(handler::write(root, FUNCTION, &wrapped(&text))?),
+    }
+    Ok(format!("./{FUNCTION}"))
 }
 
 /// What of `node_modules` is not the handler's own: the packages that npm calls `dev`, the tools of a build among them.
@@ -188,27 +243,46 @@ fn wrapped(text: &str) -> String {
     )
 }
 
-/// The handler and all that it requires as one ES module.
+/// The handler and all that it requires as one ES module, which the engine can run.
 fn bundle(
-    job: Job<'_>,
     runner: &Runner<'_>,
-    beside: &[PathBuf],
+    esbuild: &Path,
+    engine: &Engine,
     entry: &Path,
     into: &Path,
 ) -> Result<(), Failure> {
-    let Some(esbuild) = find::program("esbuild", beside) else {
-        let what = "requires other CommonJS modules, and there is no esbuild to make one ES module of them";
-        return Err(missing(
-            job,
-            &format!("{} {what}", entry.display()),
-            "npm install --save-dev esbuild, or write `import` and `export` instead of `require` and `exports`",
-        ));
-    };
     let mut command = Command::new(esbuild);
-    command.arg(entry).args(["--bundle", "--format=esm", "--platform=neutral"]);
+    command.arg(entry).args(["--bundle", "--format=esm", "--platform=neutral", "--external:wasi:*"]);
     command.args(["--main-fields=module,main", "--log-level=warning"]);
+    if let Engine::QuickJs(_) = engine {
+        command.args(TRANSLATE);
+    }
     command.arg(format!("--outfile={}", into.display()));
-    runner.run(&mut command).map(drop)
+    runner.run(&mut command)?;
+    let made = fs::read_to_string(into)
+        .map_err(|error| Failure::local(format!("cannot read {}: {error}", into.display())))?;
+    let made = made.replacen(LEFT_EARLY.0, LEFT_EARLY.1, 1);
+    fs::write(into, made).map_err(|error| super::cannot_write(into, &error))
+}
+
+fn without_esbuild(job: Job<'_>, entry: &Path, (engine, asynchrony): (&Engine, &Asynchrony)) -> Failure {
+    let (what, instead) = match (engine, asynchrony) {
+        (Engine::QuickJs(_), Asynchrony::Certain(file)) => (
+            format!(
+                "{} is asynchronous, and there is no esbuild to translate that for QuickJS",
+                file.display()
+            ),
+            "use promises without `async`, `await` and `import()`",
+        ),
+        _ => (
+            format!(
+                "{} requires other CommonJS modules, and there is no esbuild to make one ES module of them",
+                entry.display()
+            ),
+            "write `import` and `export` instead of `require` and `exports`",
+        ),
+    };
+    missing(job, &what, &format!("{INSTALL_ESBUILD}, or {instead}"))
 }
 
 #[cfg(test)]

@@ -1,0 +1,13 @@
+// For handlers whose code names nothing that waits: QuickJS as it is. An event loop that nobody uses would cost each call some microseconds.
+export function loaded() {}
+
+/** One call, to its answer: `answered(value)` or `failed(error)`. */
+export function complete(call, answered, failed) {
+  try {
+    const answer = call();
+    if (typeof answer?.then !== 'function') return answered(answer);
+    throw new Error('the handler returned a promise, and was built without an event loop because its code names nothing that makes one: the word Promise in it, in a comment too, and it has one after the next deploy');
+  } catch (error) {
+    return failed(error);
+  }
+}
