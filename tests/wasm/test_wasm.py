@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 import os
+import shutil
 import sys
 import tempfile
 import time
@@ -261,6 +262,26 @@ class Snapshots(Cli):
         (project / "index.js").write_text("const { shout } = require('./shout');\nexports.main = ({ text }) => ({ text: shout(text) });\n")
         self.deploy(project, "--isolation", "wasm")
         self.assertEqual(json.loads(self.call("bundled", "-p", "text=quiet")), {"text": "QUIET!"})
+
+    def test_javascript_with_a_package(self):
+        project = Path(SCRATCH.name) / "packaged"
+        package = project / "node_modules/marks"
+        package.mkdir(parents=True)
+        (package / "package.json").write_text('{"type": "module", "exports": {".": {"import": "./marks.js"}}}')
+        (package / "marks.js").write_text("export const mark = '!';\nexport const later = async () => mark;\n")
+        (project / "index.mjs").write_text("import { later, mark } from 'marks';\nexport const main = ({ wait }) => (wait ? later().then((mark) => ({ mark })) : { mark });\n")
+        self.deploy(project, "--isolation", "wasm")
+        for wait in ("true", "false"):
+            self.assertEqual(json.loads(self.call("packaged", "-p", f"wait={wait}")), {"mark": "!"})
+        # Without esbuild it works as far as it does not wait.
+        tools = Path(SCRATCH.name) / "without-esbuild"
+        tools.mkdir()
+        for tool in ("componentize-qjs", "node"):
+            (tools / tool).symlink_to(shutil.which(tool))
+        self.deploy(project, "--isolation", "wasm", name="untranslated", env={"PATH": f"{tools}:/bin"})
+        self.assertEqual(json.loads(self.call("untranslated", "-p", "wait=false")), {"mark": "!"})
+        self.call("untranslated", "-p", "wait=true", code=1)
+        self.assertIn("install esbuild", self.logs("untranslated"))
 
     def test_python(self):
         self.deploy(HERE / "functions/random.py", "--isolation", "wasm", name="random-py")
