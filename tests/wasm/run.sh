@@ -15,7 +15,7 @@ export FLINT_BIN
 # shellcheck source=tests/wasm/toolchains.sh
 . tests/wasm/toolchains.sh
 functions/java-faas/build.sh
-[ $# -gt 0 ] || node --test tests/wasm/glue/*.test.mjs
+[ $# -gt 0 ] || node --test --test-reporter=spec tests/wasm/glue/*.test.mjs
 select=()
 for name in "$@"; do select+=(-k "$name"); done
 exec python3 tests/wasm/test_wasm.py -v "${select[@]}"
