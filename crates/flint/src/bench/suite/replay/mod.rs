@@ -179,7 +179,7 @@ fn recorder(place: &Place, manifest: &Manifest, schedule: &Schedule) -> anyhow::
 /// What is promised, of nothing that was measured.
 #[cfg(test)]
 pub(super) fn targets_of_nothing() -> Vec<flint_lab::Target> {
-    result::targets("", &[(super::strategy::FLINT.name, None)], None, None)
+    result::targets("", &[(super::strategy::LEAN.name, None)], None, None)
 }
 
 fn recorder_of_copies(place: &Place, schedule: &Schedule) -> Recorder {
