@@ -34,6 +34,7 @@ use crate::{
     packages::Packages,
     pool::{self, PoolSize},
     prepare::{self, Artefact},
+    shelf::Shelf,
     ticker::Ticker,
     wasi::Wasi,
     workshop::Workshop,
@@ -86,6 +87,7 @@ pub(crate) struct Ground {
     pub(crate) ticker: Ticker,
     pub(crate) linkers: Linkers,
     pub(crate) cache: Cache,
+    pub(crate) shelf: Shelf,
 }
 
 /// Calls that found the pool full, so far.
@@ -117,7 +119,7 @@ impl Ground {
             .map_err(|error| failed("opening the folder of compiled code")(error.to_string()))?;
         let ticker = Ticker::start(&engine).map_err(|error| failed(THREADS)(error.to_string()))?;
         let (slots, services) = (Semaphore::new(size.instances as usize), Arc::new(services.clone()));
-        Ok(Arc::new(Self { engine, size, slots, services, ticker, linkers, cache }))
+        Ok(Arc::new(Self { engine, size, slots, services, ticker, linkers, cache, shelf: Shelf::default() }))
     }
 
     /// Instances at this moment.

@@ -36,6 +36,7 @@ mod pool;
 mod preinit;
 mod prepare;
 mod running;
+mod shelf;
 mod state;
 mod stdio;
 mod streaming;

@@ -21,6 +21,7 @@ use crate::{
     key,
     packages::Package,
     preinit,
+    shelf::Linked,
     wasi::Wasi,
 };
 
@@ -41,6 +42,8 @@ pub(crate) struct Artefact {
 #[repr(align(128))]
 pub(crate) struct Settled {
     pub(crate) code: Code,
+    /// So that it stays where other functions with the same code find it.
+    _linked: Arc<Linked>,
     /// Who cannot ask for it pays nothing for an environment.
     pub(crate) reads_environment: bool,
     pub(crate) ground: Arc<Ground>,
@@ -74,7 +77,10 @@ pub(crate) async fn prepare(
     let initialiser = preinit::initialiser(&module, shape).filter(|_| function.wasm.preinit);
     let key = if initialiser.is_some() { key::initialised(function) } else { key::as_deployed(function) };
     let entry = Entry { key: &key, shape, wasi };
-    let (compiled, took) = match ground.cache.load(&ground.engine, &key, shape) {
+    let contract = function.contract;
+    let loaded = || ground.cache.load(&ground.engine, &key, shape);
+    let held = ground.shelf.find(&key, contract).map(|linked| linked.compiled.clone());
+    let (compiled, took) = match held.or_else(loaded) {
         Some(compiled) => (compiled, Duration::ZERO),
         None => {
             let raw = Raw { module, entry, initialiser, assets: assets.clone() };
@@ -88,20 +94,26 @@ pub(crate) async fn prepare(
     let begun = initialiser.map_or_else(String::new, |name| format!("ran {name}, "));
     let step = format!("{begun}compiled {} of Wasm to {machine_code} of machine code", function.code.size);
     fits(&compiled, function, house.config.table_elements)?;
-    let settle = |ground: &Arc<Ground>, compiled: &Compiled| {
-        let code = ground.linkers.link(compiled, function.contract)?;
-        let grants = Arc::new(Grants::of(function, assets.clone()));
-        let reads_environment = compiled.reads_environment();
+    let settle = |ground: &Arc<Ground>, compiled: &dyn Fn() -> Result<Compiled, PrepareError>| {
+        let linked = match ground.shelf.find(&key, contract) {
+            Some(linked) => linked,
+            None => {
+                let compiled = compiled()?;
+                let code = ground.linkers.link(&compiled, contract)?;
+                ground.shelf.put(&key, contract, Linked { compiled, code })
+            }
+        };
         Ok::<_, PrepareError>(Arc::new(Settled {
-            code,
-            reads_environment,
+            code: linked.code.clone(),
+            reads_environment: linked.compiled.reads_environment(),
+            _linked: linked,
             ground: Arc::clone(ground),
-            grants,
+            grants: Arc::new(Grants::of(function, assets.clone())),
         }))
     };
-    let mut settled = vec![settle(ground, &compiled)?];
+    let mut settled = vec![settle(ground, &|| Ok(compiled.clone()))?];
     for other in &grounds[1..] {
-        settled.push(settle(other, &read_again(house, function, other, &entry)?)?);
+        settled.push(settle(other, &|| read_again(house, function, other, &entry))?);
     }
     let memory = usize::try_from(function.limits.memory.as_u64()).unwrap_or(usize::MAX);
     let has_gate = function.wants_api_key() && compiled.sends_requests();

@@ -23,6 +23,26 @@ async fn json_in_json_out_in_an_instance_of_its_own() {
 }
 
 #[tokio::test]
+async fn functions_with_the_same_code_have_it_once_and_everything_else_for_themselves() {
+    let house = House::new();
+    let mapped = || {
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let folder = house.folder.path().to_str().unwrap();
+        maps.lines().filter(|line| line.contains(folder)).count()
+    };
+    let first = house.start(Contract::WasmCore, &wat(CORE)).await;
+    let once = mapped();
+    assert!(once > 0);
+    let second = house.start(Contract::WasmCore, &wat(CORE)).await;
+    assert_eq!(mapped(), once);
+    for instance in [&first, &second, &first] {
+        assert_eq!(call(instance, "count").await.json(), json!({ "calls": 1 }));
+    }
+    drop(first);
+    assert_eq!(call(&second, "count").await.json(), json!({ "calls": 1 }));
+}
+
+#[tokio::test]
 async fn log_lines_belong_to_the_call() {
     let house = House::new();
     let instance = house.start(Contract::WasmCore, &wat(CORE)).await;

@@ -62,6 +62,7 @@ impl Compiled {
 const SENDERS: [&str; 2] = ["wasi:http/outgoing-handler@", "wasi:http/client@"];
 
 /// Code that can be instantiated.
+#[derive(Clone)]
 pub(crate) enum Code {
     Core(Arc<CoreModule>),
     Program(Arc<Program>),
