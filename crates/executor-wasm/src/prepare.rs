@@ -79,7 +79,9 @@ pub(crate) async fn prepare(
     let entry = Entry { key: &key, shape, wasi };
     let contract = function.contract;
     let loaded = || ground.cache.load(&ground.engine, &key, shape);
-    let held = ground.shelf.find(&key, contract).map(|linked| linked.compiled.clone());
+    // What was collected meanwhile is made again, for the next start to find.
+    let held = ground.cache.size(&key).and_then(|_| ground.shelf.find(&key, contract));
+    let held = held.map(|linked| linked.compiled.clone());
     let (compiled, took) = match held.or_else(loaded) {
         Some(compiled) => (compiled, Duration::ZERO),
         None => {
