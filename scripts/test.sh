@@ -146,7 +146,7 @@ stage_e2e() {
   FLINT_BIN=$(scripts/build.sh) || return 1
   functions/samples/build.sh || return 1
   export FLINT_BIN
-  before=$(mktemp)
+  before=$asides/before
   python3 tests/harness/flint_server.py > "$before"
   ! asked fuzz || aside fuzz
   # shellcheck disable=SC2046
@@ -154,7 +154,6 @@ stage_e2e() {
   started=$SECONDS
   python3 tests/harness/flint_server.py "$before" || { status=1 result=1; }
   record "e2e nothing left" "$status" "$started"
-  rm -f "$before"
   return "$result"
 }
 

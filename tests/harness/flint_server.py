@@ -177,10 +177,13 @@ def processes():
         try:
             executable = os.path.realpath(f"/proc/{pid}/exe")
             groups = Path(f"/proc/{pid}/cgroup").read_text()
-            environment = Path(f"/proc/{pid}/environ").read_bytes()
             state = re.search(r"^State:\s+(\S)", Path(f"/proc/{pid}/status").read_text(), re.M).group(1)
         except (OSError, AttributeError):
             continue
+        try:
+            environment = Path(f"/proc/{pid}/environ").read_bytes()
+        except OSError:
+            environment = b""  # of another user's: known by its cgroups
         if state != "Z":
             yield pid, executable, groups, environment
 

@@ -245,14 +245,17 @@ pub(crate) fn unblock_signals() {
     }
 }
 
-/// Makes the calling thread, and what it forks and executes, give way when it is woken: it takes the processor from nobody who has it.
-pub(crate) fn give_way() -> io::Result<()> {
+/// Makes the calling thread, and what it forks and executes, give way when it is woken: it takes the processor from nobody who has it. Where
+/// the operator has chosen another policy, or the host allows no change, it keeps what it has: this is no wall.
+pub(crate) fn give_way() {
     let parameter = libc::sched_param { sched_priority: 0 };
-    // Not by the C library's function, which musl has without what is behind it.
-    // SAFETY: the parameter outlives the call.
-    let done =
-        unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, libc::SCHED_BATCH, &raw const parameter) };
-    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    // Not by the C library's functions, which musl has without what is behind them.
+    // SAFETY: the parameter outlives the calls.
+    unsafe {
+        if libc::syscall(libc::SYS_sched_getscheduler, 0) == libc::c_long::from(libc::SCHED_OTHER) {
+            libc::syscall(libc::SYS_sched_setscheduler, 0, libc::SCHED_BATCH, &raw const parameter);
+        }
+    }
 }
 
 /// Ends this process at once, without destructors or exit handlers.

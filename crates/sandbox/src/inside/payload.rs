@@ -117,7 +117,7 @@ fn shed(job: &Job<'_>) -> Result<(), Fault> {
     // Also keeps the payload from lowering it again.
     let _ = std::fs::write("/proc/self/oom_score_adj", OOM_SCORE);
     rustix::process::setsid().map_err(at_errno("start a session"))?;
-    sys::give_way().map_err(at("choose the scheduling policy"))?;
+    sys::give_way();
     limits(job).map_err(at("set resource limits"))?;
     // SAFETY: put there by init, open until execve.
     let users = unsafe { BorrowedFd::borrow_raw(USERS) };

@@ -248,29 +248,29 @@ impl Site {
     async fn sequence(&self, name: &str, parts: &[String]) -> anyhow::Result<()> {
         let components: Vec<_> = parts.iter().map(|part| format!("/_/{part}")).collect();
         let body = json!({ "exec": { "kind": "sequence", "components": components } });
-        self.action("PUT", &format!("{name}?overwrite=true"), &body).await?;
+        self.action("PUT", &format!("{name}?overwrite=true"), Some(&body)).await?;
         Ok(())
     }
 
     /// Another copy of what the first one was built to: building it again would make the same, and take longer than all the rest.
     async fn copy_built(&self, name: &str, copy: usize) -> anyhow::Result<()> {
-        let first = self.action("GET", &format!("{name}?code=true"), &Value::Null).await?;
+        let first = self.action("GET", &format!("{name}?code=true"), None).await?;
         let mut body = json!({});
         for part in ["exec", "limits", "annotations", "parameters"] {
             body[part] = first[part].clone();
         }
-        self.action("PUT", &format!("{}?overwrite=true", copied(name, copy)), &body).await?;
+        self.action("PUT", &format!("{}?overwrite=true", copied(name, copy)), Some(&body)).await?;
         Ok(())
     }
 
     /// What the server answers about an action.
-    async fn action(&self, method: &str, action: &str, body: &Value) -> anyhow::Result<Value> {
+    async fn action(&self, method: &str, action: &str, body: Option<&Value>) -> anyhow::Result<Value> {
         let headers = [
             format!("authorization: Basic {}", BASE64.encode(GUEST_KEY)),
             "content-type: application/json".to_owned(),
         ];
         let path = format!("/api/v1/namespaces/_/actions/{action}");
-        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let body = body.map_or_else(String::new, Value::to_string);
         let request = HttpRequest::new(method, &path, self.address(), &headers, body.as_bytes(), 200);
         let answer = HttpClient::connect(self.address()).await?.exchange(&request).await?;
         ensure!(answer.status == 200, "{method} {action}: {}", String::from_utf8_lossy(&answer.body));
