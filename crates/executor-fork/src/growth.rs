@@ -48,13 +48,15 @@ impl Growth<'_> {
     ) -> Result<(Arc<Zygote>, SnapshotReport), NotFrozen> {
         let (began, function) = (Instant::now(), self.function);
         let events: &[WarmupEvent] = if thorough { &function.snapshot.warmup } else { &[] };
-        let candidate = self.load().await?;
+        // Calls wait only for one that is to be had quickly.
+        let background = thorough;
+        let candidate = self.load(background).await?;
         let (frozen, mut report) = match self.warm_up_and_freeze(candidate, events, progress).await {
             Err(NotFrozen::Broken(fault))
                 if !events.is_empty() && !matches!(fault, Fault::Platform { .. }) =>
             {
                 progress("starting again without warm-up");
-                let candidate = self.load().await?;
+                let candidate = self.load(background).await?;
                 let (frozen, mut report) = self.warm_up_and_freeze(candidate, &[], progress).await?;
                 report.notes.insert(0, format!("not warmed up: {fault}"));
                 (frozen, report)
@@ -113,9 +115,9 @@ impl Growth<'_> {
         Ok((frozen, report))
     }
 
-    async fn load(&self) -> Result<Candidate, NotFrozen> {
-        let Self { house, stems, function, artefact, runtime, .. } = self;
-        let bring_up = BringUp { house, stems, function, artefact, runtime, zygote: true };
+    async fn load(&self, background: bool) -> Result<Candidate, NotFrozen> {
+        let Self { house, stems, function, artefact, runtime, .. } = *self;
+        let bring_up = BringUp { house, stems, function, artefact, runtime, zygote: true, background };
         let context = StartContext {
             id: InstanceId(0),
             namespace: None,

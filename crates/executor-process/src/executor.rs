@@ -199,7 +199,8 @@ impl ProcessExecutor {
         match (function.contract, &artefact.engine) {
             (Contract::Handler, Engine::Language(runtime)) => {
                 let (house, stems) = (&*self.house, &self.stems);
-                let bring_up = BringUp { house, stems, function, artefact, runtime, zygote: false };
+                let bring_up =
+                    BringUp { house, stems, function, artefact, runtime, zygote: false, background: false };
                 let (cell, started) = bring_up.run(&context, logs).await?;
                 if function.strategy.concurrency > NonZeroU32::MIN {
                     let gate = cell.gate.clone();

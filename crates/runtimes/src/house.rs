@@ -279,8 +279,12 @@ impl Grow for Nursery {
             Err(cause) => return Err(Fault::Platform { cause }),
         };
         let command = self.house.command(&runtime, target.memory, false).await?;
-        let spec = command.for_stem(id, &stems::limits(target.memory));
+        let mut spec = command.for_stem(id, &stems::limits(target.memory));
+        spec.background = Some(handler::LONGEST_IN_BACKGROUND);
         let starter = Starter::plain(self.house.launcher());
-        handler::launch(&starter, &spec, None, deadline, logs).await
+        let cell = handler::launch(&starter, &spec, None, deadline, logs).await?;
+        // Whoever takes it waits.
+        cell.sandbox.foreground();
+        Ok(cell)
     }
 }

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::outcome::{Exit, ExitStatus, Usage};
 use crate::seal::{SealSpec, Sealed};
 use crate::spec::check_limits;
-use crate::wire::{Ask, Told};
+use crate::wire::{Ask, Request, Told};
 
 /// A running (or ended) sandbox. Dropping it kills it.
 #[derive(Debug)]
@@ -82,6 +82,11 @@ impl Sandbox {
             // A frozen v1 group must be thawed to die; the launcher does so.
             self.connection.thaw_to_die(self.sid);
         }
+    }
+
+    /// Somebody waits for it from now on: it is in the background no more, if it was (see [`crate::SandboxSpec::background`]). Does not wait.
+    pub fn foreground(&self) {
+        self.connection.say(&Request::Foreground { sid: self.sid });
     }
 
     /// Stops every process of the sandbox until [`Self::thaw`]; returns when all have stopped.

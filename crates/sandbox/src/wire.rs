@@ -31,6 +31,8 @@ pub(crate) enum Request<'a> {
     Admit { sid: u64, pid: u32 },
     /// Nobody will use this cell. No answer.
     DropCell { sid: u64 },
+    /// Somebody waits for this sandbox from now on. No answer.
+    Foreground { sid: u64 },
     /// Something about a running sandbox; answered by [`Event::Done`].
     Ask { seq: u64, sid: u64, ask: Ask },
     /// End everything and exit.

@@ -124,3 +124,55 @@ async fn what_runs_gives_way_to_what_is_running() {
     assert_eq!(output.trim(), libc::SCHED_BATCH.to_string());
     host.launcher.shutdown().await;
 }
+
+/// What nobody waits for takes the processor from nothing: until somebody waits, it is sealed, or its time is over.
+#[tokio::test]
+async fn a_sandbox_stays_in_the_background_for_as_long_as_nobody_waits_for_it() {
+    use common::zygote::{self, Zygote};
+    let host = Host::new("background").await;
+    if !common::groups("flint-background-").iter().any(|group| group.join("cpu.idle").exists()) {
+        println!("not checked: no CPU cgroup here, or one without cpu.idle");
+        return host.launcher.shutdown().await;
+    }
+    // Of the only sandbox there is. A recycled group is told again.
+    let told = || {
+        let leaves = common::groups("flint-background-").into_iter().flat_map(std::fs::read_dir);
+        let texts = leaves.flatten().flatten().filter_map(|leaf| {
+            let procs = std::fs::read_to_string(leaf.path().join("cgroup.procs")).ok()?;
+            let idle = std::fs::read_to_string(leaf.path().join("cpu.idle")).ok()?;
+            (!procs.is_empty()).then(|| idle.trim() == "1")
+        });
+        texts.collect::<Vec<_>>()
+    };
+    let comes_forward = async || {
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        while told() != [false] {
+            assert!(std::time::Instant::now() < deadline, "{:?}", told());
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    };
+    let (long, short) = (std::time::Duration::from_secs(3600), std::time::Duration::from_millis(200));
+    let mut spec = common::shell("sleep 60");
+    spec.recycle_key = Some("tenant".into());
+    for background in [None, Some(long), None, Some(short)] {
+        spec.background = background;
+        let (sandbox, _output) = host.start(&spec).await.unwrap();
+        if background != Some(short) {
+            assert_eq!(told(), [background.is_some()], "{background:?}");
+            sandbox.foreground();
+        }
+        comes_forward().await;
+        sandbox.kill();
+        sandbox.wait().await;
+    }
+    let zygote = Zygote::start(
+        &host,
+        &flint_sandbox::SandboxSpec { background: Some(long), ..zygote::spec("honest") },
+    )
+    .await;
+    assert_eq!(told(), [true]);
+    zygote.sandbox.seal(&Default::default()).await.unwrap();
+    assert_eq!(told(), [false]);
+    drop(zygote);
+    host.launcher.shutdown().await;
+}

@@ -38,6 +38,8 @@ pub(crate) struct Leaf {
     limits: Option<(ResourceLimits, u32)>,
     /// It was told to stand still. A frozen process dies of SIGKILL as it is, and leaves the group frozen.
     frozen: Cell<bool>,
+    /// It has the processor only while nothing else wants it.
+    idle: Cell<bool>,
 }
 
 impl Leaf {
@@ -61,6 +63,7 @@ impl Leaf {
             counters: Counters::default(),
             limits: None,
             frozen: Cell::new(false),
+            idle: Cell::new(false),
         };
         leaf.build().inspect_err(|_| {
             let _ = leaf.remove();
@@ -116,6 +119,7 @@ impl Leaf {
         if self.frozen.get() {
             self.freeze(false)?;
         }
+        self.set_idle(false);
         if self.limits != Some((*limits, extra)) {
             self.limits = None;
             self.set_limits(limits, extra)?;
@@ -233,6 +237,16 @@ impl Leaf {
     /// v1: a frozen process does not even die.
     pub(crate) fn needs_thaw_to_die(&self) -> bool {
         self.unified.is_none() && self.freezer.is_some()
+    }
+
+    /// Gives its processes the processor only while nothing else wants it, or an equal share again. Before Linux 5.15 there is no such thing.
+    pub(crate) fn set_idle(&self, idle: bool) {
+        if self.idle.get() != idle
+            && let Some((_, path)) = &self.cpu
+            && put(path, "cpu.idle", u8::from(idle)).is_ok()
+        {
+            self.idle.set(idle);
+        }
     }
 
     /// Whether every process stands still.

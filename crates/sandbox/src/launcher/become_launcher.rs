@@ -125,6 +125,7 @@ fn set_up(config: LauncherConfig, server_pid: u32, server: OwnedFd) -> Result<La
         groups: Groups::new(config.recycle_limit),
         waiting: Vec::new(),
         ending: Vec::new(),
+        background: Vec::new(),
         doomed: Vec::new(),
         freezing: Vec::new(),
         state: state_path,

@@ -58,6 +58,8 @@ const CLONES: u64 = 16 << 30;
 
 impl Launcher {
     pub(super) fn seal(&mut self, sid: u64, expect: &SealSpec) -> Result<Sealed, Fault> {
+        // Calls wait for what it forks.
+        self.come_forward(sid);
         let live = self.live.get_mut(&sid).ok_or(Fault::Ended)?;
         let leaf = live.slot.leaf.as_ref().ok_or_else(no_groups)?;
         let members = leaf.members().map_err(|error| Fault::step("list the processes", &error))?;

@@ -26,22 +26,31 @@ impl Launcher {
     }
 
     fn on_reports(&mut self, sid: u64) {
-        let Some(live) = self.live.get_mut(&sid) else { return };
+        if self.read_reports(sid) {
+            self.recede(sid);
+        }
+    }
+
+    /// Whether it runs from now on.
+    fn read_reports(&mut self, sid: u64) -> bool {
+        let Some(live) = self.live.get_mut(&sid) else { return false };
         let mut bytes = [0; 4096];
         let length = match rustix::io::read(&live.reports, &mut bytes) {
             Ok(0) => {
                 let _ = epoll::delete(&self.epoll, &live.reports);
-                return;
+                return false;
             }
             Ok(length) => length,
-            Err(_) => return,
+            Err(_) => return false,
         };
+        let mut runs = false;
         // It has a descriptor table of its own, or needs none any more.
         live.lent = None;
         for report in report::parse(&bytes[..length]) {
             match report {
                 Report::Running if live.fault.is_none() && !live.running => {
                     live.running = true;
+                    runs = true;
                     live.setup_us = live.began.elapsed().as_micros() as u64;
                     let event = Event::Started { sid, setup_us: live.setup_us };
                     let listener = live.listener.take();
@@ -59,6 +68,7 @@ impl Launcher {
                 Report::Ended(status) => live.status = Some(status),
             }
         }
+        runs
     }
 
     /// v1: the memory limit was hit. Rather than let the kernel pick one victim after the other, the sandbox ends.

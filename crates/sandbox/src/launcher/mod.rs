@@ -3,6 +3,7 @@
 
 mod admissions;
 mod asks;
+mod background;
 mod become_launcher;
 mod cells;
 mod clones;
@@ -69,6 +70,8 @@ struct Launcher {
     waiting: Vec<u64>,
     /// Cells whose main process has ended and whose group may not be empty yet.
     ending: Vec<u64>,
+    /// Sandboxes in the background, and when they come to the fore at the latest.
+    background: Vec<(Instant, u64)>,
     /// Groups whose removal has to be tried again.
     doomed: Vec<Leaf>,
     /// Freezes under way: sequence number, sandbox, deadline.
@@ -96,6 +99,7 @@ struct Live {
     pid: u32,
     kind: RootKind,
     key: Option<String>,
+    background: Option<Duration>,
     /// For a sandbox whose main process may be forked.
     zygote: Option<Zygote>,
 }
@@ -151,6 +155,8 @@ impl Launcher {
             Some(Duration::from_millis(3))
         } else if !self.doomed.is_empty() {
             Some(Duration::from_millis(20))
+        } else if !self.background.is_empty() {
+            Some(Duration::from_millis(100))
         } else if !self.starting.is_empty() {
             Some(Duration::from_secs(1))
         } else {
@@ -172,6 +178,7 @@ impl Launcher {
             }
             Request::Admit { sid, pid } => self.admit(sid, pid),
             Request::DropCell { sid } => self.drop_cell(sid),
+            Request::Foreground { sid } => self.come_forward(sid),
             Request::Ask { seq, sid, ask } => self.answer(seq, sid, ask),
             Request::Shutdown => return false,
         }
@@ -190,6 +197,7 @@ impl Launcher {
         self.check_waiting();
         self.check_ending();
         self.check_starting();
+        self.check_background();
     }
 
     /// Gives up what takes too long to come up. Most events concern sandboxes that run: these are not looked at.

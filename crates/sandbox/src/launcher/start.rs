@@ -132,6 +132,7 @@ impl Launcher {
                     pid,
                     kind: RootKind::of(spec),
                     key: spec.recycle_key.clone(),
+                    background: spec.background,
                     zygote,
                 };
                 self.live.insert(sid, live);
