@@ -12,7 +12,7 @@ use flint_model::{
 use flint_runtimes::{
     House,
     discover::Runtime,
-    handler::{BringUp, Candidate, Frozen, NotFrozen},
+    handler::{BringUp, Candidate, Frozen, LONGEST_IN_BACKGROUND, NotFrozen},
     prepare::artefact::Artefact,
     process::{command::SHIM, logs::Logs},
     stems::Stems,
@@ -123,7 +123,7 @@ impl Growth<'_> {
             namespace: None,
             activation: None,
             transaction: "snapshot".into(),
-            deadline: Instant::now() + function.limits.timeout,
+            deadline: self.deadline(),
             environment: function.parameters.environment().collect(),
             max_logs: MAX_LOGS,
         };
@@ -142,6 +142,11 @@ impl Growth<'_> {
         self.function.network == Network::Egress && !self.function.snapshot.warmup_network
     }
 
+    /// The function's own time, and what it may have to stand back in the background.
+    fn deadline(&self) -> Instant {
+        Instant::now() + self.function.limits.timeout + LONGEST_IN_BACKGROUND
+    }
+
     fn call(&self, event: &WarmupEvent) -> Call {
         let limit = self.function.limits.timeout;
         let json = event.content_type() == "application/json";
@@ -155,7 +160,7 @@ impl Growth<'_> {
         Call {
             activation: ActivationId::generate(),
             transaction: "snapshot".into(),
-            deadline: Instant::now() + limit,
+            deadline: self.deadline(),
             deadline_at: Timestamp::from(std::time::SystemTime::now() + limit),
             head,
             body: Body::Full(event.body()),

@@ -24,4 +24,4 @@ pub(crate) use launch::{launch, load};
 pub use shared::SharedInstance;
 
 /// What no call waits for takes the processor from nothing for so long at most, so that it is made in time also on a host that is never idle.
-pub(crate) const LONGEST_IN_BACKGROUND: Duration = Duration::from_secs(1);
+pub const LONGEST_IN_BACKGROUND: Duration = Duration::from_secs(1);
