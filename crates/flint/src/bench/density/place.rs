@@ -171,7 +171,7 @@ impl Place {
     /// Of everything that belongs to the function; of a server what it has grown by.
     pub(super) fn memory(&self) -> TreeMemory {
         match self {
-            Self::Container { baseline } => baseline.memory().0,
+            Self::Container { baseline } => baseline.belongings().memory().0,
             Self::Flint { server, before, own, .. } => {
                 let pids = ProcessTree::new(server.pid()).pids();
                 let come = pids.into_iter().filter(|pid| !before.contains(pid)).map(memory_of);

@@ -9,10 +9,11 @@ use std::{
 };
 
 use anyhow::{Context as _, bail, ensure};
-use flint_lab::{HttpRequest, ProcessTree, TreeMemory, memory_of};
+use flint_lab::{HttpRequest, ProcessTree};
 use serde_json::Value;
 
 use super::{
+    belongings::Belongings,
     manifest::{Manifest, Values, Variant, functions},
     site::Options,
     strategy::Scripts,
@@ -111,11 +112,9 @@ impl Baseline {
         self.process.pids()[0]
     }
 
-    /// Memory of everything that belongs to the function, and how many processes that are.
-    pub(in crate::bench) fn memory(&self) -> (TreeMemory, usize) {
-        let pids: Vec<u32> =
-            self.process.pids().into_iter().filter(|pid| !self.apart.contains(pid)).collect();
-        (pids.iter().copied().map(memory_of).sum(), pids.len())
+    /// Everything that belongs to the function.
+    pub(in crate::bench) fn belongings(&self) -> Belongings {
+        Belongings { tree: self.process, apart: self.apart.clone(), inside: None }
     }
 }
 

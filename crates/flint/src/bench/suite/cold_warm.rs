@@ -166,7 +166,7 @@ async fn round(place: &Place, caller: &mut Caller, calls: usize) -> anyhow::Resu
             samples.push(sample);
         }
     }
-    Ok(Round { samples, memory: place.memory().0, chosen: place.chosen().to_owned() })
+    Ok(Round { samples, memory: place.belongings().memory().0, chosen: place.chosen().to_owned() })
 }
 
 /// The calls of an arm that were all cold, or all warm.

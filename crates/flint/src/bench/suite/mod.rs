@@ -2,6 +2,7 @@
 
 mod back_ends;
 mod baseline;
+mod belongings;
 mod checked;
 mod cold_warm;
 mod expect;
@@ -16,6 +17,7 @@ mod site;
 mod strategy;
 mod suites;
 mod sweep;
+mod watch;
 
 use anyhow::ensure;
 use flint_lab::Report;

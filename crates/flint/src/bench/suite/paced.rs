@@ -121,7 +121,7 @@ async fn once(
     };
     let driven = drive_open(recorder.clone(), &load).await?;
     let calls = recorder.records(place.caller()).await?;
-    Ok(Round { calls, failures: driven.failures, memory: place.memory().0 })
+    Ok(Round { calls, failures: driven.failures, memory: place.belongings().memory().0 })
 }
 
 fn add(report: &mut Report, title: &str, measured: &[(&str, anyhow::Result<Vec<Round>>)], seed: u64) {

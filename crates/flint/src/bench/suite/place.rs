@@ -2,10 +2,11 @@
 
 use std::net::SocketAddr;
 
-use flint_lab::{HttpAnswer, HttpRequest, TreeMemory};
+use flint_lab::{HttpAnswer, HttpRequest};
 
 use super::{
     baseline::Baseline,
+    belongings::Belongings,
     manifest::{Manifest, Variant},
     samples::Sample,
     site::{Options, Site},
@@ -80,11 +81,11 @@ impl Place {
         }
     }
 
-    /// Memory of everything that belongs to the functions, and how many processes that are.
-    pub(super) fn memory(&self) -> (TreeMemory, usize) {
+    /// Everything that belongs to the functions.
+    pub(super) fn belongings(&self) -> Belongings {
         match &self.at {
-            At::Flint(site) => site.memory(),
-            At::Baseline(baseline) => baseline.memory(),
+            At::Flint(site) => site.belongings(),
+            At::Baseline(baseline) => baseline.belongings(),
         }
     }
 

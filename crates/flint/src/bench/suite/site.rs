@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use super::{
     back_ends::{self, BackEnds},
+    belongings::Belongings,
     manifest::{Deployed, Manifest, Variant, substitute},
     strategy::{LEAN_IDLE, LEAN_PREWARMED, Wish},
 };
@@ -296,13 +297,13 @@ impl Site {
         self.manifest.ask_oracle(size, &params, &answer.body, &self.back_ends.values)
     }
 
-    /// Memory of everything that belongs to the functions: instances, the processes that they are forked from, and pools. The server and
-    /// its launcher were there before; of instances inside the server, it is what that has grown by.
-    pub(super) fn memory(&self) -> (TreeMemory, usize) {
-        let pids = ProcessTree::new(self.pid()).pids();
-        let come: Vec<u32> = pids.into_iter().filter(|pid| !self.before.contains(pid)).collect();
-        let inside = self.server_before.map(|before| memory_of(self.pid()).grown_from(before));
-        (come.iter().copied().map(memory_of).chain(inside).sum(), come.len())
+    /// Instances, the processes that they are forked from, and pools. The server and its launcher were there before; of instances inside the server, it is what that has grown by.
+    pub(super) fn belongings(&self) -> Belongings {
+        Belongings {
+            tree: ProcessTree::new(self.pid()),
+            apart: self.before.clone(),
+            inside: self.server_before.map(|before| (self.pid(), before)),
+        }
     }
 }
 

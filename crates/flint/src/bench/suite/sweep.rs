@@ -15,6 +15,7 @@ use super::{
     samples::unavailable,
     site::{Options, build},
     strategy::Strategy,
+    watch::Watch,
 };
 use crate::bench::{
     asked::{numbers, option},
@@ -149,22 +150,13 @@ async fn drive_once(place: &Place, callers: usize, duration: Duration) -> anyhow
     let own = std::process::id();
     let used = || machine_cpu_us().saturating_sub(process_cpu_us(own));
     let before = used();
-    let (mut memory, mut processes) = (TreeMemory::default(), 0);
-    let watch = async {
-        loop {
-            tokio::time::sleep(Duration::from_millis(200)).await;
-            let (now, count) = place.memory();
-            if now.pss > memory.pss {
-                memory = now;
-            }
-            processes = processes.max(count);
-        }
-    };
-    let measured = tokio::select! {
-        measured = drive(&checked, load) => measured?,
-        () = watch => anyhow::bail!("watching does not end"),
-    };
+    let watch = Watch::begin(place.belongings(), Duration::from_millis(200));
+    let measured = drive(&checked, load).await?;
     let used = used().saturating_sub(before);
+    let looks = watch.end()?;
+    let memory =
+        looks.iter().map(|(_, memory, _)| *memory).max_by_key(|memory| memory.pss).unwrap_or_default();
+    let processes = looks.iter().map(|(.., processes)| *processes).max().unwrap_or(0);
     let calls = measured.calls + (callers * load.warm_up) as u64;
     Ok(Round {
         calls: measured.calls,

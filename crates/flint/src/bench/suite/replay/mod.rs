@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use flint_lab::{Arrivals, Failures, HttpRequest, OpenLoad, Report, TreeMemory, drive_open};
+use flint_lab::{Arrivals, Failures, HttpRequest, OpenLoad, Report, drive_open};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -21,6 +21,7 @@ use super::{
     recorder::{Check, Recorded, Recorder},
     site::{Options, build},
     strategy::{LEAN_IDLE, Strategy},
+    watch::{Look, Watch},
 };
 use crate::bench::run::Run;
 
@@ -41,8 +42,8 @@ struct Replayed {
     /// How late calls were sent, p99 in µs: beyond some hundred the generator or the machine is at its end.
     late_us: f64,
     wall_s: f64,
-    /// Seconds, bytes (PSS) and processes of everything that belongs to the functions.
-    memory: Vec<(f64, TreeMemory, usize)>,
+    /// Everything that belongs to the functions, over time.
+    memory: Vec<Look>,
 }
 
 pub(super) async fn run(
@@ -126,19 +127,10 @@ async fn once(
     };
     let begin = Instant::now();
     let every = schedule.length.div_f64(INTERVALS).max(Duration::from_millis(200));
-    let mut memory = Vec::new();
-    let watch = async {
-        loop {
-            let (now, processes) = place.memory();
-            memory.push((begin.elapsed().as_secs_f64(), now, processes));
-            tokio::time::sleep(every).await;
-        }
-    };
-    let driven = tokio::select! {
-        driven = drive_open(recorder.clone(), &load) => driven?,
-        () = watch => anyhow::bail!("watching does not end"),
-    };
+    let watch = Watch::begin(place.belongings(), every);
+    let driven = drive_open(recorder.clone(), &load).await?;
     let wall_s = begin.elapsed().as_secs_f64();
+    let memory = watch.end()?;
     let mut calls = recorder.records(place.caller()).await?;
     for call in &mut calls {
         call.which = schedule.calls[call.which].0;

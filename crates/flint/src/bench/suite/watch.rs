@@ -1,0 +1,50 @@
+//! Memory over time.
+
+use std::{
+    sync::mpsc::{RecvTimeoutError, Sender, channel},
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+use anyhow::anyhow;
+use flint_lab::TreeMemory;
+
+use super::belongings::Belongings;
+
+/// Seconds since the beginning, memory, processes.
+pub(super) type Look = (f64, TreeMemory, usize);
+
+/// Between two processes that are looked at.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// Looks at the memory of functions while they are called, and stays out of the way of calls: from a thread of its own, at the lowest priority, one process
+/// after the other. Ends when it is dropped.
+pub(super) struct Watch {
+    end: Sender<()>,
+    thread: JoinHandle<Vec<Look>>,
+}
+
+impl Watch {
+    pub(super) fn begin(belongings: Belongings, every: Duration) -> Self {
+        let (end, ended) = channel();
+        let begin = Instant::now();
+        let thread = std::thread::spawn(move || {
+            // Of this thread alone. Refused, it disturbs a little more.
+            let _ = rustix::process::nice(19);
+            let mut looks = Vec::new();
+            while ended.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
+                let at = begin.elapsed().as_secs_f64();
+                let (memory, processes) = belongings.memory_with_pauses(Some(PAUSE));
+                looks.push((at, memory, processes));
+            }
+            looks
+        });
+        Self { end, thread }
+    }
+
+    /// What it has seen.
+    pub(super) fn end(self) -> anyhow::Result<Vec<Look>> {
+        drop(self.end);
+        self.thread.join().map_err(|_| anyhow!("the thread that looks at memory has panicked"))
+    }
+}
