@@ -38,8 +38,8 @@ class Instance {
     if (prepared.zygote || prepared.reason) this.hello.snapshot = prepared.reason || true;
     /** In a clone: no user code has run yet, so nothing needs the event loop. */
     this.passive = false;
-    /** In a zygote that practises what its clones will do, with a handler of its own. */
-    this.rehearsing = false;
+    /** In a zygote that practises what its clones will do, with a handler of its own: what it does in place of `serveFromEventLoop`. */
+    this.rehearsing = null;
     /** In a zygote that replays a warm-up request: to be told that it has ended. */
     this.onReplayed = null;
     /** In a clone that serves one call: ends the process, as `endAtOnce(status)`. */

@@ -4,7 +4,7 @@
 
 const fs = require('fs');
 const unique = require('./unique');
-const { Threshold, withThreshold } = require('./annotate/threshold');
+const { Threshold, setThreshold } = require('./annotate/threshold');
 const { Call } = require('./call');
 const { Context } = require('./context');
 const { Kind, encodeFrame, payloadWithHead } = require('./frame');
@@ -49,53 +49,99 @@ function read(buffer) {
   return dummies[next].copy(buffer);
 }
 
+/** Two of each, different from each other, as a clone has a third: V8 bets on the only one that it has seen called. */
+const READS = [read, (buffer) => read(buffer)];
+const NOTHING = [() => {}, () => null];
+
 function answer(params) {
   return { name: params.name };
 }
 
-/** Handlers as different as users', so that optimised code bets on none of them. */
-const HANDLERS = [answer, () => ({ ok: true }), (params) => params, () => [1, 'two'], (params) => ({ body: `Hello, ${params.name}` }), () => undefined];
+/** Handlers as different as users', so that optimised code bets on none of them: V8 does on up to four shapes of what it meets in one place. */
+const HANDLERS = [
+  answer,
+  async (params) => ({ greeting: params.name }),
+  () => ({ ok: true }),
+  (params) => params,
+  async () => ({ statusCode: 200, body: '' }),
+  () => [1, 'two'],
+  (params) => ({ body: `Hello, ${params.name}`, headers: {} }),
+  async (params) => params,
+  () => ({ result: [1.5], count: 1 }),
+  () => undefined,
+  () => ({}),
+];
+/** More turns of the queue of microtasks than an asynchronous handler that waits for nothing needs for its answer. */
+const TURNS = 8;
 
-/** Runs `action` with the link led to /dev/null and a handler of ours. */
-function pretend(instance, handler, action) {
+/** Leads the link to /dev/null, with a handler of ours; gives back how to end that. */
+function begin(instance, handler, nothing = NOTHING[0]) {
   const { entry, state, zygote, passive, rehearsing, link } = instance;
   const { fd, socket, isOpen } = link;
-  Object.assign(instance, { entry: handler, rehearsing: true });
+  Object.assign(instance, { entry: handler, rehearsing: nothing });
   Object.assign(link, { fd: nowhere, socket: null, isOpen: false });
-  action();
-  instance.environment.apply({});
-  Object.assign(link, { fd, socket, isOpen });
-  Object.assign(instance, { entry, state, zygote, passive, rehearsing });
+  return () => {
+    instance.environment.apply({});
+    Object.assign(link, { fd, socket, isOpen });
+    Object.assign(instance, { entry, state, zygote, passive, rehearsing });
+  };
 }
 
-/** In a zygote: runs `action` so often, but not beyond `untilMs`, with /dev/null open, and takes back what it has left. */
-function practise(instance, times, action, untilMs = Infinity) {
+function pretend(instance, handler, action) {
+  const end = begin(instance, handler);
+  action();
+  end();
+}
+
+/** In a zygote: has /dev/null open from here on, until the end of that takes back what was left. */
+function beginPractice(instance) {
   nowhere = fs.openSync('/dev/null', 'w');
-  for (let i = 0; i < times && now() < untilMs; i++) action(i);
-  fs.closeSync(nowhere);
-  unique.unrenew();
-  kept = examples(instance.init);
-  nowhere = 0; // where the frozen zygote has /dev/null
+  return () => {
+    fs.closeSync(nowhere);
+    unique.unrenew();
+    kept = examples(instance.init);
+    nowhere = 0; // where the frozen zygote has /dev/null
+  };
 }
 
 /** In a zygote, before anything else: the first call. Warm-up requests, where there are some, teach V8 the rest. */
 function rehearse(instance, becomeClone) {
-  practise(instance, TIMES, (i) => pretend(instance, answer, () => becomeClone(instance, read, i & 1)));
+  const endPractice = beginPractice(instance);
+  for (let i = 0; i < TIMES; i++) firstCall(instance, becomeClone, answer, i)();
+  endPractice();
+}
+
+/** The `i`th of such calls; gives back how to end it. */
+function firstCall(instance, becomeClone, handler, i) {
+  const other = (i >> 1) & 1;
+  const end = begin(instance, handler, NOTHING[other]);
+  becomeClone(instance, READS[other], i & 1);
+  return end;
 }
 
 /**
  * In a zygote without a warm-up: the first call and further ones, until V8 has optimised them, for `spareMs` milliseconds or a little longer.
- * Not before garbage is collected, which would throw away some of what this makes.
+ * Not before garbage is collected, which would throw away some of what this makes. It waits for microtasks only: nothing else comes in between.
  */
-function optimise(instance, becomeClone, spareMs) {
+async function optimise(instance, becomeClone, spareMs) {
   const untilMs = now() + Math.max(spareMs, LEAST_MS);
-  const { link } = instance;
-  const calls = (i) => {
-    becomeClone(instance, read, i & 1);
-    for (const call of furtherCalls) link.arrived(call.copy(link.buffer));
-  };
-  const all = (i) => pretend(instance, HANDLERS[i % HANDLERS.length], () => calls(i));
-  withThreshold(Threshold.EAGER, () => practise(instance, TIMES_TO_OPTIMISE, all, untilMs));
+  const endPractice = beginPractice(instance);
+  setThreshold(Threshold.EAGER);
+  for (let i = 0; i < TIMES_TO_OPTIMISE && now() < untilMs; i++) {
+    const end = firstCall(instance, becomeClone, HANDLERS[i % HANDLERS.length], i);
+    await answered(instance);
+    for (const call of furtherCalls) {
+      instance.link.arrived(call.copy(instance.link.buffer));
+      await answered(instance);
+    }
+    end();
+  }
+  setThreshold(Threshold.USUAL);
+  endPractice();
+}
+
+async function answered({ calls }) {
+  for (let turn = 0; calls.size > 0 && turn < TURNS; turn++) await undefined;
 }
 
 /** In a clone, before it is given a call. */

@@ -52,8 +52,13 @@ function becomeClone(instance, read, flags) {
   const { native } = instance.zygote; // which RESTORE takes away
   if (flags & PRIME) prime(instance);
   instance.link.pump(read, () => instance.passive);
-  // After the microtasks: a handler that only awaits what is there already answers before.
-  if (!instance.rehearsing) setImmediate(() => instance.link.watch(native));
+  const goOn = instance.rehearsing || serveFromEventLoop;
+  goOn(instance, native);
+}
+
+/** After the microtasks: a handler that only awaits what is there already answers before. */
+function serveFromEventLoop({ link }, native) {
+  setImmediate(() => link.watch(native));
 }
 
 function onRestore(instance, { entropy, once, env }) {
@@ -65,7 +70,7 @@ function onRestore(instance, { entropy, once, env }) {
   // To end takes less than to wait for being ended: what a clone does after its only call is for nobody.
   if (once === true) instance.endAtOnce = native.exit;
   instance.zygote = null;
-  if (!flint.hasAfter() || instance.rehearsing) {
+  if (!flint.hasAfter() || instance.rehearsing !== null) {
     restored(instance);
     return;
   }

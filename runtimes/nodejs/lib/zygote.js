@@ -89,7 +89,7 @@ class Zygote {
     await instance.link.detach();
     // A full collection drops optimised code that nothing but a past call held on to: it is for the annotator to do it in time.
     if (!collected) collect();
-    if (!isWarmedUp) optimise(warmup.budget(options) - (now() - began));
+    if (!isWarmedUp) await optimise(warmup.budget(options) - (now() - began));
     finishSweeping();
     collect({ type: 'minor' });
     report.notes.push(...unique.notes());
