@@ -352,7 +352,7 @@ impl ForkExecutor {
     fn bring_up<'a>(&'a self, tree: &'a Tree) -> BringUp<'a> {
         let Ground { house, stems, .. } = &*self.ground;
         let (function, artefact, runtime) = (&*tree.function, &*tree.artefact, &*tree.runtime);
-        BringUp { house, stems, function, artefact, runtime, zygote: false, background: false }
+        BringUp { house, stems, function, artefact, runtime, zygote: false, background: None }
     }
 }
 

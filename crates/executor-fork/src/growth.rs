@@ -12,7 +12,7 @@ use flint_model::{
 use flint_runtimes::{
     House,
     discover::Runtime,
-    handler::{BringUp, Candidate, Frozen, LONGEST_IN_BACKGROUND, NotFrozen},
+    handler::{BringUp, Candidate, Frozen, NotFrozen},
     prepare::artefact::Artefact,
     process::{command::SHIM, logs::Logs},
     stems::Stems,
@@ -29,6 +29,35 @@ const FREEZE_WITHIN: Duration = Duration::from_secs(20);
 /// The most of an answer to a warm-up call.
 const MAX_RESULT: ByteSize = ByteSize::mib(64);
 
+/// What no call waits for takes the processor from nothing for so long at most, so that it is made in time also on a host that is never idle.
+const LONGEST_IN_BACKGROUND: Duration = Duration::from_secs(1);
+
+/// Whom a zygote is grown for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Calls that wait: it is not warmed up, as that would take them longer.
+    Calls,
+    /// A deploy.
+    Deploy,
+    /// To take over from one that serves, or to save later calls a start: nobody waits.
+    Succession,
+}
+
+impl Purpose {
+    const fn is_thorough(self) -> bool {
+        !matches!(self, Self::Calls)
+    }
+
+    /// How long it may be made in the background. Half of the time for warming up is left to it in any case.
+    fn background(self, warmup_budget: Duration) -> Option<Duration> {
+        match self {
+            Self::Calls => None,
+            Self::Deploy => Some(LONGEST_IN_BACKGROUND),
+            Self::Succession => Some(LONGEST_IN_BACKGROUND + warmup_budget / 2),
+        }
+    }
+}
+
 /// What a zygote is grown from.
 pub(crate) struct Growth<'a> {
     pub(crate) house: &'a House,
@@ -37,26 +66,24 @@ pub(crate) struct Growth<'a> {
     pub(crate) function: &'a Function,
     pub(crate) artefact: &'a Artefact,
     pub(crate) runtime: &'a Runtime,
+    pub(crate) purpose: Purpose,
 }
 
 impl Growth<'_> {
-    /// A zygote, warmed up as the function asks when it is to be `thorough`. Nothing of a call goes into it.
+    /// A zygote, warmed up as the function asks unless calls wait for it. Nothing of a call goes into it.
     pub(crate) async fn grow(
         &self,
-        thorough: bool,
         progress: Progress<'_>,
     ) -> Result<(Arc<Zygote>, SnapshotReport), NotFrozen> {
-        let (began, function) = (Instant::now(), self.function);
+        let (began, function, thorough) = (Instant::now(), self.function, self.purpose.is_thorough());
         let events: &[WarmupEvent] = if thorough { &function.snapshot.warmup } else { &[] };
-        // Calls wait only for one that is to be had quickly.
-        let background = thorough;
-        let candidate = self.load(background).await?;
+        let candidate = self.load().await?;
         let (frozen, mut report) = match self.warm_up_and_freeze(candidate, events, progress).await {
             Err(NotFrozen::Broken(fault))
                 if !events.is_empty() && !matches!(fault, Fault::Platform { .. }) =>
             {
                 progress("starting again without warm-up");
-                let candidate = self.load(background).await?;
+                let candidate = self.load().await?;
                 let (frozen, mut report) = self.warm_up_and_freeze(candidate, &[], progress).await?;
                 report.notes.insert(0, format!("not warmed up: {fault}"));
                 (frozen, report)
@@ -115,8 +142,9 @@ impl Growth<'_> {
         Ok((frozen, report))
     }
 
-    async fn load(&self, background: bool) -> Result<Candidate, NotFrozen> {
+    async fn load(&self) -> Result<Candidate, NotFrozen> {
         let Self { house, stems, function, artefact, runtime, .. } = *self;
+        let background = self.background();
         let bring_up = BringUp { house, stems, function, artefact, runtime, zygote: true, background };
         let context = StartContext {
             id: InstanceId(0),
@@ -142,9 +170,13 @@ impl Growth<'_> {
         self.function.network == Network::Egress && !self.function.snapshot.warmup_network
     }
 
+    fn background(&self) -> Option<Duration> {
+        self.purpose.background(self.config.warmup_budget)
+    }
+
     /// The function's own time, and what it may have to stand back in the background.
     fn deadline(&self) -> Instant {
-        Instant::now() + self.function.limits.timeout + LONGEST_IN_BACKGROUND
+        Instant::now() + self.function.limits.timeout + self.background().unwrap_or_default()
     }
 
     fn call(&self, event: &WarmupEvent) -> Call {

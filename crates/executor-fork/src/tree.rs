@@ -19,7 +19,14 @@ use flint_runtimes::{
 };
 use tokio::task::JoinHandle;
 
-use crate::{ForkConfig, growth::Growth, instance::Clone, tally::Tally, worth::Worth, zygote::Zygote};
+use crate::{
+    ForkConfig,
+    growth::{Growth, Purpose},
+    instance::Clone,
+    tally::Tally,
+    worth::Worth,
+    zygote::Zygote,
+};
 
 /// A start is tried with so many zygotes: one may end in the very moment it is asked.
 const ATTEMPTS: u32 = 3;
@@ -78,7 +85,7 @@ impl Tree {
         })
     }
 
-    fn growth(&self) -> Growth<'_> {
+    fn growth(&self, purpose: Purpose) -> Growth<'_> {
         Growth {
             house: &self.ground.house,
             stems: &self.ground.stems,
@@ -86,13 +93,14 @@ impl Tree {
             function: &self.function,
             artefact: &self.artefact,
             runtime: &self.runtime,
+            purpose,
         }
     }
 
     /// Grows the zygote that the function asks for.
     pub(crate) async fn grow(&self, progress: Progress<'_>) -> Result<SnapshotReport, NotFrozen> {
         let _one = self.growing.lock().await;
-        let (zygote, report) = self.growth().grow(true, progress).await?;
+        let (zygote, report) = self.growth(Purpose::Deploy).grow(progress).await?;
         self.take_over(zygote);
         Ok(report)
     }
@@ -188,7 +196,7 @@ impl Tree {
         if let Some(zygote) = self.living() {
             return Ok(zygote);
         }
-        let (zygote, _) = self.growth().grow(false, &|_| {}).await.map_err(|reason| match reason {
+        let (zygote, _) = self.growth(Purpose::Calls).grow(&|_| {}).await.map_err(|reason| match reason {
             NotFrozen::Refused(why) => {
                 self.refuse(&why);
                 platform(format!("the function could not be frozen again: {why}"))
@@ -210,7 +218,7 @@ impl Tree {
         }
         let tree = Arc::clone(self);
         *succession = Some(tokio::spawn(async move {
-            match tree.growth().grow(true, &|_| {}).await {
+            match tree.growth(Purpose::Succession).grow(&|_| {}).await {
                 Ok((zygote, _)) => tree.take_over(zygote),
                 // Where there is none to go on with, the next attempt would end like this one.
                 Err(NotFrozen::Refused(why)) if tree.lacks_zygote() => tree.refuse(&why),

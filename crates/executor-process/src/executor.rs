@@ -200,7 +200,7 @@ impl ProcessExecutor {
             (Contract::Handler, Engine::Language(runtime)) => {
                 let (house, stems) = (&*self.house, &self.stems);
                 let bring_up =
-                    BringUp { house, stems, function, artefact, runtime, zygote: false, background: false };
+                    BringUp { house, stems, function, artefact, runtime, zygote: false, background: None };
                 let (cell, started) = bring_up.run(&context, logs).await?;
                 if function.strategy.concurrency > NonZeroU32::MIN {
                     let gate = cell.gate.clone();

@@ -247,6 +247,9 @@ impl House {
     }
 }
 
+/// A runtime that nobody waits for takes the processor from nothing for so long at most, so that it comes up also on a host that is never idle.
+const LONGEST_IN_BACKGROUND: Duration = Duration::from_secs(1);
+
 /// Grows the stems of one kind of executor.
 pub struct Nursery {
     /// The house.
@@ -280,7 +283,7 @@ impl Grow for Nursery {
         };
         let command = self.house.command(&runtime, target.memory, false).await?;
         let mut spec = command.for_stem(id, &stems::limits(target.memory));
-        spec.background = Some(handler::LONGEST_IN_BACKGROUND);
+        spec.background = Some(LONGEST_IN_BACKGROUND);
         let starter = Starter::plain(self.house.launcher());
         let cell = handler::launch(&starter, &spec, None, deadline, logs).await?;
         // Whoever takes it waits.

@@ -6,7 +6,7 @@ use flint_executor::{Fault, StartContext, link::Init};
 use flint_model::Function;
 use serde_json::Value;
 
-use super::{Cell, LONGEST_IN_BACKGROUND, launch, load};
+use super::{Cell, launch, load};
 use crate::{
     House,
     discover::Runtime,
@@ -30,8 +30,8 @@ pub struct BringUp<'a> {
     pub runtime: &'a Runtime,
     /// The runtime is to become a snapshot.
     pub zygote: bool,
-    /// No call waits for it.
-    pub background: bool,
+    /// No call waits for it: for how long at most it is made in the background.
+    pub background: Option<Duration>,
 }
 
 impl BringUp<'_> {
@@ -51,7 +51,7 @@ impl BringUp<'_> {
         let mut spec = command.for_function(context.id.to_string(), function, artefact);
         // What happens before the snapshot happens once, for whatever calls will come: it is to change nothing outside.
         spec.network_closed = self.zygote && !function.snapshot.warmup_network;
-        spec.background = self.background.then_some(LONGEST_IN_BACKGROUND);
+        spec.background = self.background;
         let starter = house.starter(function, context);
         let cell = launch(&starter, &spec, command.image, context.deadline, logs).await?;
         let started = began.elapsed();
