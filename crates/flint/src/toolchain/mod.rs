@@ -12,6 +12,7 @@ mod language;
 mod python;
 mod run;
 mod rust;
+mod scratch;
 
 use std::{
     fs,
@@ -23,6 +24,7 @@ pub(crate) use language::{Language, of_directory, of_file};
 
 use crate::{failure::Failure, output::human_size};
 use run::Runner;
+use scratch::Scratch;
 
 /// What a build may take unless the user says otherwise.
 pub(crate) const BUILD_TIMEOUT: Duration = Duration::from_secs(600);
@@ -50,9 +52,7 @@ pub(crate) struct Built {
 
 /// Builds `job`; `told` hears what the tools are doing. Blocks.
 pub(crate) fn build(language: Language, job: Job<'_>, told: &dyn Fn(&str)) -> Result<Built, Failure> {
-    let scratch = tempfile::Builder::new()
-        .prefix("flint-build-")
-        .tempdir()
+    let scratch = Scratch::new()
         .map_err(|error| Failure::local(format!("cannot make a temporary directory: {error}")))?;
     let began = Instant::now();
     let runner = Runner::new(job.path, job.within, told);
