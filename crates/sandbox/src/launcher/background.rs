@@ -1,25 +1,45 @@
 //! Sandboxes that nobody waits for.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use super::Launcher;
+use super::{Launcher, Live};
 
-impl Launcher {
-    /// A sandbox runs its program. One of the background recedes only now: on the way here it held locks of the host's that others wait for.
-    pub(super) fn recede(&mut self, sid: u64) {
-        if let Some(live) = self.live.get(&sid)
-            && let (Some(longest), Some(leaf)) = (live.background, &live.slot.leaf)
-        {
+/// How often is looked who has been in the background for long enough.
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// Those in the background, and when they come to the fore at the latest.
+#[derive(Default)]
+pub(super) struct Background(Vec<(Instant, u64)>);
+
+impl Background {
+    /// `live` runs its program from now on. If it is of the background it recedes only now: on the way here it held locks of the host's that others wait for.
+    pub(super) fn recede(&mut self, sid: u64, live: &Live) {
+        if let (Some(longest), Some(leaf)) = (live.background, &live.slot.leaf) {
             leaf.set_idle(true);
-            self.background.push((Instant::now() + longest, sid));
+            self.0.push((Instant::now() + longest, sid));
         }
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn forget(&mut self, sid: u64) -> bool {
+        let known = self.0.len();
+        self.0.retain(|(_, other)| *other != sid);
+        self.0.len() < known
+    }
+
+    fn late(&self) -> Vec<u64> {
+        let now = Instant::now();
+        self.0.iter().filter(|(latest, _)| *latest <= now).map(|(_, sid)| *sid).collect()
+    }
+}
+
+impl Launcher {
     /// Somebody waits for it.
     pub(super) fn come_forward(&mut self, sid: u64) {
-        let known = self.background.len();
-        self.background.retain(|(_, other)| *other != sid);
-        if self.background.len() < known
+        if self.background.forget(sid)
             && let Some(leaf) = self.live.get(&sid).and_then(|live| live.slot.leaf.as_ref())
         {
             leaf.set_idle(false);
@@ -28,10 +48,7 @@ impl Launcher {
 
     /// On a host that is busy all the time their turn comes, too.
     pub(super) fn check_background(&mut self) {
-        let now = Instant::now();
-        let late: Vec<u64> =
-            self.background.iter().filter(|(latest, _)| *latest <= now).map(|(_, sid)| *sid).collect();
-        for sid in late {
+        for sid in self.background.late() {
             self.come_forward(sid);
         }
     }

@@ -26,31 +26,23 @@ impl Launcher {
     }
 
     fn on_reports(&mut self, sid: u64) {
-        if self.read_reports(sid) {
-            self.recede(sid);
-        }
-    }
-
-    /// Whether it runs from now on.
-    fn read_reports(&mut self, sid: u64) -> bool {
-        let Some(live) = self.live.get_mut(&sid) else { return false };
+        let Some(live) = self.live.get_mut(&sid) else { return };
         let mut bytes = [0; 4096];
         let length = match rustix::io::read(&live.reports, &mut bytes) {
             Ok(0) => {
                 let _ = epoll::delete(&self.epoll, &live.reports);
-                return false;
+                return;
             }
             Ok(length) => length,
-            Err(_) => return false,
+            Err(_) => return,
         };
-        let mut runs = false;
         // It has a descriptor table of its own, or needs none any more.
         live.lent = None;
         for report in report::parse(&bytes[..length]) {
             match report {
                 Report::Running if live.fault.is_none() && !live.running => {
                     live.running = true;
-                    runs = true;
+                    self.background.recede(sid, live);
                     live.setup_us = live.began.elapsed().as_micros() as u64;
                     let event = Event::Started { sid, setup_us: live.setup_us };
                     let listener = live.listener.take();
@@ -68,7 +60,6 @@ impl Launcher {
                 Report::Ended(status) => live.status = Some(status),
             }
         }
-        runs
     }
 
     /// v1: the memory limit was hit. Rather than let the kernel pick one victim after the other, the sandbox ends.

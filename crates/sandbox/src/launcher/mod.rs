@@ -28,6 +28,7 @@ use crate::outcome::ExitStatus;
 use crate::root::{RootKind, Template};
 use crate::spec::LauncherConfig;
 use crate::wire::{self, Event, MESSAGE_MAX, Request};
+use background::Background;
 pub(crate) use become_launcher::is_root;
 use cells::Cell;
 use groups::Groups;
@@ -70,8 +71,7 @@ struct Launcher {
     waiting: Vec<u64>,
     /// Cells whose main process has ended and whose group may not be empty yet.
     ending: Vec<u64>,
-    /// Sandboxes in the background, and when they come to the fore at the latest.
-    background: Vec<(Instant, u64)>,
+    background: Background,
     /// Groups whose removal has to be tried again.
     doomed: Vec<Leaf>,
     /// Freezes under way: sequence number, sandbox, deadline.
@@ -156,7 +156,7 @@ impl Launcher {
         } else if !self.doomed.is_empty() {
             Some(Duration::from_millis(20))
         } else if !self.background.is_empty() {
-            Some(Duration::from_millis(100))
+            Some(background::LOOK_EVERY)
         } else if !self.starting.is_empty() {
             Some(Duration::from_secs(1))
         } else {
