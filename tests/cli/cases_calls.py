@@ -16,12 +16,12 @@ MODES = """exports.main = ({ mode, __body, body, query, contentType }) => {
 """
 
 
-def modes(world):
-    world.ok("deploy", world.file("modes.js", MODES), "--timeout", "1s")
+def modes(world, timeout="10s"):
+    world.ok("deploy", world.file("modes.js", MODES), "--timeout", timeout)
 
 
 def test_exit_code_1_when_the_function_fails(world):
-    modes(world)
+    modes(world, timeout="1s")
     for mode, status, part in [
         ("app", "application_error", "mine"),
         ("throw", "developer_error", "bad"),

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 #[test]
 fn every_test_that_the_specification_names_exists() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    // From the package's own folder, where tests run: what another clone has built knows only that one's path.
+    let root = PathBuf::from("../..");
     let text = fs::read_to_string(root.join("SPECIFICATION.md")).expect("the specification is there");
     let named: BTreeSet<&str> = text.lines().filter(|line| line.starts_with('|')).flat_map(names).collect();
     assert!(named.len() > 50, "tests are found in its tables: {named:?}");
