@@ -87,12 +87,6 @@ function begin(instance, handler, nothing = NOTHING[0]) {
   };
 }
 
-function pretend(instance, handler, action) {
-  const end = begin(instance, handler);
-  action();
-  end();
-}
-
 /** In a zygote: has /dev/null open from here on, until the end of that takes back what was left. */
 function beginPractice(instance) {
   nowhere = fs.openSync('/dev/null', 'w');
@@ -127,16 +121,19 @@ async function optimise(instance, becomeClone, spareMs) {
   const untilMs = now() + Math.max(spareMs, LEAST_MS);
   const endPractice = beginPractice(instance);
   setThreshold(Threshold.EAGER);
-  for (let i = 0; i < TIMES_TO_OPTIMISE && now() < untilMs; i++) {
-    const end = firstCall(instance, becomeClone, HANDLERS[i % HANDLERS.length], i);
-    await answered(instance);
-    for (const call of furtherCalls) {
-      instance.link.arrived(call.copy(instance.link.buffer));
+  try {
+    for (let i = 0; i < TIMES_TO_OPTIMISE && now() < untilMs; i++) {
+      const end = firstCall(instance, becomeClone, HANDLERS[i % HANDLERS.length], i);
       await answered(instance);
+      for (const call of furtherCalls) {
+        instance.link.arrived(call.copy(instance.link.buffer));
+        await answered(instance);
+      }
+      end();
     }
-    end();
+  } finally {
+    setThreshold(Threshold.USUAL);
   }
-  setThreshold(Threshold.USUAL);
   endPractice();
 }
 
@@ -146,7 +143,9 @@ async function answered({ calls }) {
 
 /** In a clone, before it is given a call. */
 function prime(instance) {
-  pretend(instance, answer, () => instance.link.receive(read(instance.link.buffer)));
+  const end = begin(instance, answer);
+  instance.link.receive(read(instance.link.buffer));
+  end();
 }
 
 module.exports = { optimise, prime, rehearse };
