@@ -29,7 +29,7 @@ const FREEZE_WITHIN: Duration = Duration::from_secs(20);
 /// The most of an answer to a warm-up call.
 const MAX_RESULT: ByteSize = ByteSize::mib(64);
 
-/// What no call waits for takes the processor from nothing for so long at most, so that it is made in time also on a host that is never idle.
+/// What no call waits for takes the processor from no other sandbox for so long at most, so that it is made in time also on a server that is never idle.
 const LONGEST_IN_BACKGROUND: Duration = Duration::from_secs(1);
 
 /// Whom a zygote is grown for.

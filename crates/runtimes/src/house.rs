@@ -247,7 +247,7 @@ impl House {
     }
 }
 
-/// A runtime that nobody waits for takes the processor from nothing for so long at most, so that it comes up also on a host that is never idle.
+/// A runtime that nobody waits for takes the processor from no other sandbox for so long at most, so that it comes up also on a server that is never idle.
 const LONGEST_IN_BACKGROUND: Duration = Duration::from_secs(1);
 
 /// Grows the stems of one kind of executor.

@@ -85,7 +85,7 @@ pub struct SandboxSpec {
     /// then whatever tmpfs a process holds as descriptor 200 ([`crate::TMP_FD`]), the main process starts with one of its own there, and
     /// system calls that would let forked processes share memory or be inspected are refused. The main process must make itself non-dumpable.
     pub zygote: bool,
-    /// It is nobody's who waits: what runs in it has the processor only while nothing else on the host wants it, until [`crate::Sandbox::foreground`] or
+    /// It is nobody's who waits: what runs in it has the processor only while no other sandbox of this launcher wants it, until [`crate::Sandbox::foreground`] or
     /// [`crate::Sandbox::seal`], and at the longest for so long. Needs a CPU cgroup and Linux 5.15; no effect without.
     pub background: Option<Duration>,
     /// Whether `argv` is executed not once but for each request of a [`crate::Spawner`], whose link the sandbox is given; what it starts with as

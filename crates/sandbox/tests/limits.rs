@@ -125,7 +125,7 @@ async fn what_runs_gives_way_to_what_is_running() {
     host.launcher.shutdown().await;
 }
 
-/// What nobody waits for takes the processor from nothing: until somebody waits, it is sealed, or its time is over.
+/// What nobody waits for takes the processor from no other sandbox: until somebody waits, it is sealed, or its time is over.
 #[tokio::test]
 async fn a_sandbox_stays_in_the_background_for_as_long_as_nobody_waits_for_it() {
     use common::zygote::{self, Zygote};

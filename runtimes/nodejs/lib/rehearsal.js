@@ -10,6 +10,7 @@ const { Context } = require('./context');
 const { Kind, encodeFrame, payloadWithHead } = require('./frame');
 
 const now = performance.now.bind(performance); // user code may replace the global one
+const { Promise, setImmediate } = globalThis; // these too
 
 const TIMES = 150;
 /** For V8 to optimise all of the path: it does so some tens of calls after a function's caller, which may contain it then. */
@@ -73,6 +74,7 @@ const HANDLERS = [
 ];
 /** More turns of the queue of microtasks than an asynchronous handler that waits for nothing needs for its answer. */
 const TURNS = 8;
+const ANSWER_MS = 1000;
 
 /** Leads the link to /dev/null, with a handler of ours; gives back how to end that. */
 function begin(instance, handler, nothing = NOTHING[0]) {
@@ -101,44 +103,55 @@ function beginPractice(instance) {
 /** In a zygote, before anything else: the first call. Warm-up requests, where there are some, teach V8 the rest. */
 function rehearse(instance, becomeClone) {
   const endPractice = beginPractice(instance);
-  for (let i = 0; i < TIMES; i++) firstCall(instance, becomeClone, answer, i)();
+  for (let i = 0; i < TIMES; i++) {
+    const end = begin(instance, answer, NOTHING[(i >> 1) & 1]);
+    firstCall(instance, becomeClone, i);
+    end();
+  }
   endPractice();
 }
 
-/** The `i`th of such calls; gives back how to end it. */
-function firstCall(instance, becomeClone, handler, i) {
-  const other = (i >> 1) & 1;
-  const end = begin(instance, handler, NOTHING[other]);
-  becomeClone(instance, READS[other], i & 1);
-  return end;
+function firstCall(instance, becomeClone, i) {
+  becomeClone(instance, READS[(i >> 1) & 1], i & 1);
 }
 
 /**
  * In a zygote without a warm-up: the first call and further ones, until V8 has optimised them, for `spareMs` milliseconds or a little longer.
- * Not before garbage is collected, which would throw away some of what this makes. It waits for microtasks only: nothing else comes in between.
+ * Not before garbage is collected, which would throw away some of what this makes.
  */
 async function optimise(instance, becomeClone, spareMs) {
   const untilMs = now() + Math.max(spareMs, LEAST_MS);
   const endPractice = beginPractice(instance);
   setThreshold(Threshold.EAGER);
   try {
-    for (let i = 0; i < TIMES_TO_OPTIMISE && now() < untilMs; i++) {
-      const end = firstCall(instance, becomeClone, HANDLERS[i % HANDLERS.length], i);
-      await answered(instance);
-      for (const call of furtherCalls) {
-        instance.link.arrived(call.copy(instance.link.buffer));
-        await answered(instance);
-      }
-      end();
-    }
+    for (let i = 0; i < TIMES_TO_OPTIMISE && now() < untilMs; i++) await calls(instance, becomeClone, i);
   } finally {
     setThreshold(Threshold.USUAL);
+    endPractice();
   }
-  endPractice();
 }
 
-async function answered({ calls }) {
-  for (let turn = 0; calls.size > 0 && turn < TURNS; turn++) await undefined;
+async function calls(instance, becomeClone, i) {
+  const end = begin(instance, HANDLERS[i % HANDLERS.length], NOTHING[(i >> 1) & 1]);
+  try {
+    firstCall(instance, becomeClone, i);
+    await answered(instance);
+    for (const call of furtherCalls) {
+      instance.link.arrived(call.copy(instance.link.buffer));
+      await answered(instance);
+    }
+  } finally {
+    end();
+  }
+}
+
+/** Microtasks do, unless user code has put promises of its own in the place of the engine's. What comes too late would go to the real link. */
+async function answered({ calls: open }) {
+  for (let turn = 0; open.size > 0 && turn < TURNS; turn++) await undefined;
+  for (const untilMs = now() + ANSWER_MS; open.size > 0;) {
+    if (now() > untilMs) throw new Error('Promises are not what they are in Node.js: an asynchronous function that waits for nothing is not over after a second.');
+    await new Promise((resolve) => { setImmediate(resolve); });
+  }
 }
 
 /** In a clone, before it is given a call. */

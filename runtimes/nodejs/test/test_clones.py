@@ -113,6 +113,15 @@ class Clones:
                     clone.invoke({"name": "value"}, **heads[number % 3])
                 self.assertNotIn("bailout", clone.stdout)
 
+    def test_practice_waits_for_promises_of_the_users_own(self):
+        zygote = self.frozen("""global.Promise = class extends Promise {
+          then(done, failed) { setImmediate(() => super.then(done, failed)); return this; }
+        };
+        exports.main = async (params) => params;""")
+        clone = self.clone(zygote)
+        for number in range(3):
+            self.assertEqual(clone.invoke({"n": number}).json(), {"n": number})
+
     # --- uniqueness
 
     def values(self, warm_ups):

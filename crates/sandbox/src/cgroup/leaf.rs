@@ -38,7 +38,7 @@ pub(crate) struct Leaf {
     limits: Option<(ResourceLimits, u32)>,
     /// It was told to stand still. A frozen process dies of SIGKILL as it is, and leaves the group frozen.
     frozen: Cell<bool>,
-    /// It has the processor only while nothing else wants it.
+    /// It has the processor only while no other leaf wants it.
     idle: Cell<bool>,
 }
 
@@ -239,7 +239,7 @@ impl Leaf {
         self.unified.is_none() && self.freezer.is_some()
     }
 
-    /// Gives its processes the processor only while nothing else wants it, or an equal share again. Before Linux 5.15 there is no such thing.
+    /// Gives its processes the processor only while no other leaf of the tree wants it, or an equal share again. Before Linux 5.15 there is no such thing.
     pub(crate) fn set_idle(&self, idle: bool) {
         if self.idle.get() != idle
             && let Some((_, path)) = &self.cpu

@@ -46,7 +46,7 @@ impl Launcher {
         }
     }
 
-    /// On a host that is busy all the time their turn comes, too.
+    /// Beside sandboxes that are busy all the time their turn comes, too.
     pub(super) fn check_background(&mut self) {
         for sid in self.background.late() {
             self.come_forward(sid);
