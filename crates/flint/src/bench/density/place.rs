@@ -11,7 +11,7 @@ use crate::bench::{
     caller::post_to,
     interpreter,
     server::{Server, metric},
-    suite::Baseline,
+    suite::{Baseline, Belongings},
     wasm::waiting_component,
 };
 
@@ -173,10 +173,9 @@ impl Place {
         match self {
             Self::Container { baseline } => baseline.belongings().memory().0,
             Self::Flint { server, before, own, .. } => {
-                let pids = ProcessTree::new(server.pid()).pids();
-                let come = pids.into_iter().filter(|pid| !before.contains(pid)).map(memory_of);
-                let grown = memory_of(server.pid()).grown_from(*own);
-                come.chain([grown]).sum()
+                let tree = ProcessTree::new(server.pid());
+                let apart = before.iter().copied().collect();
+                Belongings { tree, apart, inside: Some((server.pid(), *own)) }.memory().0
             }
         }
     }

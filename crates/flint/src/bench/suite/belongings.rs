@@ -7,10 +7,10 @@ use flint_lab::{ProcessTree, TreeMemory, memory_of};
 /// Everything below one process, but for what is not the functions'.
 #[derive(Clone, Debug)]
 pub(in crate::bench) struct Belongings {
-    pub(super) tree: ProcessTree,
-    pub(super) apart: HashSet<u32>,
+    pub(in crate::bench) tree: ProcessTree,
+    pub(in crate::bench) apart: HashSet<u32>,
     /// A process with instances inside, and what it was before they came.
-    pub(super) inside: Option<(u32, TreeMemory)>,
+    pub(in crate::bench) inside: Option<(u32, TreeMemory)>,
 }
 
 impl Belongings {

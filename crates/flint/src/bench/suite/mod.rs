@@ -22,7 +22,7 @@ mod watch;
 use anyhow::ensure;
 use flint_lab::Report;
 
-pub(super) use self::{baseline::Baseline, suites::SUITES};
+pub(super) use self::{baseline::Baseline, belongings::Belongings, suites::SUITES};
 use self::{
     manifest::{Manifest, Variant},
     promise::Promise,
