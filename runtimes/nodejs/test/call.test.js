@@ -102,6 +102,7 @@ test('two cookies stay two headers', async (t) => {
 test('stack traces show the user\'s file and lines', async (t) => {
   const peer = await started(t, '// a comment\nfunction main() {\n  throw new Error("here");\n}\n');
   await peer.invoke();
+  await peer.stop();
   assert.match(peer.stderr, /index\.js:3:9/);
 });
 
@@ -134,6 +135,7 @@ test('user code may handle uncaught exceptions itself', async (t) => {
     process.on('uncaughtException', () => { console.log('handled'); });
     exports.main = () => new Promise((done) => { setTimeout(() => { setTimeout(() => done({ a: 1 }), 20); throw new Error('late'); }, 5); });`);
   assert.deepStrictEqual((await peer.invoke()).result, { a: 1 });
+  await peer.stop();
   assert.strictEqual(peer.stdout, 'handled\n');
 });
 

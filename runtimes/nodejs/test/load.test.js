@@ -32,6 +32,7 @@ for (const [name, [source, options]] of Object.entries(forms)) {
   test(name, async (t) => {
     const peer = await started(t, source, options);
     assert.deepStrictEqual((await peer.invoke({ x: 3 })).result, { got: 3 });
+    await peer.stop();
     assert.strictEqual(peer.stderr, '');
   });
 }

@@ -85,6 +85,7 @@ class Peer {
     return this.answer();
   }
 
+  /** After it, `stdout` and `stderr` are complete: they do not keep to the order of the link. */
   stop() {
     this.link.destroy();
     return this.exited;
