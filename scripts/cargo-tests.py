@@ -58,7 +58,7 @@ def run(executable, directory):
 
 def main(options):
     tests = build(options)
-    at_once = len(os.sched_getaffinity(0))
+    at_once = len(os.sched_getaffinity(0)) + 1
     print(f"{len(tests)} test binaries, {at_once} at once", flush=True)
     failed = []
     with ThreadPoolExecutor(at_once) as pool:

@@ -35,7 +35,7 @@ const LONGEST_IN_BACKGROUND: Duration = Duration::from_secs(1);
 /// Whom a zygote is grown for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// Calls that wait: it is not warmed up, as that would take them longer.
+    /// Calls that wait: what would only make it better, such as its warm-up, is left to a successor.
     Calls,
     /// A deploy.
     Deploy,
@@ -96,7 +96,7 @@ impl Growth<'_> {
         }
         report.kept = true;
         report.took_us = began.elapsed().as_micros().try_into().unwrap_or(u64::MAX);
-        let thorough = thorough || function.snapshot.warmup.is_empty();
+        let thorough = thorough || !self.has_more_to_do();
         Ok((Zygote::new(frozen, function, thorough, self.config.standbys), report))
     }
 
@@ -120,15 +120,16 @@ impl Growth<'_> {
             }
         }
         let options = &self.function.snapshot;
+        let budget = if self.purpose.is_thorough() { self.config.warmup_budget } else { Duration::ZERO };
         let freeze = Freeze {
             calls: if events.is_empty() { 0 } else { self.config.warmup_calls },
-            budget_ms: self.config.warmup_budget.as_millis().try_into().unwrap_or(u64::MAX),
+            budget_ms: budget.as_millis().try_into().unwrap_or(u64::MAX),
             annotate: options.annotate && !events.is_empty(),
             jit: options.jit.filter(|_| events.len() == options.warmup.len()),
             huge_pages: self.config.huge_pages,
         };
         progress("freezing it");
-        let deadline = Instant::now() + self.config.warmup_budget + FREEZE_WITHIN;
+        let deadline = Instant::now() + budget + FREEZE_WITHIN;
         let (frozen, mut report, sealed) = candidate.freeze(&freeze, &self.expect(), deadline).await?;
         notes.append(&mut report.notes);
         if !sealed.native_code.is_empty() {
@@ -163,6 +164,11 @@ impl Growth<'_> {
             ))),
             Err(fault) => Err(NotFrozen::Broken(fault)),
         }
+    }
+
+    /// Whether a zygote that calls wait for lacks something that a thorough one has.
+    fn has_more_to_do(&self) -> bool {
+        !self.function.snapshot.warmup.is_empty() || self.runtime.family.practises()
     }
 
     /// Whether loading and warming up lack the network that calls have.

@@ -187,7 +187,7 @@ impl Tree {
         self.refuses.load(Ordering::Relaxed) || self.tampered.load(Ordering::Relaxed) >= TOLERATED
     }
 
-    /// The zygote that serves. Where there is none, one is grown without warm-up, so that nobody waits for that; its thorough successor follows.
+    /// The zygote that serves. Where there is none, one is grown in the shortest way; its thorough successor follows.
     async fn zygote(self: &Arc<Self>) -> Result<Arc<Zygote>, Fault> {
         if let Some(zygote) = self.living() {
             return Ok(zygote);

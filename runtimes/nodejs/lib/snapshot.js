@@ -29,7 +29,7 @@ function onFreeze(instance, options) {
   }
   instance.state = 'freezing';
   setImmediate(() => { // the rehearsal uses the decoder, which is in the middle of this frame
-    const practice = { rehearse: rehearse.bind(null, instance, becomeClone), optimise: optimise.bind(null, instance, becomeClone) };
+    const practice = { rehearse: rehearse.bind(null, instance, becomeClone), optimise: optimise.bind(null, instance, becomeClone), further: [serveFromEventLoop, instance.link.watch] };
     // Bound, not wrapped: a function that has never run would be compiled in every clone.
     instance.zygote.freeze(instance, options, becomeClone.bind(null, instance, instance.zygote.native.read), practice)
       .catch((error) => refuse(instance, error));
@@ -58,7 +58,7 @@ function becomeClone(instance, read, flags) {
 
 /** After the microtasks: a handler that only awaits what is there already answers before. */
 function serveFromEventLoop({ link }, native) {
-  setImmediate(() => link.watch(native));
+  setImmediate(link.watch.bind(link, native));
 }
 
 function onRestore(instance, { entropy, once, env }) {

@@ -12,6 +12,7 @@ const stdio = require('./stdio');
 const tmp = require('./tmp');
 const unique = require('./unique');
 const warmup = require('./warmup');
+const { compileAhead } = require('./ahead');
 const { endAtOnce } = require('./clone');
 const { Baseline } = require('./obstacles');
 const { releaseConnections } = require('./connections');
@@ -71,12 +72,14 @@ class Zygote {
 
   /**
    * Makes `instance` ready to be forked and forks it for every CLONE; `becomeClone(flags)` runs in each clone, and nothing
-   * more in this process. `practice`: both ways to run what becomes of a clone beforehand. Rejects with NotForkable when something is in the way; the instance then is as before.
+   * more in this process. `practice`: both ways to run what becomes of a clone beforehand, and functions of it that neither reaches. Rejects with NotForkable when something is in the way; the instance then is as before.
    */
-  async freeze(instance, options, becomeClone, { rehearse, optimise }) {
+  async freeze(instance, options, becomeClone, { rehearse, optimise, further }) {
     const began = now();
     const collect = exposeGc();
     const isWarmedUp = this.requests.length > 0 && options.calls !== 0;
+    const budget = warmup.budget(options);
+    const note = budget > 0 ? compileAhead({ others: further, entry: isWarmedUp ? undefined : instance.entry, root: path.dirname(instance.file) }) : null;
     if (isWarmedUp) rehearse();
     else withThreshold(Threshold.WITHIN_PRACTICE, rehearse);
     const { report, collected } = await warmup.run(instance, this.requests, options, { collect, practise: rehearse });
@@ -89,9 +92,10 @@ class Zygote {
     await instance.link.detach();
     // A full collection drops optimised code that nothing but a past call held on to: it is for the annotator to do it in time.
     if (!collected) collect();
-    if (!isWarmedUp) await optimise(warmup.budget(options) - (now() - began));
+    if (!isWarmedUp && budget > 0) await optimise(budget - (now() - began));
     finishSweeping();
     collect({ type: 'minor' });
+    if (note !== null) report.notes.push(note);
     report.notes.push(...unique.notes());
     report.hugePageBytes = options.hugePages === false ? 0 : this.native.hugePages();
     report.rssBytes = process.memoryUsage.rss();

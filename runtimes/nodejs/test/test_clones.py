@@ -113,6 +113,33 @@ class Clones:
                     clone.invoke({"name": "value"}, **heads[number % 3])
                 self.assertNotIn("bailout", clone.stdout)
 
+    def test_functions_are_compiled_before_the_freeze_and_not_in_each_clone(self):
+        """Also without a warm-up; of dependencies, and with no budget, nothing is."""
+        code = """
+            const dependency = require('dependency');
+            let ran = 0;
+            function helper(a) { ran += 1; return a + 1; }
+            class Thing { method() { return helper(2); } }
+            exports.main = async function handler() { return { n: new Thing().method(), ran, d: dependency() }; };
+        """
+        package = Path(self.folder.name) / "node_modules" / "dependency"
+        package.mkdir(parents=True)
+        (package / "index.js").write_text("module.exports = function dependency() { return 1; };")
+        flags = ["--log-function-events", "--logfile=-", "--no-logfile-per-isolate"]
+        for budget, compiled in (10000, {"dependency"}), (0, {"handler", "helper", "method", "dependency"}):
+            with self.subTest(budget=budget):
+                zygote = self.zygote(code, argv=[*self.shim.zygote[:-1], *flags, self.shim.zygote[-1]])
+                self.assertEqual(zygote.freeze(budgetMs=budget)["notes"], [])
+                clone = self.clone(zygote, prime=True)
+                for _ in range(2):
+                    answer = clone.invoke({}, transaction="t").json()
+                self.assertEqual(answer, {"n": 3, "ran": 2, "d": 1})
+                clone.end()
+                found = set(re.findall(r"^function,parse-function,(?:[\w.]+,)*(\w+)$", clone.stdout, re.MULTILINE))
+                self.assertEqual(found & {"handler", "helper", "method", "dependency"}, compiled)
+                if budget > 0:
+                    self.assertFalse(found & {"serveFromEventLoop", "watch"})
+
     def test_practice_waits_for_promises_of_the_users_own(self):
         zygote = self.frozen("""global.Promise = class extends Promise {
           then(done, failed) { setImmediate(() => super.then(done, failed)); return this; }

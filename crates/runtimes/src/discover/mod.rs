@@ -55,6 +55,11 @@ impl Family {
         }
     }
 
+    /// Whether its shim makes a snapshot better than what loading the function leaves, where it is given time for that.
+    pub const fn practises(self) -> bool {
+        matches!(self, Self::Node)
+    }
+
     /// As in kinds.
     pub const fn as_str(self) -> &'static str {
         match self {

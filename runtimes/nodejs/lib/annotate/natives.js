@@ -18,13 +18,40 @@ const OURS = ` // ${process.hrtime.bigint()}`;
  * the flushing of bytecode, or V8 would parse them again later.
  */
 function openNatives() {
+  return withSyntax(learn);
+}
+
+/** Only those that compile a function without calling it, and tell where it is in the source. */
+function openCompiler() {
+  return withSyntax(() => {
+    const natives = ours();
+    const subject = sample();
+    for (const native of Object.values(natives)) tolerant(() => native(subject));
+    return natives;
+  });
+}
+
+function withSyntax(act) {
   const wasOn = make('f', 'return %GetOptimizationStatus(f)') !== null;
   if (!wasOn) v8.setFlagsFromString(SYNTAX);
   try {
-    return learn();
+    return act();
   } finally {
     if (!wasOn) v8.setFlagsFromString('--no-allow-natives-syntax');
   }
+}
+
+function ours() {
+  return {
+    prepare: required('%PrepareFunctionForOptimization(f)'),
+    scriptId: required('return %FunctionGetScriptId(f)'),
+    position: required('return %FunctionGetScriptSourcePosition(f)'),
+  };
+}
+
+/** A function that is compiled when it is called. */
+function sample() {
+  return new Function('return function (a) { return a + 1; }')();
 }
 
 function make(parameter, body) {
@@ -53,13 +80,10 @@ function required(body) {
 
 function learn() {
   const status = required('return %GetOptimizationStatus(f)');
-  const prepare = required('%PrepareFunctionForOptimization(f)');
   const mark = required('%OptimizeFunctionOnNextCall(f)');
-  const scriptId = required('return %FunctionGetScriptId(f)');
-  const position = required('return %FunctionGetScriptSourcePosition(f)');
+  const { prepare, scriptId, position } = ours();
   const bits = {};
 
-  const sample = () => new Function('return function (a) { return a + 1; }')(); // the inner one is compiled when it is called
   const subject = sample();
   bits.lazy = status(subject);
   subject(1);
@@ -78,14 +102,14 @@ function learn() {
 
   return new Natives({
     status, prepare, mark, scriptId, position, bits,
-    compile: findCompile({ status, prepare, mark, sample, top: bits.top }),
+    compile: findCompile({ status, prepare, mark, top: bits.top }),
     finish: findFinish(),
-    ...learnOthers({ status, prepare, sample, plain, top: bits.top }),
+    ...learnOthers({ status, prepare, plain, top: bits.top }),
   });
 }
 
 /** The native that compiles a marked function without calling it, or null. */
-function findCompile({ status, prepare, mark, sample, top }) {
+function findCompile({ status, prepare, mark, top }) {
   for (const body of COMPILE) {
     const compile = make('f', body);
     if (compile === null) continue;
@@ -109,7 +133,7 @@ function findFinish() {
 }
 
 /** The bits of the middle tiers, which are only good to know. */
-function learnOthers({ status, prepare, sample, plain, top }) {
+function learnOthers({ status, prepare, plain, top }) {
   const after = (body) => {
     const native = make('f', body);
     if (native === null) return 0;
@@ -171,4 +195,4 @@ class Natives {
   }
 }
 
-module.exports = { openNatives };
+module.exports = { openCompiler, openNatives, tolerant };

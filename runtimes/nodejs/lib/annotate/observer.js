@@ -39,6 +39,14 @@ class Observer {
     return result;
   }
 
+  /** Scripts with their functions, without having counted. */
+  takeScripts() {
+    this.post('Profiler.enable');
+    const { result } = this.post('Profiler.getBestEffortCoverage');
+    this.post('Profiler.disable');
+    return result;
+  }
+
   /** Every function object alive. It costs a full collection that also drops unused hidden classes: before optimising. */
   liveFunctions() {
     let functions = [];

@@ -220,4 +220,4 @@ function innermost(targets) {
   return targets.reduce((best, target) => (best === undefined || target.start > best.start ? target : best), undefined);
 }
 
-module.exports = { Targets, isLooping };
+module.exports = { Targets, isLooping, userFile };
