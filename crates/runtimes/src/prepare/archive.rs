@@ -1,7 +1,8 @@
 //! Zip and tar archives, entry by entry.
 
 use std::{
-    io::{Cursor, Read},
+    cell::Cell,
+    io::{self, Cursor, Read},
     path::Path,
 };
 
@@ -9,7 +10,7 @@ use flate2::read::MultiGzDecoder;
 use flint_executor::PrepareError;
 use zip::result::ZipError;
 
-use super::tree::{Tree, Unpacked, bad};
+use super::tree::{Tree, Unpacked, bad, shown};
 use crate::config::UnpackLimits;
 
 const TYPE: u32 = 0o170_000;
@@ -18,6 +19,8 @@ const DIRECTORY: u32 = 0o040_000;
 const LINK: u32 = 0o120_000;
 /// A link's target is not longer than a path may be.
 const LONGEST_TARGET: u64 = 4096;
+/// What may be between two entries of a tar archive: long names, extensions, the map of a sparse file. All of it is kept in memory.
+const BETWEEN_ENTRIES: u64 = 1 << 20;
 
 /// Unpacks a zip archive into `root`, an empty folder.
 pub(super) fn zip(code: &[u8], root: &Path, limits: UnpackLimits) -> Result<Unpacked, PrepareError> {
@@ -36,7 +39,7 @@ pub(super) fn zip(code: &[u8], root: &Path, limits: UnpackLimits) -> Result<Unpa
         let raw = archive.by_index_raw(index).map_err(damaged)?;
         let name = raw.name_raw().to_vec();
         if raw.encrypted() {
-            let name = String::from_utf8_lossy(&name);
+            let name = shown(&name);
             return Err(bad(format!(
                 "the zip archive's entry '{name}' is encrypted: pack it without a password"
             )));
@@ -64,16 +67,23 @@ pub(super) fn zip(code: &[u8], root: &Path, limits: UnpackLimits) -> Result<Unpa
 pub(super) fn tar_gz(code: &[u8], root: &Path, limits: UnpackLimits) -> Result<Unpacked, PrepareError> {
     let damaged =
         |error: std::io::Error| bad(format!("the code is not a tar.gz archive that can be read: {error}"));
-    let mut archive = tar::Archive::new(MultiGzDecoder::new(code));
+    let left = Cell::new(0);
+    let mut archive = tar::Archive::new(Bounded { inner: MultiGzDecoder::new(code), left: &left });
     let mut tree = Tree::new(root, limits);
-    for entry in archive.entries().map_err(damaged)? {
+    let mut entries = archive.entries().map_err(damaged)?;
+    loop {
+        left.set(BETWEEN_ENTRIES);
+        let Some(entry) = entries.next() else { break };
         let mut entry = entry.map_err(damaged)?;
+        // Of a file's content the tree takes no more than is allowed.
+        left.set(u64::MAX);
         let name = entry.path_bytes().into_owned();
         let kind = entry.header().entry_type();
         if kind.is_dir() {
             tree.directory(&name)?;
         } else if kind.is_symlink() {
-            let target = entry.link_name_bytes().unwrap_or_default().into_owned();
+            let mut target = entry.link_name_bytes().unwrap_or_default().into_owned();
+            target.truncate(LONGEST_TARGET as usize);
             tree.link(&name, &target)?;
         } else if kind.is_file() || kind.is_contiguous() || kind.is_gnu_sparse() {
             let executable = entry.header().mode().is_ok_and(|mode| mode & 0o111 != 0);
@@ -85,8 +95,28 @@ pub(super) fn tar_gz(code: &[u8], root: &Path, limits: UnpackLimits) -> Result<U
     tree.finish()
 }
 
+/// A reader that fails where more is read than is left at the moment: small archives unpack to anything.
+struct Bounded<'a, R> {
+    inner: R,
+    left: &'a Cell<u64>,
+}
+
+impl<R: Read> Read for Bounded<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let most = usize::try_from(self.left.get()).unwrap_or(usize::MAX).min(buffer.len());
+        if most == 0 && !buffer.is_empty() {
+            return Err(io::Error::other(format!(
+                "more than {BETWEEN_ENTRIES} bytes of names and extensions in one place"
+            )));
+        }
+        let read = self.inner.read(&mut buffer[..most])?;
+        self.left.set(self.left.get() - read as u64);
+        Ok(read)
+    }
+}
+
 fn special(name: &[u8]) -> PrepareError {
-    let name = String::from_utf8_lossy(name);
+    let name = shown(name);
     bad(format!(
         "the archive's entry '{name}' is neither a file nor a folder nor a symbolic link: leave it out"
     ))
@@ -189,5 +219,35 @@ mod tests {
             assert!(error.contains("neither a file"), "{error}");
         }
         assert!(tar_gz(b"\x1f\x8b rubbish", root.path(), UnpackLimits::default()).is_err());
+    }
+
+    #[test]
+    fn a_long_name_in_a_tar_gz_is_taken_and_an_endless_one_is_not() {
+        let packed = |length: usize| {
+            let mut builder =
+                tar::Builder::new(flate2::write::GzEncoder::new(Vec::new(), Default::default()));
+            for (kind, name, content) in [
+                (tar::EntryType::GNULongName, "././@LongLink", vec![b'x'; length]),
+                (tar::EntryType::Regular, "short", Vec::new()),
+            ] {
+                let mut header = tar::Header::new_gnu();
+                header.set_entry_type(kind);
+                header.set_path(name).unwrap();
+                header.set_size(content.len() as u64);
+                header.set_mode(0o644);
+                header.set_cksum();
+                builder.append(&header, &content[..]).unwrap();
+            }
+            builder.into_inner().unwrap().finish().unwrap()
+        };
+        let unpack = |length: usize| {
+            let root = tempfile::tempdir().unwrap();
+            tar_gz(&packed(length), root.path(), UnpackLimits::default()).map_err(|error| error.to_string())
+        };
+        assert_eq!(unpack(200).unwrap().files, 1);
+        let longer = unpack(100_000).unwrap_err();
+        assert!(longer.contains("longer than") && longer.len() < 4096, "{longer}");
+        let endless = unpack(64 << 20).unwrap_err();
+        assert!(endless.contains("names and extensions"), "{endless}");
     }
 }

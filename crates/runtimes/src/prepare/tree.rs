@@ -38,6 +38,11 @@ pub(super) fn bad(text: impl Into<String>) -> PrepareError {
     PrepareError::Code(text.into())
 }
 
+/// A name for a message, which does not grow with it.
+pub(super) fn shown(name: &[u8]) -> String {
+    String::from_utf8_lossy(&name[..name.len().min(LONGEST_NAME)]).into_owned()
+}
+
 pub(super) fn failed(operation: impl Into<String>, error: &io::Error) -> PrepareError {
     PrepareError::Failed { operation: operation.into(), detail: error.to_string() }
 }
@@ -50,7 +55,7 @@ impl Tree {
 
     /// Checks an entry's name and counts it; the path is relative and has only ordinary parts. `None`: the root itself.
     fn admit(&mut self, name: &[u8]) -> Result<Option<PathBuf>, PrepareError> {
-        let shown = String::from_utf8_lossy(name).into_owned();
+        let shown = shown(name);
         let Ok(text) = std::str::from_utf8(name) else {
             return Err(bad(format!(
                 "the archive's entry '{shown}' has a name that is not UTF-8: rename the file"
