@@ -2,6 +2,9 @@
 
 use flint_executor::{Body, Call};
 
+/// Headers that would pass for what the platform says itself, or for a proxy that a library sends requests to (`Http_Proxy`).
+const NOT_HEADERS: [&str; 4] = ["method", "path", "query", "proxy"];
+
 /// `Http_Method`, `Http_Path`, `Http_Query`, `Http_ContentLength`, `Http_<Header>` (`Http_Content_Type`), and the activation's.
 pub(super) fn of(call: &Call) -> Vec<(String, String)> {
     let mut variables = vec![
@@ -26,7 +29,7 @@ pub(super) fn of(call: &Call) -> Vec<(String, String)> {
     if !head.query.is_empty() {
         variables.push(("Http_Query".into(), head.query.clone()));
     }
-    for name in head.headers.keys() {
+    for name in head.headers.keys().filter(|name| !NOT_HEADERS.contains(&name.as_str())) {
         let values: Vec<_> =
             head.headers.get_all(name).iter().map(|v| String::from_utf8_lossy(v.as_bytes())).collect();
         variables.push((variable(name.as_str()), values.join(", ")));
