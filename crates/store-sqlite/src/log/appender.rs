@@ -15,7 +15,7 @@ use super::{
     pending::{Flush, Pending, Stored, Thread},
     retention::{self, Extent},
     sealed::Sealed,
-    segment::Segment,
+    segment::{Segment, segment_path},
 };
 use crate::{
     Retention, SyncMode,
@@ -226,6 +226,8 @@ impl Appender {
             }
             Err(error) => {
                 self.unfinished = Some(Instant::now());
+                // The next one may have been begun: as the last one it would be taken for the one that is written, and this one's torn end for damage.
+                let _ = std::fs::remove_file(segment_path(&self.dir, self.segment.number + 1));
                 let path = self.segment.path().display();
                 tracing::warn!(%error, %path, "a segment of the activation log could not be finished; it grows on");
             }
@@ -241,11 +243,12 @@ impl Appender {
                 self.finish_segment();
             }
         }
-        if self.shared.holds.load(Relaxed) > 0 {
-            return; // a backup reads the files
-        }
         let gone: Vec<Arc<Sealed>> = {
             let mut segments = self.shared.view.segments_mut();
+            // Asked with the lock in hand: whoever holds the files back looks at them after that.
+            if self.shared.holds.load(Relaxed) > 0 {
+                return; // a backup reads the files
+            }
             let extents: Vec<_> = segments
                 .sealed
                 .iter()
