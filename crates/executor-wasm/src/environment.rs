@@ -23,6 +23,9 @@ pub(crate) fn of(start: &[(String, String)], call: &Call) -> Variables {
     variables
 }
 
+/// Headers that would pass for what the platform says itself, or for a proxy that a library sends requests to (`Http_Proxy`).
+const NOT_HEADERS: [&str; 4] = ["method", "path", "query", "proxy"];
+
 /// The same with the request's: `Http_Method`, `Http_Path`, `Http_Query`, `Http_ContentLength`, `Http_<Header>` as OpenFaaS'
 /// classic watchdog names them.
 pub(crate) fn with_request(start: &[(String, String)], call: &Call) -> Variables {
@@ -43,7 +46,7 @@ pub(crate) fn with_request(start: &[(String, String)], call: &Call) -> Variables
             if !head.query.is_empty() {
                 add("Http_Query", head.query.clone());
             }
-            for name in head.headers.keys() {
+            for name in head.headers.keys().filter(|name| !NOT_HEADERS.contains(&name.as_str())) {
                 let values = head.headers.get_all(name).iter();
                 let values: Vec<_> = values.map(|value| String::from_utf8_lossy(value.as_bytes())).collect();
                 add(&variable(name.as_str()), values.join(", "));
