@@ -20,6 +20,8 @@ use crate::config::ServerConfig;
 
 /// After a failed accept (out of file descriptors, mostly), so that the loop does not spin.
 const PAUSE: Duration = Duration::from_millis(50);
+/// How long a client may leave what it is sent unread: it keeps a place among all connections.
+const UNREAD: Duration = Duration::from_secs(120);
 /// How long connections have for their last answer once all calls are over.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
@@ -117,6 +119,7 @@ async fn connection(
 ) {
     // Best effort: without it small answers only wait a little longer.
     let _ = stream.set_nodelay(true);
+    let _ = rustix::net::sockopt::set_tcp_user_timeout(&stream, UNREAD.as_millis() as u32);
     // Counted by this connection's requests alone, not by those of all.
     let fronts = Arc::new(fronts);
     let service = hyper::service::service_fn(move |request| {
