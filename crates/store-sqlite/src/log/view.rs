@@ -9,7 +9,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
 };
 
-use flint_model::{Activation, ActivationId};
+use flint_model::{Activation, ActivationId, LogLine, LogStream};
 use flint_store::{ActivationQuery, Page, StoreError};
 use rustix::fs::{Advice, fadvise};
 
@@ -87,6 +87,27 @@ enum Entry {
 
 /// What the kernel reads ahead of a reader, at the least: records that are closer than this come in one go.
 const NEAR: u64 = 64 << 10;
+
+/// Log lines of one page, as they are stored. Those of the records after that are not read: a page may have a thousand records, and a record ten megabytes.
+const LOGS_OF_A_PAGE: u64 = 32 << 20;
+const LEFT_OUT: &str = "(left out here, where there are many: ask for this activation by its id)";
+
+impl Entry {
+    /// What its log lines take.
+    fn logs(&self) -> u64 {
+        match self {
+            Self::Pending(stored) => stored.logs().iter().map(|line| line.text.len() as u64 + 1).sum(),
+            Self::Written(place) => place.at.logs.into(),
+        }
+    }
+
+    fn read(self, key: Key, with_logs: bool) -> Result<Activation, ReadError> {
+        match self {
+            Self::Pending(stored) => Ok(stored.to_activation(with_logs)),
+            Self::Written(place) => place.read(key, with_logs),
+        }
+    }
+}
 
 impl Place {
     fn open(path: &Path, at: Location) -> Result<Self, ReadError> {
@@ -206,11 +227,20 @@ impl View {
                 }
                 entries.push((key, Entry::Written(place)));
             }
+            let mut room = LOGS_OF_A_PAGE;
             entries
                 .into_iter()
-                .map(|(key, entry)| match entry {
-                    Entry::Pending(stored) => Ok(stored.to_activation(with_logs)),
-                    Entry::Written(place) => place.read(key, with_logs),
+                .map(|(key, entry)| {
+                    let logs = if with_logs { entry.logs() } else { 0 };
+                    let fits = logs <= room || room == LOGS_OF_A_PAGE;
+                    room = room.saturating_sub(logs);
+                    let mut record = entry.read(key, with_logs && fits)?;
+                    if !fits {
+                        let time_us = record.start.as_millis().saturating_mul(1000);
+                        let text = LEFT_OUT.to_owned();
+                        record.logs = vec![LogLine { time_us, stream: LogStream::Stderr, text }];
+                    }
+                    Ok(record)
                 })
                 .collect()
         })
