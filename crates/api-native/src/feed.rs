@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
-use flint_model::Activation;
+use flint_model::{Activation, LogLine, LogStream};
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
 /// Records that a slow follower may lag behind before it misses some.
-const BACKLOG: usize = 1024;
+const BACKLOG: usize = 256;
+/// Log lines that followers get of one record, in bytes, with what a line takes beside its text: all of the backlog stays in memory for one who does not read.
+const MOST_LOGS: usize = 256 << 10;
+const LEFT_OUT: &str = "(the rest is in the record: ask for this activation by its id)";
 
 /// Tells followers of every activation that ends. Costs nothing while nobody follows.
 #[derive(Clone, Debug)]
@@ -31,8 +34,10 @@ impl ActivationFeed {
     /// Tells those who follow.
     pub fn publish(&self, record: &Activation) {
         if self.is_followed() {
+            let mut record = record.clone();
+            cut(&mut record.logs);
             // Fails only when the last follower has just gone.
-            let _ = self.sender.send(Arc::new(record.clone()));
+            let _ = self.sender.send(Arc::new(record));
         }
     }
 
@@ -43,6 +48,23 @@ impl ActivationFeed {
 
     pub(crate) fn follow(&self) -> Follower {
         Follower { records: self.sender.subscribe(), closed: self.closed.clone() }
+    }
+}
+
+/// Leaves as many lines as followers get.
+fn cut(lines: &mut Vec<LogLine>) {
+    let mut room = MOST_LOGS;
+    let fits = |line: &&LogLine| {
+        let rest = room.checked_sub(size_of::<LogLine>() + line.text.len());
+        room = rest.unwrap_or_default();
+        rest.is_some()
+    };
+    let kept = lines.iter().take_while(fits).count();
+    if let Some(first) = lines.get(kept) {
+        let last = LogLine { time_us: first.time_us, stream: LogStream::Stderr, text: LEFT_OUT.to_owned() };
+        lines.truncate(kept);
+        lines.push(last);
+        lines.shrink_to_fit();
     }
 }
 
