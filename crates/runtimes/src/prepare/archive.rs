@@ -17,6 +17,8 @@ const TYPE: u32 = 0o170_000;
 const REGULAR: u32 = 0o100_000;
 const DIRECTORY: u32 = 0o040_000;
 const LINK: u32 = 0o120_000;
+/// What each entry begins with in the list at the end of a zip archive.
+const ENTRY: [u8; 4] = *b"PK\x01\x02";
 /// A link's target is not longer than a path may be.
 const LONGEST_TARGET: u64 = 4096;
 /// What may be between two entries of a tar archive: long names, extensions, the map of a sparse file. All of it is kept in memory.
@@ -25,6 +27,11 @@ const BETWEEN_ENTRIES: u64 = 1 << 20;
 /// Unpacks a zip archive into `root`, an empty folder.
 pub(super) fn zip(code: &[u8], root: &Path, limits: UnpackLimits) -> Result<Unpacked, PrepareError> {
     let damaged = |error: ZipError| bad(format!("the code is not a zip archive that can be read: {error}"));
+    // Before it is read: the reader keeps some hundred bytes for each entry that is listed.
+    let listed = code.windows(ENTRY.len()).filter(|window| *window == ENTRY);
+    if listed.take(limits.entries.saturating_add(1)).count() > limits.entries {
+        return Err(bad(format!("the archive has more than the {} entries allowed", limits.entries)));
+    }
     let mut archive = zip::ZipArchive::new(Cursor::new(code)).map_err(damaged)?;
     if let Some(said) = entries_said(code)
         && said != archive.len()
