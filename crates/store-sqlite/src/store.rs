@@ -1,6 +1,6 @@
 //! The store as a whole.
 
-use std::{path::Path, sync::Arc};
+use std::{fs, path::Path, sync::Arc};
 
 use flint_store::{
     ActivationLog, Apis, Blobs, Catalog, Clock, Compositions, DeadLetters, Feeds, KeyValue, Queue, Secrets,
@@ -57,6 +57,19 @@ pub struct SqliteStore {
     lock: std::sync::Mutex<Option<DataDirLock>>,
 }
 
+/// Refuses a database that is gone or empty while there is code: in a new one no function would name that, and it would be removed.
+fn refuse_lost(database: &Path, blobs: &FileBlobs) -> Result<(), StoreError> {
+    let there = |path: &Path| fs::metadata(path).is_ok_and(|data| data.len() > 0);
+    if there(database) || there(&database.with_extension("db-wal")) {
+        return Ok(());
+    }
+    if blobs.all().map_err(file_fault("opening the code directory", database))?.is_empty() {
+        return Ok(());
+    }
+    let detail = "it is missing or empty, and there is code of functions beside it".to_owned();
+    Err(StoreError::Damaged { path: database.to_owned(), detail })
+}
+
 impl SqliteStore {
     /// Whether there is data in a directory.
     pub fn exists(data_dir: &Path) -> bool {
@@ -76,10 +89,11 @@ impl SqliteStore {
             return Err(StoreError::Damaged { path: mark, detail });
         }
         let database = dir.join(layout::DATABASE);
+        let blobs = FileBlobs::open(dir.join(layout::BLOBS), config.sync)?;
+        refuse_lost(&database, &blobs)?;
         let connection = database::open_writer(&database, config.sync)?;
         let tally = Arc::new(Tally::default());
         tally.recount(&connection)?;
-        let blobs = FileBlobs::open(dir.join(layout::BLOBS), config.sync)?;
         let log = Arc::new(SegmentLog::open(dir.join(layout::ACTIVATIONS), &config)?);
         let counted = Arc::clone(&tally);
         let writer = Arc::new(Writer::start(connection, move |connection| {

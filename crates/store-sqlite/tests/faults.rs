@@ -77,6 +77,24 @@ async fn a_damaged_database_is_refused_with_the_repair_step() {
 }
 
 #[tokio::test]
+async fn a_lost_database_is_refused_while_there_is_code() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path(), 1 << 20);
+    let digest = store.blobs().put(bytes::Bytes::from_static(b"some code")).await.unwrap();
+    store.close().await.unwrap();
+    let path = dir.path().join("flint.db");
+    let whole = fs::read(&path).unwrap();
+    fs::write(&path, b"").unwrap();
+    for _ in 0..2 {
+        let refused = SqliteStore::open(StoreConfig::new(dir.path())).err().unwrap();
+        assert!(matches!(&refused, StoreError::Damaged { path: named, .. } if *named == path), "{refused}");
+        let _ = fs::remove_file(&path);
+    }
+    fs::write(&path, &whole).unwrap();
+    assert!(open(dir.path(), 1 << 20).blobs().get(digest).await.unwrap().is_some());
+}
+
+#[tokio::test]
 async fn a_torn_end_is_cut_off_and_the_log_goes_on() {
     let dir = tempfile::tempdir().unwrap();
     let mut expected = 0;
