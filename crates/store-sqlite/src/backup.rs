@@ -163,21 +163,27 @@ pub(crate) fn run(
 
     copy_database(&data_dir.join(layout::DATABASE), &to.join(layout::DATABASE), &mut meter)?;
     let (segments, _records) = log.files();
-    let code = blobs.all().map_err(fault)?.into_iter().map(|(_, path)| {
+    let code = blobs.all().map_err(fault)?.into_iter().map(|(digest, path)| {
         let bytes = fs::metadata(&path).map_or(0, |data| data.len());
-        (path, bytes)
+        (path, bytes, Some(digest.to_string()))
     });
-    let sources: Vec<_> = segments.into_iter().chain(code).collect();
-    meter.progress.total = meter.progress.done + sources.iter().map(|(_, bytes)| bytes).sum::<u64>();
+    let segments = segments.into_iter().map(|(path, bytes)| (path, bytes, None));
+    let sources: Vec<_> = segments.chain(code).collect();
+    meter.progress.total = meter.progress.done + sources.iter().map(|(_, bytes, _)| bytes).sum::<u64>();
 
     let database = to.join(layout::DATABASE);
     let bytes = fs::metadata(&database).map_err(fault)?.len();
     let hash = hash_file(&database).map_err(fault)?;
     manifest.files.push(Entry { path: layout::DATABASE.into(), bytes, hash });
-    for (source, bytes) in sources {
+    for (source, bytes, address) in sources {
         let path = source.strip_prefix(data_dir).unwrap_or(&source).to_owned();
         let target = to.join(&path);
         let hash = copy_file(&source, &target, bytes, &mut meter).map_err(file_fault(OPERATION, &source))?;
+        if address.is_some_and(|address| address != hash) {
+            // Damaged code must not become the content that the manifest vouches for.
+            let detail = "its content does not have the hash that is its name: deploy what it is the code of again, or remove it";
+            return Err(StoreError::Damaged { path: source, detail: detail.to_owned() });
+        }
         manifest.files.push(Entry { path, bytes, hash });
     }
     sync_dirs(to, manifest.files.iter().map(|entry| entry.path.as_path())).map_err(fault)?;

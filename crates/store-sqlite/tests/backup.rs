@@ -127,6 +127,21 @@ async fn a_bad_backup_or_a_used_directory_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backup_does_not_vouch_for_damaged_code() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let store = open(&data, 4 << 10);
+    let digest = store.blobs().put(Bytes::from_static(b"some code")).await.unwrap().to_string();
+    let path = data.join("blobs").join(&digest[..2]).join(&digest[2..]);
+    fs::write(&path, b"some c0de").unwrap();
+    let refused = store.backup(&dir.path().join("one"), |_| {}).await.unwrap_err();
+    assert!(matches!(&refused, StoreError::Damaged { path: found, .. } if *found == path), "{refused}");
+    store.blobs().put(Bytes::from_static(b"some code")).await.unwrap();
+    store.backup(&dir.path().join("two"), |_| {}).await.unwrap();
+    store.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_restore_that_was_interrupted_is_begun_anew_and_files_beside_the_data_stay() {
     let dir = tempfile::tempdir().unwrap();
     let (backup, target) = (dir.path().join("backup"), dir.path().join("target"));
