@@ -125,8 +125,11 @@ pub(crate) fn unknown(path: &Path) -> Failure {
 /// The function's name when nobody says another: the file's name without its extensions, or the directory's.
 pub(crate) fn name_of(path: &Path) -> Result<String, Failure> {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    // `.` and `..` have no name of their own.
-    let named = absolute.canonicalize().unwrap_or(absolute);
+    // `..` has no name of its own. A link has one: not that of what it leads to.
+    let named = match absolute.file_name() {
+        Some(_) => absolute,
+        None => absolute.canonicalize().unwrap_or(absolute),
+    };
     let name = named.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let stem = if named.is_dir() { name.as_str() } else { name.trim_end_matches(".tar.gz") };
     let stem = match stem.rsplit_once('.') {
@@ -183,5 +186,10 @@ mod tests {
         assert_eq!(name_of(Path::new("/x/resize.tar.gz")).unwrap(), "resize");
         assert_eq!(name_of(Path::new("/x/v1.2.js")).unwrap(), "v1.2");
         assert!(name_of(Path::new("/x/é.js")).is_err());
+        let dir = tempfile::tempdir().unwrap();
+        let link = dir.path().join("resize.js");
+        std::os::unix::fs::symlink("resize-1.2.js", &link).unwrap();
+        std::fs::write(dir.path().join("resize-1.2.js"), "").unwrap();
+        assert_eq!(name_of(&link).unwrap(), "resize");
     }
 }
