@@ -21,7 +21,13 @@ pub(crate) async fn run(global: &Global, args: &ActivationsArgs) -> anyhow::Resu
         return Ok(Exit::Ok);
     }
     if list.activations.is_empty() {
-        print_line("nothing ran yet; call something with `flint invoke NAME`")?;
+        match &args.function {
+            _ if args.limit == 0 || args.skip > 0 => print_line("no activations in this part of the list")?,
+            Some(function) => print_line(&format!(
+                "no calls of '{function}' are recorded; `flint list` shows what is deployed"
+            ))?,
+            None => print_line("nothing ran yet; call something with `flint invoke NAME`")?,
+        }
         return Ok(Exit::Ok);
     }
     let rows = list.activations.iter().map(|record| {

@@ -96,7 +96,17 @@ pub(crate) async fn restore(args: &RestoreArgs, json: bool) -> anyhow::Result<Ex
             if let Some(aside) = &aside {
                 put_back(aside, &data_dir);
             }
-            return Err(explain_store(error).into());
+            return Err(match error {
+                // The backup is damaged, not the data.
+                StoreError::Damaged { path, detail } if path.starts_with(&args.source) => Failure::new(
+                    Exit::Local,
+                    "data_damaged",
+                    format!("{} is damaged: {detail}", path.display()),
+                )
+                .hint(format!("restore another backup; {} is as it was", data_dir.display())),
+                error => explain_store(error),
+            }
+            .into());
         }
     };
     drop(progress);

@@ -52,7 +52,9 @@ pub(crate) async fn run(global: &Global, args: &LogsArgs) -> anyhow::Result<Exit
         }
     }
     let Some(mut lines) = stream else { return Ok(Exit::Ok) };
-    while let Some(line) = lines.next().await? {
+    let again =
+        |failure: Failure| failure.hint("the server may have been stopped; start it and follow again");
+    while let Some(line) = lines.next().await.map_err(again)? {
         let Some(data) = line.strip_prefix(b"data: ") else { continue };
         let Ok(record) = serde_json::from_slice::<ActivationResource>(data) else { continue };
         if !shown.remove(&record.id) {
