@@ -1,6 +1,6 @@
 //! What is measured.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 
@@ -25,6 +25,11 @@ pub trait Connection: Send {
     /// A call of what a schedule says; an arm that has only one thing to call takes no notice.
     async fn call_which(&mut self, _which: usize) -> Result<(), ArmError> {
         self.call().await
+    }
+
+    /// The same of a call that was meant to start at `_intended`; a connection that notes what its calls take counts from then.
+    async fn call_meant(&mut self, which: usize, _intended: Instant) -> Result<(), ArmError> {
+        self.call_which(which).await
     }
 }
 

@@ -155,7 +155,7 @@ impl Call {
                 Some(connection) => connection,
                 None => self.arm.connect().await?,
             };
-            connection.call_which(self.arrival.which).await?;
+            connection.call_meant(self.arrival.which, self.intended.into_std()).await?;
             Ok(connection)
         };
         let result = timeout(self.limit, call).await.unwrap_or(Err(ArmError::Timeout(self.limit)));

@@ -109,9 +109,13 @@ impl Connection for Recording {
     }
 
     async fn call_which(&mut self, which: usize) -> Result<(), ArmError> {
-        let sent = Instant::now();
+        self.call_meant(which, Instant::now()).await
+    }
+
+    async fn call_meant(&mut self, which: usize, intended: Instant) -> Result<(), ArmError> {
         let answer = self.client.exchange(&self.requests[which % self.requests.len()]).await?;
-        let latency = sent.elapsed();
+        // What it waited for a connection, or for a generator that was late, its caller waited too.
+        let latency = intended.elapsed();
         let body = || String::from_utf8_lossy(&answer.body[..answer.body.len().min(300)]).into_owned();
         if answer.status != 200 {
             return Err(ArmError::Status { status: answer.status, expected: 200, body: body() });
