@@ -163,6 +163,8 @@ pub(super) struct Stations {
     pub(super) init_us: Option<u64>,
     /// From there to the function's answer.
     pub(super) run_us: Option<u64>,
+    /// From being admitted to an instance with its code loaded, whether it was started for this call or busy, or started, with another.
+    pub(super) wait_us: Option<u64>,
     /// CPU time that the call used.
     pub(super) cpu_us: Option<u64>,
 }
@@ -175,7 +177,9 @@ impl Stations {
         let run_us = timeline.ran.zip(there.max(placed)).map(|(ran, there)| ran.saturating_sub(there));
         let up = timeline.started.max(timeline.restored);
         let init_us = timeline.initialised.zip(up).map(|(loaded, up)| loaded.saturating_sub(up));
-        Self { start_us, init_us, run_us, cpu_us: None }
+        let admitted = timeline.queued.unwrap_or(0);
+        let wait_us = there.max(placed).map(|there| there.saturating_sub(admitted));
+        Self { start_us, init_us, run_us, wait_us, cpu_us: None }
     }
 }
 
@@ -195,15 +199,25 @@ mod tests {
         };
         assert_eq!(
             Stations::of(&spawned),
-            Stations { start_us: Some(990), init_us: Some(100), run_us: Some(300), cpu_us: None }
+            Stations {
+                start_us: Some(990),
+                init_us: Some(100),
+                run_us: Some(300),
+                wait_us: Some(1000),
+                cpu_us: None
+            }
         );
         let forked = Timeline { restored: at(700), initialised: None, ..spawned };
         assert_eq!(
             Stations::of(&forked),
-            Stations { start_us: Some(690), run_us: Some(600), ..Stations::default() }
+            Stations { start_us: Some(690), run_us: Some(600), wait_us: Some(700), ..Stations::default() }
         );
         let warm = Timeline { placed: at(10), ran: at(60), ..Timeline::default() };
-        assert_eq!(Stations::of(&warm), Stations { run_us: Some(50), ..Stations::default() });
+        let found = |wait| Stations { run_us: Some(50), wait_us: Some(wait), ..Stations::default() };
+        assert_eq!(Stations::of(&warm), found(10));
+        // It waited for the instance that another call had started.
+        let queued = Timeline { queued: at(2), placed: at(20_010), ran: at(20_060), ..Timeline::default() };
+        assert_eq!(Stations::of(&queued), found(20_008));
         assert_eq!(Stations::of(&Timeline::default()), Stations::default());
     }
 }

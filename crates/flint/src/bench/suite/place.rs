@@ -121,6 +121,7 @@ pub(super) fn baseline_sample(answer: &HttpAnswer, latency: std::time::Duration)
         start: us("x-start-us"),
         init: us("x-init-us"),
         run: us("x-run-us"),
+        wait: None,
         cpu: None,
     }
 }

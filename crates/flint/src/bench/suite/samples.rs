@@ -16,6 +16,9 @@ pub(super) struct Sample {
     pub(super) init: Option<f64>,
     /// The function itself.
     pub(super) run: Option<f64>,
+    /// Until an instance was there, also where that was another call's; nothing where that is not known.
+    #[serde(default)]
+    pub(super) wait: Option<f64>,
     /// CPU time.
     pub(super) cpu: Option<f64>,
 }
@@ -28,6 +31,7 @@ impl Sample {
             start: us(stations.start_us),
             init: us(stations.init_us),
             run: us(stations.run_us),
+            wait: us(stations.wait_us),
             cpu: us(stations.cpu_us),
         }
     }
@@ -44,6 +48,7 @@ impl Sample {
             init: sum(|part| part.init_us),
             // A function's own time has that of those that it waits for in it.
             run: None,
+            wait: None,
             cpu: sum(|part| part.cpu_us),
         }
     }

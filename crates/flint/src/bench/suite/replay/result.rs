@@ -1,6 +1,6 @@
 //! What came of a replay: rows, pictures over time, promises.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, iter};
 
 use flint_lab::{ArmReport, Point, Report, Target, quantile};
 
@@ -12,6 +12,13 @@ use crate::bench::suite::{
 
 /// Waits longer than this are felt.
 const FELT_US: f64 = 10_000.0;
+/// No answer is waited for longer.
+const LONGEST_US: f64 = 60_000_000.0;
+
+/// Whether it waited long for an instance, its own or another call's; of a baseline, for all that is not the function.
+fn is_felt(sample: &Sample) -> bool {
+    sample.wait.or(sample.start).or_else(|| added(sample)).is_some_and(|waited| waited > FELT_US)
+}
 
 /// What a caller waits for beside the function itself.
 fn added(sample: &Sample) -> Option<f64> {
@@ -43,7 +50,7 @@ pub(super) fn add(
             }
         };
         let samples: Vec<Sample> = replayed.calls.iter().map(|call| call.sample).collect();
-        let felt = samples.iter().filter(|sample| sample.start.is_some_and(|start| start > FELT_US)).count();
+        let felt = samples.iter().filter(|sample| is_felt(sample)).count();
         let largest = replayed.memory.iter().max_by_key(|(_, memory, _)| memory.pss);
         report.arms.push(ArmReport {
             calls_per_s: Some(samples.len() as f64 / replayed.wall_s),
@@ -77,11 +84,13 @@ pub(super) fn targets(
     let mut targets = Vec::new();
     for &(arm, replayed) in flint {
         let steady = replayed.map(steady).unwrap_or_default();
-        let felt =
-            steady.iter().filter(|call| call.sample.start.is_some_and(|start| start > FELT_US)).count();
-        let waits: Vec<f64> = steady.iter().filter_map(|call| added(&call.sample)).collect();
+        // A call that failed has waited in vain.
+        let failed = replayed.map_or(0, |replayed| replayed.failures.calls()) as usize;
+        let felt = steady.iter().filter(|call| is_felt(&call.sample)).count() + failed;
+        let mut waits: Vec<f64> = steady.iter().filter_map(|call| added(&call.sample)).collect();
+        waits.extend(iter::repeat_n(LONGEST_US, failed));
         let name = format!("{title}, {arm}: calls that wait longer than 10 ms for an instance");
-        let value = (!steady.is_empty()).then_some(felt as f64);
+        let value = (!steady.is_empty() || failed > 0).then_some(felt as f64);
         targets.push(Target::at_most(&name, value, 0.0).of("E6"));
         let name = format!("{title}, {arm}: added latency, p99, ms");
         let value = quantile(&waits, 0.99).map(|us| us / 1e3);
