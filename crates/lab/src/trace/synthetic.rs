@@ -136,13 +136,20 @@ impl SyntheticApp {
         let (functions, from) = (self.functions.len(), from.as_secs_f64() % DAY_S);
         // In the time that passes evenly; a clock takes no notice of the time of day.
         let begin = if clocked { 0.0 } else { elapsed(from) };
-        // The first gap has begun at any time before.
-        let mut now = begin - mean_gap * random.unit();
+        let shape = 1.0 / (variation * variation);
+        let even = variation < 0.01;
+        // The beginning lies anywhere in a gap, and rather in a long one: a burst of every app at once would not be a moment of the day.
+        let around = if even { 1.0 } else { random.gamma(shape + 1.0) * (1.0 + 1.0 / shape) };
+        let mut left = Some(mean_gap * around * random.unit());
+        let mut now = begin;
         let end = length.as_secs_f64();
         std::iter::from_fn(move || {
             loop {
-                now += mean_gap
-                    * if variation < 0.01 { 1.0 } else { random.gamma(1.0 / (variation * variation)) };
+                now += match left.take() {
+                    Some(left) => left,
+                    None if even => mean_gap,
+                    None => mean_gap * random.gamma(shape),
+                };
                 let at = if clocked { now } else { time_of(now) - from };
                 if at >= end || !at.is_finite() {
                     return None;
@@ -253,6 +260,19 @@ mod tests {
             let ratio = within(10_800.0, 32_400.0) / within(54_000.0, 75_600.0);
             assert!((1.6..2.1).contains(&ratio), "{ratio}");
         }
+    }
+
+    #[test]
+    fn a_bursty_app_makes_no_more_calls_at_the_beginning_than_later() {
+        let app = app(252.0, 5.0, Trigger::Http);
+        let hour = DAY / 24;
+        let calls = |seed| app.calls(DAY / 2, hour, Random::new(seed)).collect::<Vec<_>>();
+        let all: Vec<f64> = (0..4000).flat_map(calls).map(|call| call.0.as_secs_f64()).collect();
+        // 10.5 an hour on average; shortly after noon, where the wave is at its mean and falls, a little less.
+        let each = all.len() as f64 / 4000.0;
+        assert!((8.5..11.5).contains(&each), "{each}");
+        let tenth = all.iter().filter(|at| **at < 360.0).count() as f64 / all.len() as f64;
+        assert!((0.07..0.14).contains(&tenth), "{tenth}");
     }
 
     #[test]
