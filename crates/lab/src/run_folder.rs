@@ -116,6 +116,18 @@ impl RunFolder {
         Ok(Self { folder: Some(folder.to_owned()), _lock: Some(Lock { _folder: held, owner }) })
     }
 
+    /// Forgets a run that was asked for wrongly: a folder without results may be another's. What was measured or seen stays.
+    pub fn forget(&self) {
+        let Some(folder) = &self.folder else { return };
+        let is_new =
+            |entry: fs::DirEntry| [IDENTITY, OWNER, RESULTS].iter().any(|name| entry.file_name() == *name);
+        let nothing_seen = fs::read_dir(folder).is_ok_and(|entries| entries.flatten().all(is_new));
+        // Only an empty folder can be removed so.
+        if nothing_seen && fs::remove_dir(folder.join(RESULTS)).is_ok() {
+            let _ = fs::remove_file(folder.join(IDENTITY));
+        }
+    }
+
     /// The folder.
     pub fn path(&self) -> Option<&Path> {
         self.folder.as_deref()
@@ -273,6 +285,22 @@ mod tests {
             let error = RunFolder::open(&folder, &other).unwrap_err().to_string();
             assert!(error.contains(&format!("a run of another {what}")), "{error}");
         }
+    }
+
+    #[test]
+    fn a_run_that_was_asked_for_wrongly_leaves_its_folder_to_another() {
+        let scratch = tempfile::tempdir().unwrap();
+        let folder = scratch.path().join("run");
+        let wrong = Identity { settings: json!({ "arms": ["nosuch"] }), ..identity() };
+        let run = RunFolder::open(&folder, &wrong).unwrap();
+        run.forget();
+        drop(run);
+        let run = RunFolder::open(&folder, &identity()).unwrap();
+        run.put("k", &1).unwrap();
+        run.forget();
+        drop(run);
+        assert_eq!(RunFolder::open(&folder, &identity()).unwrap().get("k"), Some(1));
+        RunFolder::none().forget();
     }
 
     #[test]

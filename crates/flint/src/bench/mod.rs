@@ -27,7 +27,10 @@ use tokio::signal::unix::{SignalKind, signal};
 use janitor::Janitor;
 use run::Run;
 
-use crate::output::{print_json, print_line, tell};
+use crate::{
+    failure::{Exit, Failure},
+    output::{print_json, print_line, tell},
+};
 pub(crate) use run::{Effort, Size};
 
 /// The experiments there are, with what they measure.
@@ -62,13 +65,19 @@ pub(crate) async fn run(experiment: &str, effort: Effort, json: bool) -> anyhow:
     let mut run = Run::begin(experiment, effort)?;
     let _janitor = Janitor::start()?;
     // Dropping what measures ends its servers, back ends and groups.
-    let report = tokio::select! {
-        report = measure(experiment, &mut run) => report?,
+    let measured = tokio::select! {
+        report = measure(experiment, &mut run) => report,
         signal = interrupted() => {
             signal.context("waiting for signals")?;
             bail!("interrupted: with --out, the same command goes on from here");
         }
     };
+    let report = measured.inspect_err(|error| {
+        let is_usage = error.downcast_ref::<Failure>().is_some_and(|failure| failure.exit == Exit::Usage);
+        if is_usage {
+            run.folder.forget();
+        }
+    })?;
     let out = run.effort.out.clone();
     print(&run.end(report)?, json)?;
     if let Some(folder) = out {
@@ -122,7 +131,6 @@ fn print(report: &Report, json: bool) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::failure::{Exit, Failure};
 
     #[tokio::test]
     async fn unknown_arms_are_refused_before_anything_is_started() {
