@@ -69,9 +69,22 @@ pub(super) fn check_list<'a>(
 
 /// A number that `--set NAME=…` says, at least 0.01.
 pub(super) fn option(run: &Run, name: &str, usual: f64) -> Result<f64, Failure> {
+    from(0.01, run, name, usual)
+}
+
+/// The same of what there is none or one of, at least 1: a smaller one would silently be measured as something else.
+pub(super) fn at_least_one(run: &Run, name: &str, usual: f64) -> Result<f64, Failure> {
+    from(1.0, run, name, usual)
+}
+
+/// Traces have millions of calls, and hosts gigabytes.
+const MOST: f64 = 1e9;
+
+fn from(least: f64, run: &Run, name: &str, usual: f64) -> Result<f64, Failure> {
     let Some(text) = run.effort.set.get(name) else { return Ok(usual) };
-    let number = text.parse().ok().filter(|number: &f64| (0.01..=10_000.0).contains(number));
-    number.ok_or_else(|| Failure::usage(format!("--set {name}={text}: write a number from 0.01 to 10000")))
+    let number = text.parse().ok().filter(|number: &f64| (least..=MOST).contains(number));
+    number
+        .ok_or_else(|| Failure::usage(format!("--set {name}={text}: write a number from {least} to {MOST}")))
 }
 
 /// Numbers of callers or instances that `--set NAME=A,B` says.

@@ -20,7 +20,7 @@ use self::{
     place::{CLONE, CONTAINER, Place, SPAWN, WAYS, Way},
 };
 use super::{
-    asked::{check_arms, option},
+    asked::{at_least_one, check_arms},
     coldstart::{WAIT_NODE, WAIT_PYTHON},
     janitor,
     run::Run,
@@ -51,8 +51,8 @@ struct Density {
 pub(super) async fn run(run: &mut Run) -> anyhow::Result<Report> {
     check_arms(&run.effort.arms, WAYS.iter().map(|way| way.name))?;
     let quick = run.effort.quick;
-    let limit = (option(run, "memory_mb", 4096.0)? as u64) << 20;
-    let most = option(run, "most", if quick { 40.0 } else { 5000.0 })? as usize;
+    let limit = (at_least_one(run, "memory_mb", 4096.0)? as u64) << 20;
+    let most = at_least_one(run, "most", if quick { 40.0 } else { 5000.0 })? as usize;
     let mut report = run.report("fireworks-density");
     let ways: Vec<&Way> = WAYS
         .iter()

@@ -19,7 +19,7 @@ use super::{
     strategy::{CONCURRENT, FLINT, FORK_WARM, OPENWHISK, SPAWN_NEVER, SPAWN_WARM, Strategy, WASM},
 };
 use crate::bench::{
-    asked::{check_arms, option},
+    asked::{at_least_one, check_arms},
     run::Run,
 };
 
@@ -53,7 +53,7 @@ pub(super) async fn run(
     check_arms(&run.effort.arms, ARMS.iter().map(|arm| arm.0))?;
     // A cold start comes once a round, with the server.
     let rounds = run.effort.rounds(if run.effort.quick { 1 } else { 10 });
-    let seconds = option(run, "seconds", if run.effort.quick { 4.0 } else { 60.0 })? as u64;
+    let seconds = at_least_one(run, "seconds", if run.effort.quick { 4.0 } else { 60.0 })? as u64;
     let mut report = run.report(suite.name);
     for (manifest, variant) in workloads {
         let title = manifest.title(variant);

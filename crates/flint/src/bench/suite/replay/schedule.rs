@@ -9,7 +9,7 @@ use flint_lab::{
 };
 
 use super::{Manifest, Run, Variant};
-use crate::{bench::asked::option, failure::Failure};
+use crate::{bench::asked::at_least_one, failure::Failure};
 
 /// Nobody waits longer for a call that a trace has long: the longest are cut to this.
 const LONGEST: Duration = Duration::from_secs(30);
@@ -72,19 +72,17 @@ impl Wanted {
             whole || !matches!(source, Source::Of2021(_)),
             "the trace of 2021 has no minutes that Photons' procedure replays: --set procedure=whole"
         );
-        let minutes = option(run, "minutes", 59.0)?;
-        ensure!(minutes >= 1.0, "--set minutes={minutes} is less than one");
+        let minutes = at_least_one(run, "minutes", 59.0)?;
         Ok(Self {
             source,
             whole,
-            copies: option(run, "copies", if quick { 3.0 } else { 20.0 })?.max(1.0) as usize,
+            copies: at_least_one(run, "copies", if quick { 3.0 } else { 20.0 })? as usize,
             minutes: minutes as usize,
-            compression: option(run, "compress", if quick { 300.0 } else { 10.0 })?.max(1.0),
+            compression: at_least_one(run, "compress", if quick { 300.0 } else { 10.0 })?,
             part: Part {
                 length: Duration::from_secs(60 * minutes as u64),
-                functions: option(run, "functions-at-most", if quick { 6.0 } else { 60.0 })?.max(1.0)
-                    as usize,
-                calls: option(run, "calls", if quick { 200.0 } else { 10_000.0 })?.max(1.0) as usize,
+                functions: at_least_one(run, "functions-at-most", if quick { 6.0 } else { 60.0 })? as usize,
+                calls: at_least_one(run, "calls", if quick { 200.0 } else { 10_000.0 })? as usize,
             },
             seed: run.effort.seed,
         })
