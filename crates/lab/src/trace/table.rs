@@ -28,6 +28,8 @@ impl<R: Read> Table<R> {
     pub(super) fn open(source: R, needed: &[&str]) -> Result<Self, TraceError> {
         let mut table = Self { lines: BufReader::new(source), at: 0, columns: Vec::new() };
         let head = table.line()?.unwrap_or_default();
+        // Spreadsheets put a byte order mark before the first name.
+        let head = head.trim_start_matches('\u{feff}');
         table.columns = head.split(',').map(|name| name.trim().to_owned()).collect();
         match needed.iter().find(|name| !table.columns.iter().any(|column| column == *name)) {
             None => Ok(table),
