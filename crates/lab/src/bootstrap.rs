@@ -18,13 +18,16 @@ pub struct Median {
 }
 
 const RESAMPLES: usize = 2000;
+/// The least and the greatest of so many values have the median between them in 94 of 100 cases; of four in 88, and one value says nothing.
+const FEWEST: usize = 5;
 /// Values that are drawn in all resamples together, at most: of very many values fewer resamples are enough.
 const DRAWS: usize = 20_000_000;
 
 impl Median {
-    /// Percentile bootstrap (Efron, 1979). The same seed gives the same interval. `None` of nothing.
+    /// Percentile bootstrap (Efron, 1979). The same seed gives the same interval. `None` of so few values that no
+    /// interval of theirs has the median as often as it says.
     pub fn of(values: &[f64], seed: u64) -> Option<Self> {
-        let middle = median(values)?;
+        let middle = median(values).filter(|_| values.len() >= FEWEST)?;
         let n = values.len();
         let mut random = Random::new(seed);
         let resamples = RESAMPLES.min(DRAWS / n).max(200);
@@ -70,12 +73,12 @@ mod tests {
     }
 
     #[test]
-    fn few_values_are_no_reason_to_fail() {
-        assert_eq!(Median::of(&[], 1), None);
-        let one = Median::of(&[4.0], 1).unwrap();
-        assert_eq!((one.median, one.low, one.high), (4.0, 4.0, 4.0));
-        let two = Median::of(&[1.0, 3.0], 1).unwrap();
-        assert_eq!((two.median, two.low, two.high), (2.0, 1.0, 3.0));
+    fn few_values_say_nothing_or_all_that_they_can() {
+        for few in [&[] as &[f64], &[4.0], &[1.0, 3.0], &[1.0, 2.0, 3.0, 4.0]] {
+            assert_eq!(Median::of(few, 1), None);
+        }
+        let five = Median::of(&[5.0, 1.0, 3.0, 2.0, 4.0], 1).unwrap();
+        assert_eq!((five.median, five.low, five.high), (3.0, 1.0, 5.0));
     }
 
     #[test]
