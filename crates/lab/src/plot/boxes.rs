@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::{
     COLOURS,
     axes::{Scale, WIDTH, frame, y_of},
-    legend,
+    legend, line,
 };
 use crate::quantile;
 
@@ -26,9 +26,10 @@ pub(crate) fn boxes(series: &[(&str, &[f64])], unit: &str) -> String {
         let (left, width) = (middle - half, 2.0 * half);
         let _ = write!(
             inside,
-            r#"<g class="l{0}"><path d="M{middle:.1} {low:.1}V{q1:.1}M{middle:.1} {q3:.1}V{high:.1}"/><rect class="b{0} pale" x="{left:.1}" y="{q3:.1}" width="{width:.1}" height="{1:.1}"/><path class="thick" d="M{left:.1} {median:.1}h{width:.1}"/></g>"#,
+            r#"<g class="{2}"><path d="M{middle:.1} {low:.1}V{q1:.1}M{middle:.1} {q3:.1}V{high:.1}"/><rect class="b{0} pale" x="{left:.1}" y="{q3:.1}" width="{width:.1}" height="{1:.1}"/><path class="thick" d="M{left:.1} {median:.1}h{width:.1}"/></g>"#,
             at % COLOURS,
             (q1 - q3).max(0.5),
+            line(at),
         );
     }
     let names: Vec<_> = series.iter().map(|(name, _)| *name).collect();

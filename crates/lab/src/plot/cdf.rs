@@ -3,9 +3,8 @@
 use std::fmt::Write as _;
 
 use super::{
-    COLOURS,
     axes::{Scale, frame, x_of, y_of},
-    legend,
+    legend, line,
 };
 
 /// A step line for each of `series`: a name and its values, ascending.
@@ -15,13 +14,8 @@ pub(crate) fn cdf(series: &[(&str, &[f64])], unit: &str) -> String {
     let mut inside = String::new();
     for (at, (_, values)) in series.iter().enumerate() {
         let Some(first) = values.first() else { continue };
-        let _ = write!(
-            inside,
-            r#"<path class="l{}" d="M{:.1} {:.1}"#,
-            at % COLOURS,
-            x_of(&x, *first),
-            y_of(&y, 0.0)
-        );
+        let _ =
+            write!(inside, r#"<path class="{}" d="M{:.1} {:.1}"#, line(at), x_of(&x, *first), y_of(&y, 0.0));
         for (rank, value) in values.iter().enumerate() {
             let share = (rank + 1) as f64 / values.len() as f64;
             let _ = write!(inside, "H{:.1}V{:.1}", x_of(&x, *value), y_of(&y, share));

@@ -3,9 +3,8 @@
 use std::fmt::Write as _;
 
 use super::{
-    COLOURS,
     axes::{Scale, frame, x_of, y_of},
-    legend,
+    legend, line,
 };
 
 /// A line for each of `series`: a name and its points.
@@ -16,7 +15,7 @@ pub(crate) fn lines(series: &[(&str, Vec<(f64, f64)>)], x_title: &str, y_title: 
     let mut inside = String::new();
     for (at, (_, points)) in series.iter().enumerate() {
         let mut command = 'M';
-        let _ = write!(inside, r#"<path class="l{}" d=""#, at % COLOURS);
+        let _ = write!(inside, r#"<path class="{}" d=""#, line(at));
         for point in points.iter().filter(|point| point.0.is_finite() && point.1.is_finite()) {
             let _ = write!(inside, "{command}{:.1} {:.1}", x_of(&x, point.0), y_of(&y, point.1));
             command = 'L';

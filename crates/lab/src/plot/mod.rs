@@ -13,6 +13,13 @@ pub(crate) use lines::lines;
 
 /// Colours that the page defines.
 pub(crate) const COLOURS: usize = 8;
+/// Kinds of lines that the page defines: where there are more series than colours, these tell them apart.
+const DASHES: usize = 4;
+
+/// The classes of the line of series `at`.
+fn line(at: usize) -> String {
+    format!("l{} d{}", at % COLOURS, at / COLOURS % DASHES)
+}
 
 /// Text that is safe between tags and in attributes.
 pub(crate) fn escape(text: &str) -> String {
@@ -22,7 +29,8 @@ pub(crate) fn escape(text: &str) -> String {
 /// The names of what is drawn, with their colours.
 pub(crate) fn legend(names: &[&str]) -> String {
     let entries = names.iter().enumerate().map(|(at, name)| {
-        format!(r#"<span class="key"><i class="b{}"></i>{}</span>"#, at % COLOURS, escape(name))
+        let (colour, dash) = (at % COLOURS, at / COLOURS % DASHES);
+        format!(r#"<span class="key"><i class="b{colour} d{dash}"></i>{}</span>"#, escape(name))
     });
     format!(r#"<p class="legend">{}</p>"#, entries.collect::<String>())
 }

@@ -22,8 +22,10 @@ figure { margin: 0 0 20px; padding: 12px; background: var(--panel); border-radiu
 svg { width: 100%; height: auto; overflow: visible; } svg text { fill: var(--faint); font: 12px system-ui, sans-serif; }
 .end, .name { text-anchor: end; } .mid { text-anchor: middle; } .grid { stroke: var(--line); fill: none; } .axis { stroke: var(--faint); fill: none; }
 .bars { padding-bottom: 70px; } .bars .legend { margin-top: 70px; }
-.legend { margin: 6px 0 0; color: var(--faint); } .key { margin-right: 14px; white-space: nowrap; } .key i { display: inline-block; width: 10px; height: 10px; margin-right: 5px; border-radius: 2px; }
-path[class^=l], g[class^=l] { fill: none; stroke-width: 1.8; } .thick { stroke-width: 3; } .pale { fill-opacity: .25; }
+.legend { margin: 6px 0 0; color: var(--faint); } .key { margin-right: 14px; white-space: nowrap; } .key i { display: inline-block; width: 18px; height: 10px; margin-right: 5px; border-radius: 2px; }
+path[class^=l], g[class^=l] { fill: none; stroke-width: 1.8; } .d1 { stroke-dasharray: 7 3; } .d2 { stroke-dasharray: 2 3; } .d3 { stroke-dasharray: 9 3 2 3; } .thick { stroke-width: 3; stroke-dasharray: none; }
+i.d1 { background: repeating-linear-gradient(90deg, var(--key) 0 7px, transparent 7px 10px); } i.d2 { background: repeating-linear-gradient(90deg, var(--key) 0 2px, transparent 2px 5px); }
+i.d3 { background: repeating-linear-gradient(90deg, var(--key) 0 9px, transparent 9px 12px, var(--key) 12px 14px, transparent 14px 17px); } .pale { fill-opacity: .25; }
 ";
 
 impl Report {
@@ -36,7 +38,7 @@ impl Report {
         for colour in 0..COLOURS {
             let _ = write!(
                 page,
-                ".l{colour}{{stroke:var(--c{colour})}}.b{colour}{{background:var(--c{colour});fill:var(--c{colour})}}"
+                ".l{colour}{{stroke:var(--c{colour})}}.b{colour}{{--key:var(--c{colour});background:var(--c{colour});fill:var(--c{colour})}}"
             );
         }
         let _ = write!(page, "</style></head><body><h1>{title}</h1><dl>");
