@@ -1,6 +1,7 @@
 """What docs/link-protocol.md promises, checked on every shim that can run here. Each test starts its own instance."""
 
 import os
+import select
 import signal
 import sys
 import tempfile
@@ -182,13 +183,10 @@ class Contract:
         self.peer.send("INVOKE", call, with_head(self.peer.head, b'{"do":"stream","pieces":40,"size":100000}'), fin=True)
         self.peer.expect("RESULT")
         received = 0
-        self.peer.socket.settimeout(3)
-        with self.assertRaises(TimeoutError if sys.version_info >= (3, 10) else OSError):
-            while True:
-                received += len(self.peer.expect("BODY").payload)
-        self.assertLessEqual(received, WINDOW)
-        self.assertGreater(received, WINDOW // 2)
-        self.peer.socket.settimeout(60)
+        # It may take its time for the first half; that no more comes than may is seen when nothing comes for a while.
+        while received <= WINDOW // 2 or self.peer.buffer or select.select([self.peer.socket], [], [], 3)[0]:
+            received += len(self.peer.expect("BODY").payload)
+            self.assertLessEqual(received, WINDOW)
         self.peer.send("ACK", call, U32.pack(received))
         self.assertEqual(received + len(self.peer.answer(call).body), 4_000_000)
 
@@ -303,10 +301,12 @@ class Contract:
             self.assertEqual(sorted(line for line in lines if line.startswith(("__OW_ACTIVATION_ID", "__OW_TRANSACTION_ID"))), wanted)
 
     def test_context(self):
-        deadline = int(time.time() * 1000) + 30_000
         self.ready()
+        asked = int(time.time() * 1000)
+        deadline = asked + 600_000
         context = self.peer.invoke({"do": "context"}, deadline=deadline, method="POST", headers=[["x-a", "1"], ["x-a", "2"]]).json()
-        self.assertTrue(20_000 < context.pop("remaining") <= 30_000)
+        took = time.time() * 1000 - asked
+        self.assertTrue(600_000 - took - 10 <= context.pop("remaining") <= 600_000, took)
         self.assertEqual(context, {"activation": "0" * 31 + "1", "name": "f", "version": "0.0.1", "namespace": "guest",
                                    "method": "POST", "headers": {"x-a": "1, 2"}})
         self.assertEqual(self.peer.invoke({"do": "context"}, deadline=1).json()["remaining"], 0)

@@ -33,7 +33,7 @@ class Zygote(Peer):
         return ack.json()
 
     def send_freeze(self, **options):
-        fields = {"calls": 20, "budgetMs": 10000, "annotate": False, "jit": None, "hugePages": False}
+        fields = {"calls": 20, "budgetMs": 60000, "annotate": False, "jit": None, "hugePages": False}
         fields.update(options)
         self.send("FREEZE", payload=json.dumps(fields).encode())
 

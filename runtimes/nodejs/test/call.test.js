@@ -107,11 +107,19 @@ test('stack traces show the user\'s file and lines', async (t) => {
 });
 
 test('calls may overlap', async (t) => {
-  const peer = await started(t, 'exports.main = async ({ ms }) => { await new Promise((done) => setTimeout(done, ms)); return { ms }; };');
-  const slow = peer.send({ ms: 300 });
-  const fast = peer.send({ ms: 1 });
-  assert.deepStrictEqual(await peer.answer(), { call: fast, result: { ms: 1 } });
-  assert.deepStrictEqual(await peer.answer(), { call: slow, result: { ms: 300 } });
+  const peer = await started(t, `
+    let finishFirst;
+    exports.main = ({ which }) => new Promise((done) => {
+      if (which === 'first') finishFirst = () => done({ which });
+      else {
+        setTimeout(finishFirst, 20);
+        done({ which });
+      }
+    });`);
+  const first = peer.send({ which: 'first' });
+  const second = peer.send({ which: 'second' });
+  assert.deepStrictEqual(await peer.answer(), { call: second, result: { which: 'second' } });
+  assert.deepStrictEqual(await peer.answer(), { call: first, result: { which: 'first' } });
 });
 
 test('an exception outside of the handler ends the call and the process', async (t) => {

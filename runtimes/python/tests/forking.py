@@ -76,7 +76,7 @@ class ForkTestCase(ShimTestCase):
         return zygote
 
     def freeze(self, zygote, **options):
-        zygote.send("FREEZE", payload=json.dumps({"calls": 50, "budgetMs": 10_000, "annotate": True, "jit": None, "hugePages": True, **options}).encode())
+        zygote.send("FREEZE", payload=json.dumps({"calls": 50, "budgetMs": 60_000, "annotate": True, "jit": None, "hugePages": True, **options}).encode())
         return zygote.receive()
 
     def frozen(self, source, warmup=({},), options=None, **how):

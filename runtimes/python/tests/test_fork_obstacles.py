@@ -75,7 +75,8 @@ class Cleared(ForkTestCase):
         return self.clone(self.frozen(source, **how)).invoke().json()
 
     def test_children_that_have_ended(self):
-        self.assertEqual(self.answer("import subprocess, time\nkept = subprocess.Popen(['true'])\ntime.sleep(0.2)\ndef main(params): return {}"), {})
+        self.assertEqual(self.answer("import os, subprocess\nkept = subprocess.Popen(['true'])\n"
+                                     "os.waitid(os.P_PID, kept.pid, os.WEXITED | os.WNOWAIT)\ndef main(params): return {}"), {})
 
     def test_the_event_loop_of_an_async_function(self):
         zygote = self.frozen("""

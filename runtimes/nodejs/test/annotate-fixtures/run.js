@@ -20,7 +20,7 @@ function hasNatives() {
   }
 }
 
-async function run(file, { requests, calls = 2000, budgetMs = 10000, before = 1, after = 100 }) {
+async function run(file, { requests, calls = 2000, budgetMs = 60000, before = 1, after = 100 }) {
   const { main } = await import(pathToFileURL(file));
   for (let i = 0; i < before; i++) for (const request of requests) await main(request); // as Flint does: warm-up calls come first
   const tasksBefore = tasks();
