@@ -199,10 +199,16 @@ def answers(url):
         return False
 
 
+reserved = []
+
+
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """One that stays ours until this programme ends: servers may listen where one who does not is bound, and nobody else is given such a port."""
+    holder = socket.socket()
+    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    holder.bind(("127.0.0.1", 0))
+    reserved.append(holder)
+    return holder.getsockname()[1]
 
 
 def claim(holds, *said):

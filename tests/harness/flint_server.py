@@ -39,10 +39,17 @@ def wait_for(condition, seconds, what):
         time.sleep(0.02)
 
 
+reserved = []
+
+
 def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+    """One that stays ours until this programme ends, also while nobody listens: servers may listen where one who does not is bound, and nobody else is
+    given such a port."""
+    holder = socket.socket()
+    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    holder.bind(("127.0.0.1", 0))
+    reserved.append(holder)
+    return holder.getsockname()[1]
 
 
 class Answer:

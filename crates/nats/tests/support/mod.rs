@@ -4,7 +4,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 use std::{
-    net::TcpListener,
     path::Path,
     process::{Child, Command, Stdio},
     time::Duration,
@@ -15,10 +14,13 @@ use flint_model::NatsSource;
 use flint_nats::Reach;
 use serde_json::json;
 use tempfile::TempDir;
+use tokio::net::TcpSocket;
 
 pub struct Server {
     child: Option<Child>,
     pub port: u16,
+    /// Bound to it and not listening: it is given to nobody else, also while the server is down.
+    reserved: TcpSocket,
     arguments: Vec<String>,
     dir: TempDir,
 }
@@ -32,9 +34,12 @@ fn program() -> &'static str {
 impl Server {
     /// Starts one with JetStream, and what `arguments` say.
     pub async fn start(arguments: &[&str]) -> Self {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let reserved = TcpSocket::new_v4().unwrap();
+        reserved.set_reuseaddr(true).unwrap();
+        reserved.bind(([127, 0, 0, 1], 0).into()).unwrap();
+        let port = reserved.local_addr().unwrap().port();
         let arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
-        let mut server = Self { child: None, port, arguments, dir: tempfile::tempdir().unwrap() };
+        let mut server = Self { child: None, port, reserved, arguments, dir: tempfile::tempdir().unwrap() };
         server.restart().await;
         server
     }
