@@ -16,23 +16,31 @@ MODES = """exports.main = ({ mode, __body, body, query, contentType }) => {
 """
 
 
-def modes(world, timeout="10s"):
+def modes(world, timeout="60s"):
     world.ok("deploy", world.file("modes.js", MODES), "--timeout", timeout)
 
 
 def test_exit_code_1_when_the_function_fails(world):
-    modes(world, timeout="1s")
+    modes(world)
     for mode, status, part in [
         ("app", "application_error", "mine"),
         ("throw", "developer_error", "bad"),
         ("exit", "developer_error", "exited unexpectedly"),
         ("loop", "developer_error", "time limit"),
     ]:
+        if mode == "loop":  # the others are not to meet their time limit, however busy the machine is
+            modes(world, timeout="2s")
         done = world.run("invoke", "modes", "-p", f"mode={mode}")
         claim(done.code == 1 and part in done.text and "flint logs" in done.said, done)
         done = world.run("invoke", "modes", "-p", f"mode={mode}", "--json")
         claim(done.code == 1 and done.json()["status"] == status, done)
-    claim(world.ok("invoke", "modes").json() == {"mode": None}, "it works again after all that")
+
+    def works_again():
+        done = world.run("invoke", "modes")
+        claim(done.code == 0 or "time limit" in done.text, done)  # loading has the same limit
+        return done.code == 0 and done
+
+    claim(eventually("it works again after all that", works_again).json() == {"mode": None})
 
 
 def test_values_are_json_when_they_read_as_json(world):

@@ -91,8 +91,11 @@ def test_sigterm_lets_running_calls_end(world):
     server = Server(world, world.path("drain-data"))
     slow = "exports.main = () => new Promise((done) => setTimeout(() => done({ finished: true }), 5000));\n"
     world.ok("deploy", world.file("slow.js", slow), url=server.url)
-    calling = world.start("invoke", "slow", url=server.url)
-    eventually("the call runs", lambda: b'flint_calls_in_flight 1' in fetch(f"{server.url}/metrics"))
+    while True:
+        calling = world.start("invoke", "slow", url=server.url)
+        eventually("the call runs", lambda: b'flint_calls_in_flight 1' in fetch(f"{server.url}/metrics") or calling.process.poll() is not None)
+        if calling.process.poll() is None:  # else it was over before it was seen
+            break
     server.signal(signal.SIGTERM)
     claim(server.wait() == 0, server.log())
     calling.process.wait(120)
