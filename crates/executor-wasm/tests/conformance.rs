@@ -276,9 +276,12 @@ async fn a_caller_that_goes_away_does_no_harm() {
     end.await.expect("the call's end");
     assert_eq!(house.executor.live(), 0);
     // One that takes nothing, and later reads on, does not take what it gets for all.
-    let Invoked::Streaming { mut body, end, .. } = instance.invoke(json_call("s", SHORT)).await else {
-        panic!("no stream")
-    };
+    let mut invoked = instance.invoke(json_call("s", SHORT)).await;
+    if !matches!(invoked, Invoked::Streaming { .. }) {
+        // The machine was too busy for it to begin by then.
+        invoked = instance.invoke(json_call("s", 30 * SHORT)).await;
+    }
+    let Invoked::Streaming { mut body, end, .. } = invoked else { panic!("no stream") };
     assert_eq!(end.await.expect("the call's end").fault, Some(Fault::Deadline));
     let mut last = None;
     while let Some(piece) = body.recv().await {

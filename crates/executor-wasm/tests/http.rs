@@ -2,7 +2,7 @@
 
 mod support;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use bytes::Bytes;
 use flint_executor::{
@@ -40,6 +40,15 @@ fn request(path: &str, body: Body, limit: std::time::Duration) -> Call {
 
 fn empty() -> Body {
     Body::Full(Bytes::new())
+}
+
+/// A call whose answer has begun and that may meet its deadline then; with more time where the machine was too busy for so little.
+async fn begun_before_its_deadline(instance: &Arc<dyn Instance>, path: &str) -> Invoked {
+    let invoked = instance.invoke(request(path, empty(), SHORT)).await;
+    match invoked {
+        Invoked::Streaming { .. } => invoked,
+        Invoked::Done { .. } => instance.invoke(request(path, empty(), 30 * SHORT)).await,
+    }
 }
 
 #[tokio::test]
@@ -104,7 +113,7 @@ async fn a_caller_that_goes_away_ends_the_instance() {
 async fn a_caller_that_takes_nothing_holds_the_instance_until_its_deadline_only() {
     for (_house, instance) in both().await {
         for path in ["/stream", "/pause", "/while"] {
-            let invoked = instance.invoke(request(path, empty(), SHORT)).await;
+            let invoked = begun_before_its_deadline(&instance, path).await;
             let Invoked::Streaming { body, end, .. } = invoked else { panic!("no stream: {invoked:?}") };
             assert_eq!(end.await.unwrap().fault, Some(Fault::Deadline), "{path}");
             drop(body);
@@ -118,17 +127,23 @@ async fn an_answer_ends_with_its_body_and_not_with_its_guest() {
     let house = House::new();
     let instance = house.start(Contract::WasiHttp, &wat(HTTP)).await;
     for path in ["/finish", "/go"] {
-        let invoked = instance.invoke(request(path, empty(), SHORT)).await;
+        let began = Instant::now();
+        let invoked = begun_before_its_deadline(&instance, path).await;
         let Invoked::Streaming { mut body, mut end, .. } = invoked else { panic!("no stream: {invoked:?}") };
         let mut whole = Vec::new();
         while let Some(piece) = body.recv().await {
             whole.extend_from_slice(&piece.expect("nothing is broken"));
         }
         assert_eq!(whole, b"{\"hello\":\"wasm\"}", "{path}");
+        let early = end.try_recv().ok();
         if path == "/finish" {
-            assert!(end.try_recv().is_err() && house.executor.live() == 1, "its guest goes on");
+            let goes_on = early.is_none() && house.executor.live() == 1;
+            assert!(goes_on || began.elapsed() >= SHORT, "its guest goes on until its deadline");
         }
-        let fault = end.await.unwrap().fault;
+        let fault = match early {
+            Some(end) => end.fault,
+            None => end.await.unwrap().fault,
+        };
         match path {
             "/finish" => assert_eq!(fault, Some(Fault::Deadline)),
             _ => assert!(

@@ -88,11 +88,14 @@ async fn what_takes_too_long_is_ended_while_others_are_deployed() {
         tokio::spawn(async move { house.prepare(of_namespace("long", &endless())).await })
     };
     house.until_sandboxes(1).await;
+    let mut beside = 0;
     for number in 1..4 {
         let instance = house.start(Contract::WasmCore, &echo(number)).await;
         assert_eq!(done(instance.invoke(json_call("{}", AMPLE)).await).json(), json!([number]));
+        beside += u32::from(!long.is_finished());
     }
-    assert!(!long.is_finished(), "the others did not wait for it");
+    // On a busy machine not all of them may have come before its time was over.
+    assert!(beside > 0, "the others did not wait for it");
     let Err(PrepareError::Code(why)) = long.await.unwrap() else { panic!("it was compiled") };
     assert!(why.contains("took longer than 10 s (wasm.compile_timeout)"), "{why}");
     assert_eq!(house.sandboxes().await, 0, "it does not go on behind");

@@ -165,7 +165,7 @@ pub fn context() -> StartContext {
         namespace: NamespaceName::parse("guest").ok(),
         activation: Some(ActivationId::generate()),
         transaction: "test".into(),
-        deadline: Instant::now() + Duration::from_secs(30),
+        deadline: Instant::now() + Duration::from_secs(120),
         environment: vec![],
         max_logs: ByteSize::mib(1),
     }
@@ -237,7 +237,7 @@ pub fn adjusted(source: FunctionSource, adjust: impl FnOnce(&mut Function)) -> F
 }
 
 pub fn call(body: impl Into<Body>) -> Call {
-    let limit = Duration::from_secs(20);
+    let limit = Duration::from_secs(120);
     Call {
         activation: ActivationId::generate(),
         transaction: "test".into(),
