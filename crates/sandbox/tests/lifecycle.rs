@@ -157,13 +157,17 @@ async fn frozen_means_standing_still() {
 #[tokio::test]
 async fn a_port_inside_can_be_reached_by_its_holder_only() {
     let host = Host::new("ports").await;
-    let script =
-        "import socket\ns=socket.create_server(('127.0.0.1',8080))\nc,_=s.accept()\nc.sendall(c.recv(9)*2)";
+    // The same port of the host is somebody else's.
+    let outside = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = outside.local_addr().unwrap().port();
+    let script = format!(
+        "import socket\ns=socket.create_server(('127.0.0.1',{port}))\nc,_=s.accept()\nc.sendall(c.recv(9)*2)"
+    );
     let mut spec = shell("");
-    spec.argv = vec!["/usr/bin/python3".into(), "-c".into(), script.into()];
+    spec.argv = vec!["/usr/bin/python3".into(), "-c".into(), script];
     let (sandbox, _reader) = host.start(&spec).await.unwrap();
     let socket = loop {
-        match sandbox.connect(8080).await {
+        match sandbox.connect(port).await {
             Ok(socket) => break socket,
             Err(Error::Operation { source, .. })
                 if source.kind() == std::io::ErrorKind::ConnectionRefused =>
@@ -173,7 +177,8 @@ async fn a_port_inside_can_be_reached_by_its_holder_only() {
             Err(error) => panic!("{error}"),
         }
     };
-    assert!(std::net::TcpStream::connect("127.0.0.1:8080").is_err());
+    let from_outside = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
+    assert_eq!(outside.accept().unwrap().1, from_outside.local_addr().unwrap());
     let mut stream = std::net::TcpStream::from(socket);
     stream.set_nonblocking(false).unwrap();
     stream.write_all(b"ab").unwrap();

@@ -145,14 +145,14 @@ async fn a_sandbox_stays_in_the_background_for_as_long_as_nobody_waits_for_it() 
         texts.collect::<Vec<_>>()
     };
     let comes_forward = async || {
-        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
         while told() != [false] {
             assert!(std::time::Instant::now() < deadline, "{:?}", told());
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;
         }
     };
     let (long, short) = (std::time::Duration::from_secs(3600), std::time::Duration::from_millis(200));
-    let mut spec = common::shell("sleep 60");
+    let mut spec = common::shell("sleep 600");
     spec.recycle_key = Some("tenant".into());
     for background in [None, Some(long), None, Some(short)] {
         spec.background = background;

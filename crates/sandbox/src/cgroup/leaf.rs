@@ -355,7 +355,7 @@ mod tests {
         let mut leaf = tree.leaf("leaf").unwrap();
         leaf.begin(&ResourceLimits::default(), 0).unwrap();
         assert!(leaf.is_vacant());
-        let script = "read go; sleep 20 & sleep 20";
+        let script = "read go; sleep 600 & sleep 600";
         let mut child = Command::new("/bin/sh")
             .args(["-c", script])
             .stdin(Stdio::piped())
@@ -367,7 +367,7 @@ mod tests {
         assert!(leaf.members().unwrap().contains(&child.id()));
         // Killing also ends what is frozen.
         leaf.freeze(true).unwrap();
-        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
         while !leaf.is_vacant() {
             assert!(std::time::Instant::now() < deadline, "{:?}", leaf.members());
             leaf.kill();
@@ -375,7 +375,7 @@ mod tests {
         }
         assert!(!child.wait().unwrap().success());
         drop(leaf);
-        super::super::remove_trees(&tree.directories(), std::time::Duration::from_secs(5)).unwrap();
+        super::super::remove_trees(&tree.directories(), std::time::Duration::from_secs(60)).unwrap();
     }
 
     /// On v2 a frozen process dies of SIGKILL as it is.
@@ -387,7 +387,7 @@ mod tests {
             println!("not checked: no group here can be frozen");
             return;
         }
-        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
         for frozen in [true, false] {
             leaf.begin(&ResourceLimits::default(), 0).unwrap();
             let mut child = Command::new("/bin/cat").stdin(Stdio::piped()).spawn().unwrap();
@@ -410,6 +410,6 @@ mod tests {
             }
         }
         drop(leaf);
-        super::super::remove_trees(&tree.directories(), std::time::Duration::from_secs(5)).unwrap();
+        super::super::remove_trees(&tree.directories(), std::time::Duration::from_secs(60)).unwrap();
     }
 }
