@@ -14,9 +14,9 @@ from pathlib import Path
 from flint_server import wait_for
 from platform_under_attack import PATIENT, PYTHON_PRELUDE, SHORT, UnderAttack
 
-# The runtime has to be up within it as well.
+# The runtime has to be up within it as well: where the machine was too busy for that, the longer one is tried.
 BRIEF = {**SHORT, "timeout_ms": 5000}
-
+LONGER = {**SHORT, "timeout_ms": 40000}
 
 
 class Hostile:
@@ -39,15 +39,21 @@ class Hostile:
 
     # --- time, memory, processes
 
-    def assert_timed_out(self, status, response):
-        self.assertEqual((status, response["status"]), (502, "action developer error"))
-        self.assertEqual(response["result"]["error"], "The action exceeded its time limits of 5000 milliseconds.")
+    def assert_times_out(self, language, code):
+        for limits in (BRIEF, LONGER):
+            prepared = self.deploy("attacker", language, code, self.start, self.reuse, limits)
+            if "refused" in prepared and limits is BRIEF:
+                continue
+            self.assertEqual(prepared["strategy"]["start"], self.start, prepared)
+            status, response = self.call("attacker")
+            self.assertEqual((status, response["status"]), (502, "action developer error"))
+            if "during initialization" not in response["result"]["error"]:
+                break
+        self.assertEqual(response["result"]["error"], f"The action exceeded its time limits of {limits['timeout_ms']} milliseconds.")
 
     def test_an_infinite_loop_ends_at_the_deadline(self):
-        status, response, _ = self.attack("js", "function main() { while (true) {} }", limits=BRIEF)
-        self.assert_timed_out(status, response)
-        status, response, _ = self.attack("py", "def main(params):\n    while True: pass\n", limits=BRIEF)
-        self.assert_timed_out(status, response)
+        self.assert_times_out("js", "function main() { while (true) {} }")
+        self.assert_times_out("py", "def main(params):\n    while True: pass\n")
 
     def test_ignoring_every_signal_does_not_help(self):
         code = (
@@ -58,8 +64,7 @@ class Hostile:
             "        except (OSError, ValueError): pass\n"
             "    while True: pass\n"
         )
-        status, response, _ = self.attack("py", code, limits=BRIEF)
-        self.assert_timed_out(status, response)
+        self.assert_times_out("py", code)
 
     def test_a_fork_bomb_is_contained(self):
         code = (

@@ -56,8 +56,12 @@ test('an alarm fires every second, each instant once', async () => {
 
 test('an alarm that fires once takes its trigger and rules along', async () => {
   await listening('once');
-  const params = { date: Date.now() + 5000, deleteAfterFire: 'rules', trigger_payload: { of: 'once' } };
-  await ow.feeds.create({ name: `${ALARMS}/once`, trigger: 'once', params });
+  const create = (ahead) => {
+    const params = { date: Date.now() + ahead, deleteAfterFire: 'rules', trigger_payload: { of: 'once' } };
+    return ow.feeds.create({ name: `${ALARMS}/once`, trigger: 'once', params });
+  };
+  // A busy host may take so long that the date is over.
+  await create(5000).catch(() => create(60000));
   assert.equal((await events('once', 1)).length, 1);
   const missing = (promise) => promise.then(() => false, (error) => error.statusCode === 404);
   await eventually('the deletion', () => missing(ow.triggers.get({ name: 'once' })));

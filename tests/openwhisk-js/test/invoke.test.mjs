@@ -80,11 +80,16 @@ test('a throw, an exit and a missing main are told apart', async () => {
 });
 
 test('a time limit ends an infinite loop and the next call works', async () => {
-  // Loading has the same limit, and a busy host needs some of it.
-  await action('loop', 'function main({ stop }) { while (!stop); return { ok: true } }', { limits: { timeout: 5000 } });
-  const error = await failure(ow.actions.invoke({ name: 'loop', blocking: true }));
-  assert.equal(error.statusCode, 502);
-  assert.equal(error.error.response.result.error, 'The action exceeded its time limits of 5000 milliseconds.');
+  // Loading has the same limit, and a busy host needs some of it: when it took all, a longer one is tried.
+  for (const timeout of [5000, 40000]) {
+    await action('loop', 'function main({ stop }) { while (!stop); return { ok: true } }', { limits: { timeout } });
+    const error = await failure(ow.actions.invoke({ name: 'loop', blocking: true }));
+    assert.equal(error.statusCode, 502);
+    const said = error.error.response.result.error;
+    if (timeout === 5000 && said.includes('during initialization')) continue;
+    assert.equal(said, `The action exceeded its time limits of ${timeout} milliseconds.`);
+    break;
+  }
   const ok = await ow.actions.invoke({ name: 'loop', blocking: true, result: true, params: { stop: true } });
   assert.deepEqual(ok, { ok: true });
 });
@@ -147,18 +152,23 @@ test('a client that goes away does not take its call with it', async () => {
   await action('gone', 'async function main() { await new Promise((go) => setTimeout(go, 5000)); return { done: true } }');
   const underWay = async () => (await fetch(`${server.url}/activation/count`)).text();
   await eventually('the calls before it are over', async () => (await underWay()) === '0');
-  const leaving = new AbortController();
-  const called = failure(fetch(`${server.url}/api/v1/namespaces/_/actions/gone?blocking=true`, {
-    method: 'POST',
-    headers: { authorization: `Basic ${Buffer.from(GUEST).toString('base64')}` },
-    signal: leaving.signal,
-  }));
-  await eventually('the call is there', async () => (await underWay()) !== '0');
-  leaving.abort();
-  await called;
+  let calls = 0;
+  for (let left = false; !left;) {
+    const leaving = new AbortController();
+    let answered = false;
+    const called = fetch(`${server.url}/api/v1/namespaces/_/actions/gone?blocking=true`, {
+      method: 'POST',
+      headers: { authorization: `Basic ${Buffer.from(GUEST).toString('base64')}` },
+      signal: leaving.signal,
+    }).then(() => { answered = true; }, () => { left = true; });
+    await eventually('the call is there', async () => answered || (await underWay()) !== '0');
+    leaving.abort();
+    await called; // when it was answered before it was seen, once more
+    calls += 1;
+  }
   const list = await eventually('the record', async () => {
     const found = await ow.activations.list({ name: 'gone' });
-    return found.length > 0 && found;
+    return found.length >= calls && found;
   });
   assert.equal(list[0].statusCode, 0);
 });
