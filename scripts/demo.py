@@ -32,8 +32,8 @@ OUT = ROOT / "out"
 DEFAULT_LISTEN = "127.0.0.1:3233"
 LONGEST_SIDE = 128
 ROUNDS = 2
-READY_WITHIN_S = 30
-STOP_WITHIN_S = 20
+READY_WITHIN_S = 120
+STOP_WITHIN_S = 60
 
 # name, what `flint deploy` is given
 RESIZERS = [

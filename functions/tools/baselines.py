@@ -22,7 +22,7 @@ WORKLOADS = ("faasdom/fact", "faasdom/netlatency", "sebs/graph-bfs")
 LONG_BUILDS = ("gvisor", "wasmtime-serve")
 CALLS = 2
 # Beyond this a stopped baseline's process is not ending but left.
-GONE_WITHIN_S = 5
+GONE_WITHIN_S = 60
 
 
 def main(names):

@@ -128,7 +128,7 @@ public class Side {
     }
     public static Map<String, Object> main(Map<String, Object> args) throws Exception {
         int n = (Integer) args.get("n"), lines = (Integer) args.get("lines");
-        BARRIER.await(30, TimeUnit.SECONDS);
+        BARRIER.await(120, TimeUnit.SECONDS);
         work(n, 0, lines / 2);
         Thread thread = new Thread(() -> work(n, lines / 2, lines));
         thread.start();
@@ -148,7 +148,7 @@ public class Side {
     }
     public static flint.Response stream(Map<String, Object> args) throws Exception {
         String n = String.valueOf(args.get("n"));
-        BARRIER.await(30, TimeUnit.SECONDS);
+        BARRIER.await(120, TimeUnit.SECONDS);
         return flint.Response.of(new java.io.InputStream() {
             byte[] piece = n.repeat(50000).getBytes();
             int at = piece.length, pieces = 0;

@@ -30,6 +30,7 @@ impl Host {
 
     pub async fn with(id: &str, change: impl FnOnce(&mut LauncherConfig)) -> Self {
         let directory = tempfile::tempdir().unwrap();
+        let id = format!("{id}-{}", std::process::id());
         let mut config = LauncherConfig::new(directory.path(), id);
         config.exe = Some(HELPER.into());
         change(&mut config);
@@ -91,14 +92,16 @@ pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// All cgroup directories whose name begins so.
+/// All cgroup directories whose name begins so. Those of a [`Host`], `flint-ID-`, only when this process has it: the same test may run beside.
 pub fn groups(prefix: &str) -> Vec<PathBuf> {
+    let own =
+        if prefix.ends_with('-') { format!("{prefix}{}-", std::process::id()) } else { prefix.to_owned() };
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
     let points =
         mounts.lines().filter(|line| line.contains(" - cgroup")).filter_map(|line| line.split(' ').nth(4));
     let mut found = Vec::new();
     for point in points {
-        search(Path::new(point), prefix, 0, &mut found);
+        search(Path::new(point), &own, 0, &mut found);
     }
     found
 }
