@@ -52,7 +52,7 @@ fuzz() {
   # Inputs that are kept in the repository are read too, never written.
   inputs=("$corpus")
   [ ! -d "fuzz/seeds/$target" ] || inputs+=("fuzz/seeds/$target")
-  if run_target "$target" -max_total_time="$seconds" -rss_limit_mb=2048 -timeout=10 \
+  if run_target "$target" -max_total_time="$seconds" -rss_limit_mb=2048 -timeout=60 \
     -artifact_prefix="$artifacts/" -print_final_stats=1 > "$log" 2>&1; then
     note "  $target: $(sed -n 's/^stat::number_of_executed_units: *//p' "$log") inputs, nothing found"
   else
