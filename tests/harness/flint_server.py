@@ -77,7 +77,7 @@ class Server:
             **(settings or {}),
         }
         self.process = None
-        # Handed on to everything of this server but user code: how its processes are told from those of other servers.
+        # How its process is told from those of other servers; what its launcher starts is known by its cgroups.
         self.mark = f"flint-test-{uuid.uuid4()}"
         # What its cgroups' names have in common.
         self.group = None
@@ -206,9 +206,15 @@ def mounts():
 
 def group_of(server):
     """The beginning of the names of a running server's cgroups; `None` where the host has none for it."""
-    marked = [pid for pid, _, _, environment in processes() if server.mark.encode() in environment]
     names = (re.fullmatch(r"(flint-.*-)(\d+)", group.name) for group in cgroups())
-    return next((name[1] for name in names if name and name[2] in marked), None)
+    return next((name[1] for name in names if name and parent(name[2]) == server.process.pid), None)
+
+
+def parent(pid):
+    try:
+        return int(re.search(r"^PPid:\s+(\d+)$", Path(f"/proc/{pid}/status").read_text(), re.M)[1])
+    except OSError:
+        return None
 
 
 def left_of(server):
@@ -225,15 +231,23 @@ def left_of(server):
 
 
 def left_of_any():
-    """Everything of any Flint that is on this machine now."""
+    """Everything of any Flint that is on this machine now, but for what is in the cgroups of another program that lives: that is not left of anything."""
     binary = os.path.realpath(shutil.which(FLINT) or FLINT)
+
+    def belongs_to_another(groups):
+        owner = re.search(r"/flint-[^/\s]*-(\d+)", groups)
+        try:
+            return bool(owner) and os.readlink(f"/proc/{owner[1]}/exe") != binary
+        except OSError:
+            return False
+
     found = {
         f"process {pid} {executable}"
         for pid, executable, groups, _ in processes()
-        if executable == binary or re.search(r"/flint[-.]", groups)
+        if executable == binary or re.search(r"/flint[-.]", groups) and not belongs_to_another(groups)
     }
     found.update(f"mount {target}" for target in mounts() if "flint" in target and not target.startswith(os.getcwd()))
-    found.update(f"cgroup {group}" for group in cgroups())
+    found.update(f"cgroup {group}" for group in cgroups() if not belongs_to_another(str(group)))
     found.update(f"interface {name}" for name in os.listdir("/sys/class/net") if name.startswith("fl"))
     return found
 
