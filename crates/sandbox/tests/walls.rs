@@ -218,7 +218,7 @@ async fn of_many_sandboxes_each_has_its_own_descriptors_only() {
     let host = Host::new("many").await;
     let mut living = Vec::new();
     for _ in 0..40 {
-        living.push(host.start(&shell("exec sleep 60")).await.unwrap());
+        living.push(host.start(&shell("exec sleep 600")).await.unwrap());
     }
     let starts: Vec<_> = (0..100)
         .map(|number| {
@@ -288,8 +288,8 @@ async fn the_hosts_loopback_is_out_of_reach() {
 #[tokio::test]
 async fn siblings_are_invisible_and_have_other_ids() {
     let host = Host::new("siblings").await;
-    let (first, _reader) = host.start(&shell("echo secret > /tmp/mine; sleep 60")).await.unwrap();
-    let (second, _reader) = host.start(&shell("sleep 60")).await.unwrap();
+    let (first, _reader) = host.start(&shell("echo secret > /tmp/mine; sleep 600")).await.unwrap();
+    let (second, _reader) = host.start(&shell("sleep 600")).await.unwrap();
     let found = host.intrude(&["read:/tmp/mine"]).await;
     assert_eq!(found["read:/tmp/mine"], libc::ENOENT.to_string());
     let found = host.intrude(&[]).await;
