@@ -115,7 +115,8 @@ def test_an_asynchronous_call_is_recorded(world):
     done = world.ok("invoke", "modes", "-p", "mode=later", "--async")
     activation = done.text.strip()
     claim(len(activation) == 32, done)
-    record = world.ok("explain", activation, "--json").json()
+    # Until it has ended, it is said where the call is.
+    record = eventually("the record", lambda: "result" in (said := world.ok("explain", activation, "--json").json()) and said)
     claim(record["result"] == {"mode": "later"}, record)
     claim("mode later" in world.ok("logs", activation).text)
 

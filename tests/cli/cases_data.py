@@ -25,8 +25,7 @@ def test_kill_9_loses_no_accepted_call_and_leaves_nothing_behind(world):
     server = Server(world, data)
     world.ok("deploy", world.file("keep.js", KEEP), url=server.url)
     accepted = [world.ok("invoke", "keep", "-p", f"n={n}", "--async", url=server.url).text.strip() for n in range(5)]
-    below = descendants(server.process.pid)
-    claim(len(below) >= 2, "a launcher and an instance run", below)
+    below = eventually("a launcher and an instance run", lambda: len(found := descendants(server.process.pid)) >= 2 and found)
     server.kill()
     eventually("every process of the killed server is gone", lambda: not alive(below))
     server = Server(world, data)
