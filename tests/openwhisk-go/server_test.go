@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -52,6 +53,16 @@ func TestMain(m *testing.M) {
 }
 
 func start(settings ...string) (*server, error) {
+	for tries := 1; ; tries++ {
+		made, err := begin(settings...)
+		// Somebody else may have been given the port that was free a moment ago.
+		if err == nil || tries == 5 || !strings.Contains(err.Error(), " is in use") {
+			return made, err
+		}
+	}
+}
+
+func begin(settings ...string) (*server, error) {
 	directory, err := os.MkdirTemp("", "flint-openwhisk-go-")
 	if err != nil {
 		return nil, err

@@ -40,6 +40,17 @@ export async function eventually(what, ask, seconds = 180) {
 
 export class Server {
   static async start(settings = {}) {
+    for (let tries = 1; ; tries += 1) {
+      try {
+        return await Server.#started(settings);
+      } catch (error) {
+        // Somebody else was given the port that was free a moment ago.
+        if (tries === 5 || !error.message.includes(' is in use')) throw error;
+      }
+    }
+  }
+
+  static async #started(settings) {
     const server = new Server();
     server.dir = mkdtempSync(join(tmpdir(), 'flint-openwhisk-js-'));
     server.port = await freePort();
