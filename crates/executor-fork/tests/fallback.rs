@@ -49,20 +49,29 @@ async fn a_warm_up_that_breaks_leaves_a_snapshot_without_warm_up() {
         \x20   kept = []\n    while way == 'memory': kept.append(bytearray(1 << 20))\n    return {}\n";
     for (kind, code) in [("nodejs:default", node), ("python:default", python)] {
         for (way, said) in [("hang", "time limit"), ("exit", "ended"), ("memory", "memory")] {
-            let source = warmed(handler(kind, code), &["{}", &json!({ "way": way }).to_string()]);
-            let source = adjusted(source, |function| {
-                // Only what hangs is to meet it, however busy the machine is.
-                function.limits.timeout = Duration::from_secs(if way == "hang" { 5 } else { 60 });
-                function.limits.memory = ByteSize::mib(128);
-            });
-            let prepared = house.prepare(source).await;
-            assert_eq!(prepared.fallback, None, "{kind} {way}");
-            let notes = &prepared.snapshot.as_ref().unwrap().notes;
-            assert!(
-                notes[0].starts_with("not warmed up: warm-up event 2") && notes[0].contains(said),
-                "{kind} {way}: {notes:?}"
-            );
-            assert_eq!(house.answer_of(&prepared, "{}").await, json!({}));
+            // Only what hangs is to meet its time limit, and by hanging: where a busy machine took the time before, it gets more.
+            let limits: &[u64] = if way == "hang" { &[5, 60] } else { &[60] };
+            for (tries, seconds) in limits.iter().enumerate() {
+                // Other code, so that it is prepared anew.
+                let code = format!("{code}{}", "\n".repeat(tries));
+                let source = warmed(handler(kind, &code), &["{}", &json!({ "way": way }).to_string()]);
+                let source = adjusted(source, |function| {
+                    function.limits.timeout = Duration::from_secs(*seconds);
+                    function.limits.memory = ByteSize::mib(128);
+                });
+                let prepared = house.prepare(source).await;
+                let first = prepared.snapshot.as_ref().and_then(|snapshot| snapshot.notes.first()).cloned();
+                let is_noted = first.as_ref().is_some_and(|note| {
+                    note.starts_with("not warmed up: warm-up event 2") && note.contains(said)
+                });
+                if !is_noted && tries + 1 < limits.len() {
+                    continue;
+                }
+                assert_eq!(prepared.fallback, None, "{kind} {way}");
+                assert!(is_noted, "{kind} {way}: {first:?}");
+                assert_eq!(house.answer_of(&prepared, "{}").await, json!({}));
+                break;
+            }
         }
     }
     house.end().await;
