@@ -14,23 +14,36 @@ const DEPENDENCY = /[/\\]node_modules[/\\]/;
 const SHIM = __dirname;
 
 /**
- * Compiles `others` and, where there is an `entry`, the rest of the shim and the files under `root` without their dependencies: `entry`, then the others
- * of its file from the last to the first, since bundlers put what they were called for behind what it needs, then those of other files.
- * Returns what kept it from that, or null.
- *
- * To look for more than `others`, V8 forgets what it knows of the objects that functions have met.
+ * Functions that may be compiled: of user code where there is an `entry`, in the files under `root` without their dependencies, and of the shim.
+ * To look for them, V8 forgets what it knows of the objects that functions have met.
  */
-function compileAhead({ others, entry, root }) {
-  try {
-    const natives = openCompiler();
-    compile(others, natives);
-    if (entry === undefined) return null;
-    const { shims, users } = find(natives, root);
-    compile(inOrder(shims, entry), natives);
-    compile(inOrder(users, entry), natives);
-    return null;
-  } catch (error) {
-    return `functions are compiled at their first call (${describe(error)})`;
+class Ahead {
+  constructor({ entry, root, shims }) {
+    this.natives = null;
+    this.users = [];
+    this.shims = shims;
+    this.note = null; // what kept it from that
+    try {
+      this.natives = openCompiler();
+      if (entry !== undefined) this.look(entry, root);
+    } catch (error) {
+      this.note = `functions are compiled at their first call (${describe(error)})`;
+    }
+  }
+
+  look(entry, root) {
+    const { users, shims } = find(this.natives, root);
+    this.users = inOrder(users, entry);
+    this.shims = shims.map(({ f }) => f);
+  }
+
+  compileUsers() {
+    compile(this.users, this.natives);
+  }
+
+  /** After practice, which some versions of V8 optimise less of what was compiled before its first call. */
+  compileShim() {
+    compile(this.shims, this.natives);
   }
 }
 
@@ -54,6 +67,7 @@ function find({ scriptId, position }, root) {
   }
 }
 
+/** The entry, then the others of its file from the last to the first, since bundlers put what they were called for behind what it needs, then those of other files. */
 function inOrder(functions, entry) {
   const main = functions.find(({ f }) => f === entry);
   const rank = (one) => (one === main ? 2 : Number(main !== undefined && one.script === main.script));
@@ -62,12 +76,13 @@ function inOrder(functions, entry) {
 }
 
 /** Not the functions inside of them, of which there is no object yet. */
-function compile(functions, { prepare }) {
+function compile(functions, natives) {
+  if (natives === null) return;
   const untilMs = now() + MOST_MS;
   tolerant(() => {
     for (const f of functions.slice(0, MOST_FUNCTIONS)) {
       if (now() > untilMs) return;
-      prepare(f);
+      natives.prepare(f);
     }
   });
 }
@@ -80,4 +95,4 @@ function scriptOf(f, scriptId) {
   }
 }
 
-module.exports = { compileAhead };
+module.exports = { Ahead };

@@ -12,7 +12,7 @@ const stdio = require('./stdio');
 const tmp = require('./tmp');
 const unique = require('./unique');
 const warmup = require('./warmup');
-const { compileAhead } = require('./ahead');
+const { Ahead } = require('./ahead');
 const { endAtOnce } = require('./clone');
 const { Baseline } = require('./obstacles');
 const { releaseConnections } = require('./connections');
@@ -79,7 +79,8 @@ class Zygote {
     const collect = exposeGc();
     const isWarmedUp = this.requests.length > 0 && options.calls !== 0;
     const budget = warmup.budget(options);
-    const note = budget > 0 ? compileAhead({ others: further, entry: isWarmedUp ? undefined : instance.entry, root: path.dirname(instance.file) }) : null;
+    const ahead = budget > 0 ? new Ahead({ entry: isWarmedUp ? undefined : instance.entry, root: path.dirname(instance.file), shims: further }) : null;
+    ahead?.compileUsers();
     if (isWarmedUp) rehearse();
     else withThreshold(Threshold.WITHIN_PRACTICE, rehearse);
     const { report, collected } = await warmup.run(instance, this.requests, options, { collect, practise: rehearse });
@@ -93,9 +94,10 @@ class Zygote {
     // A full collection drops optimised code that nothing but a past call held on to: it is for the annotator to do it in time.
     if (!collected) collect();
     if (!isWarmedUp && budget > 0) await optimise(budget - (now() - began));
+    ahead?.compileShim();
     finishSweeping();
     collect({ type: 'minor' });
-    if (note !== null) report.notes.push(note);
+    if (ahead?.note) report.notes.push(ahead.note);
     report.notes.push(...unique.notes());
     report.hugePageBytes = options.hugePages === false ? 0 : this.native.hugePages();
     report.rssBytes = process.memoryUsage.rss();

@@ -19,7 +19,7 @@ const AT_ONCE: usize = 4;
 /// How often what is held is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// After so many looks that found the same, it has stopped changing.
-const STILL: u32 = 25;
+const STILL: u32 = 10;
 
 /// What this process and its descendants hold.
 #[derive(Debug, PartialEq, Eq)]
