@@ -57,7 +57,12 @@ pub(crate) async fn deploy(
 ) -> Result<Response, ApiError> {
     let path = path_of(&tenant.caller, &name)?;
     let (parts, body) = request.into_parts();
-    let asked = read(&native, &parts.headers, query, body).await?;
+    let asked = {
+        // Not while the function is prepared, which takes as long as user code does.
+        let length = http_body::Body::size_hint(&body).exact();
+        let _room = native.config.uploads.room(tenant.caller.namespace.name.as_str(), length).await;
+        read(&native, &parts.headers, query, body).await?
+    };
     let mut put = put_of(asked, &native.controller.config().defaults)?;
     // A deploy says all of what a function is: annotations that it does not name are gone.
     if let Ok(old) = native.controller.function(&tenant.caller, &path).await {

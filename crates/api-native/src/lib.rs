@@ -35,6 +35,7 @@ use axum::{
 use flint_controller::Controller;
 use flint_executor::Executor;
 use flint_model::ApiKey;
+use flint_request_body::Uploads;
 
 pub use feed::ActivationFeed;
 pub use openapi::document;
@@ -54,6 +55,8 @@ pub struct NativeConfig {
     pub executors: Vec<Arc<dyn Executor>>,
     /// What only the composition root can do; `None` where it does not apply.
     pub maintenance: Option<Arc<dyn Maintenance>>,
+    /// Room for code, shared with other APIs that take some.
+    pub uploads: Arc<Uploads>,
 }
 
 /// Operations on the server's data as a whole.

@@ -40,6 +40,7 @@ impl Api {
             abilities: Vec::new(),
             executors: Vec::new(),
             maintenance: None,
+            uploads: std::sync::Arc::default(),
         };
         Self { router: router(server.controller.clone(), config), server, _dir: dir }
     }

@@ -47,6 +47,7 @@ impl Api {
             abilities: ["start fork nodejs:20", "start fork java:21", "network egress"].map(missing).into(),
             executors: vec![Arc::clone(&server.executor) as _],
             maintenance: None,
+            uploads: Arc::default(),
         };
         Self { router: router(Arc::clone(&server.controller), config), server, _dir: dir }
     }

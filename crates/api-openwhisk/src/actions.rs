@@ -19,7 +19,7 @@ const COLLECTION: &str = "actions";
 pub(crate) async fn put(request: &Request<'_>, name: Name<'_>, body: Body) -> Result<Reply, Refusal> {
     let path = request.function(name)?;
     let overwrite = request.query.flag("overwrite", false)?;
-    let _room = request.uploads.room(request.headers).await;
+    let _room = request.room().await;
     let mut body = request.read_body(body, put_body).await?;
     if let Some(components) = components_of(request, &path, overwrite, body.exec.as_mut()).await? {
         let put = PutSequence {

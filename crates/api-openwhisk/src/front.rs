@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Instant};
 
 use axum::{Router, body::Body, extract::State, response::Response};
 use flint_controller::{Caller, Controller};
+use flint_request_body::Uploads;
 use http::{StatusCode, request::Parts};
 
 use crate::{
@@ -11,7 +12,7 @@ use crate::{
     parse::{Method, Query, Route, RouteError, route, without_dots},
     refusal::Refusal,
     reply::{self, Reply},
-    request::{Request, Uploads},
+    request::Request,
     rules, transaction, triggers,
     vanity::web_path,
     web::{self, Asked},
@@ -26,29 +27,27 @@ pub struct FrontConfig {
     pub build_number: String,
     /// Hosts, in lower case, below which each namespace has a name of its own for its web actions.
     pub web_hosts: Vec<String>,
+    /// Room for code, shared with other APIs that take some.
+    pub uploads: Arc<Uploads>,
 }
 
 impl Default for FrontConfig {
     fn default() -> Self {
         let version = env!("CARGO_PKG_VERSION").to_owned();
-        Self { build: version.clone(), build_number: version, web_hosts: Vec::new() }
+        Self { build: version.clone(), build_number: version, web_hosts: Vec::new(), uploads: Arc::default() }
     }
 }
-
-/// Largest code uploads read and taken apart at once; further ones wait with their bodies unread.
-const UPLOADS: usize = 4;
 
 /// The API. It answers every path, those that it does not know with its own 404, so it belongs behind other fronts.
 pub struct Front {
     pub(crate) controller: Arc<Controller>,
     config: FrontConfig,
-    uploads: Uploads,
 }
 
 impl Front {
     /// The API of what `controller` does.
     pub fn new(controller: Arc<Controller>, config: FrontConfig) -> Self {
-        Self { controller, config, uploads: Uploads::new(UPLOADS) }
+        Self { controller, config }
     }
 
     /// Answers a request.
@@ -167,7 +166,7 @@ impl Front {
     ) -> Request<'a> {
         Request {
             controller: &self.controller,
-            uploads: &self.uploads,
+            uploads: &self.config.uploads,
             caller,
             key,
             transaction,

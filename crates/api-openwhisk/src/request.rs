@@ -6,12 +6,11 @@ use axum::body::Body;
 use bytes::Bytes;
 use flint_controller::{Caller, Controller};
 use flint_model::{EntityName, EntityPath, FunctionPath, NameError, NamespaceName};
-use flint_request_body::Unread;
+use flint_request_body::{Room, Unread, Uploads};
 use http::{
     HeaderMap,
     header::{CONTENT_LENGTH, CONTENT_TYPE},
 };
-use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::{
     parse::{Name, Query, percent_decode},
@@ -23,27 +22,6 @@ const LARGEST_BODY: u64 = 50 * 1024 * 1024;
 
 /// The largest code for which that holds.
 const USUAL_CODE: u64 = 48 * 1024 * 1024;
-
-/// Room for the bodies of code uploads: each is in memory several times while it is decoded and stored.
-pub(crate) struct Uploads(Semaphore);
-
-impl Uploads {
-    /// Small ones need no room.
-    const SMALL: u64 = 1024 * 1024;
-
-    /// For so many large ones at once.
-    pub(crate) fn new(count: usize) -> Self {
-        Self(Semaphore::new(count))
-    }
-
-    /// Waits for room for a body; to be held until its code is stored.
-    pub(crate) async fn room(&self, headers: &HeaderMap) -> Option<SemaphorePermit<'_>> {
-        match content_length(headers).is_some_and(|length| length <= Self::SMALL) {
-            true => None,
-            false => self.0.acquire().await.ok(),
-        }
-    }
-}
 
 /// A request whose caller is known.
 pub(crate) struct Request<'a> {
@@ -73,13 +51,19 @@ impl Request<'_> {
         Ok(EntityPath::new(self.namespace(name.namespace)?, entity_name(name.name)?))
     }
 
+    /// Waits for room for the body; to be held until its code is stored.
+    pub(crate) async fn room(&self) -> Option<Room> {
+        let namespace = &self.caller.namespace.name;
+        self.uploads.room(namespace.as_str(), content_length(self.headers)).await
+    }
+
     /// The body of a PUT.
     pub(crate) async fn entity_body<T>(
         &self,
         body: Body,
         read: impl Fn(&[u8]) -> Result<T, String>,
     ) -> Result<T, Refusal> {
-        let _room = self.uploads.room(self.headers).await;
+        let _room = self.room().await;
         self.read_body(body, read).await
     }
 

@@ -1,16 +1,23 @@
-//! Reading a request's whole body, within bounds of size and time: what all fronts have in common.
+//! Reading a request's whole body, within bounds of size and time, and room for large ones: what all fronts have in common.
 
 #![forbid(unsafe_code)]
 
-use std::{error::Error, future::poll_fn, pin::pin, task::Poll, time::Duration};
+mod uploads;
 
-use bytes::Bytes;
+use std::{error::Error, time::Duration};
+
+use bytes::{Bytes, BytesMut};
 use http_body::Body;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
+pub use uploads::{Room, Uploads};
 
-/// How long a body may take to arrive: who stops in the middle must not hold its room for ever.
-pub const WITHIN: Duration = Duration::from_secs(120);
+/// How long a body may take to arrive, beside a second for each [`LEAST`] bytes of it: who stops in the middle must not hold its room for long.
+const GRACE: Duration = Duration::from_secs(20);
+/// What has to come in a second, on average.
+const LEAST: u32 = 64 << 10;
+/// And how long it may take in all.
+const WITHIN: Duration = Duration::from_secs(120);
 
 /// How much of a body that is too large is read before it is refused, and how long that may take.
 const DISCARDED: u64 = 64 * 1024 * 1024;
@@ -26,7 +33,12 @@ pub enum Unread {
         size: u64,
     },
     /// It did not arrive in time.
-    #[error("the request's body did not arrive within {} seconds", WITHIN.as_secs())]
+    #[error(
+        "the request's body came too slowly: it has {} seconds, and one more for each {} KiB, at most {}",
+        GRACE.as_secs(),
+        LEAST >> 10,
+        WITHIN.as_secs()
+    )]
     Late,
     /// The connection ended first, or what came is not HTTP.
     #[error("the request's body ended early: {0}")]
@@ -45,22 +57,40 @@ where
         return Err(Unread::TooLarge { size: said });
     }
     let most = usize::try_from(limit).unwrap_or(usize::MAX);
-    let read = {
-        let mut reading = pin!(Limited::new(&mut body, most).collect());
-        // Most bodies have come with their heads, and need no timer.
-        match poll_fn(|context| Poll::Ready(reading.as_mut().poll(context))).await {
-            Poll::Ready(read) => read,
-            Poll::Pending => timeout(WITHIN, reading).await.map_err(|_| Unread::Late)?,
-        }
-    };
-    match read {
-        Ok(whole) => Ok(whole.to_bytes()),
+    match collect(Limited::new(&mut body, most)).await? {
+        Ok(whole) => Ok(whole),
         Err(error) if error.is::<LengthLimitError>() => {
             discard(body).await;
             Err(Unread::TooLarge { size: limit.saturating_add(1) })
         }
         Err(error) => Err(Unread::Broken(error.to_string())),
     }
+}
+
+/// All of it while it comes quickly enough.
+async fn collect<B: Body<Data = Bytes> + Unpin>(mut body: B) -> Result<Result<Bytes, B::Error>, Unread> {
+    let began = Instant::now();
+    let (mut first, mut all) = (Bytes::new(), BytesMut::new());
+    loop {
+        let length = first.len().max(all.len());
+        let patience = GRACE + Duration::from_secs(1).mul_f64(length as f64 / f64::from(LEAST));
+        let frame = timeout_at(began + patience.min(WITHIN), body.frame()).await.map_err(|_| Unread::Late)?;
+        let data = match frame {
+            None => break,
+            Some(Ok(frame)) => frame.into_data().unwrap_or_default(),
+            Some(Err(error)) => return Ok(Err(error)),
+        };
+        // Most bodies are of one piece.
+        if length == 0 {
+            first = data;
+            continue;
+        }
+        if all.is_empty() {
+            all.extend_from_slice(&first);
+        }
+        all.extend_from_slice(&data);
+    }
+    Ok(Ok(if all.is_empty() { first } else { all.freeze() }))
 }
 
 /// Reads what is left of a body and forgets it: a client that is still writing would not see the refusal. Within bounds; who
@@ -121,6 +151,19 @@ mod tests {
         assert_eq!(read(stops(), 5).await, Err(Unread::Late));
         // The refusal comes also when the rest of what is too large does not.
         assert_eq!(read(stops(), 2).await, Err(Unread::TooLarge { size: 3 }));
+        // So many KiB a second for a minute.
+        let at = |kib: u64| {
+            let piece = Bytes::from(vec![b'x'; 10 << 10]);
+            Box::pin(stream::iter(0..60 * kib / 10).then(move |_| {
+                let piece = piece.clone();
+                async move {
+                    tokio::time::sleep(Duration::from_secs(10) / kib as u32).await;
+                    Ok(piece)
+                }
+            }))
+        };
+        assert_eq!(read(pieces(at(30)), 1 << 30).await, Err(Unread::Late));
+        assert_eq!(read(pieces(at(100)), 1 << 30).await.unwrap().len(), 6000 << 10);
         let breaks = letters(1).chain(stream::iter([Err(std::io::Error::other("reset"))]));
         assert_eq!(read(pieces(breaks), 5).await, Err(Unread::Broken("reset".to_owned())));
     }

@@ -83,7 +83,12 @@ impl Api {
 
     fn of(server: Server, dir: TempDir) -> Self {
         let web_hosts = vec!["faas.example.com".to_owned()];
-        let build = FrontConfig { build: "2026-01-01".into(), build_number: "abc".into(), web_hosts };
+        let build = FrontConfig {
+            build: "2026-01-01".into(),
+            build_number: "abc".into(),
+            web_hosts,
+            ..FrontConfig::default()
+        };
         Self { router: router(server.controller.clone(), build), server, _dir: dir }
     }
 

@@ -118,6 +118,8 @@ impl Parts {
                 return Err(error);
             }
         };
+        let front =
+            front_config(config.server.web_hosts.iter().map(|host| host.to_ascii_lowercase()).collect());
         let native = flint_api_native::router(
             Arc::clone(&controller),
             NativeConfig {
@@ -127,11 +129,11 @@ impl Parts {
                 abilities,
                 executors,
                 maintenance: Some(Arc::new(Data(Arc::clone(&store)))),
+                uploads: Arc::clone(&front.uploads),
             },
         );
-        let web_hosts: Arc<[String]> =
-            config.server.web_hosts.iter().map(|host| host.to_ascii_lowercase()).collect();
-        let openwhisk = Front::new(Arc::clone(&controller), front_config(web_hosts.to_vec()));
+        let web_hosts: Arc<[String]> = front.web_hosts.clone().into();
+        let openwhisk = Front::new(Arc::clone(&controller), front);
         let controlled = Arc::clone(&controller);
         let max_header = config.server.max_header;
         let fronts =

@@ -169,30 +169,58 @@ async fn round(place: &Place, caller: &mut Caller, calls: usize) -> anyhow::Resu
     Ok(Round { samples, memory: place.belongings().memory().0, chosen: place.chosen().to_owned() })
 }
 
-/// The calls of an arm that were all cold, or all warm.
+/// When calls of an arm came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum When {
+    /// After a rest, and had to wait for an instance.
+    Cold,
+    /// Straight after another one, and had to wait for an instance all the same: what both processors need for it, the one before has just used.
+    Next,
+    /// And found an instance.
+    Warm,
+}
+
+impl When {
+    const ALL: [Self; 3] = [Self::Cold, Self::Next, Self::Warm];
+
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Cold => "cold",
+            Self::Next => "next",
+            Self::Warm => "warm",
+        }
+    }
+
+    /// That of a call by its place in its round.
+    fn of(place: usize, sample: &Sample) -> Self {
+        match (sample.is_cold(), place) {
+            (false, _) => Self::Warm,
+            (true, 0) => Self::Cold,
+            (true, _) => Self::Next,
+        }
+    }
+}
+
+/// The calls of an arm that came like that.
 struct Calls<'a> {
     arm: &'a Arm,
-    cold: bool,
+    when: When,
     name: String,
     samples: Vec<Sample>,
 }
 
 impl Arm {
-    fn calls(&self, cold: bool) -> Option<Calls<'_>> {
-        let samples: Vec<Sample> = self
-            .rounds
-            .iter()
-            .flat_map(|round| &round.samples)
-            .filter(|sample| sample.is_cold() == cold)
-            .copied()
-            .collect();
-        let name = format!("{} {}", self.strategy.name, if cold { "cold" } else { "warm" });
-        (!samples.is_empty()).then_some(Calls { arm: self, cold, name, samples })
-    }
-
-    /// Each of its calls makes an instance.
-    fn is_always_cold(&self) -> bool {
-        self.calls(false).is_none()
+    fn calls(&self, when: When) -> Option<Calls<'_>> {
+        let came = |round: &'_ Round| -> Vec<Sample> {
+            let placed = round.samples.iter().enumerate();
+            placed
+                .filter(|(place, sample)| When::of(*place, sample) == when)
+                .map(|(_, sample)| *sample)
+                .collect()
+        };
+        let samples: Vec<Sample> = self.rounds.iter().flat_map(came).collect();
+        let name = format!("{} {}", self.strategy.name, when.as_str());
+        (!samples.is_empty()).then_some(Calls { arm: self, when, name, samples })
     }
 }
 
@@ -201,7 +229,7 @@ fn add(report: &mut Report, title: &str, arms: &[Arm], seed: u64) {
     for arm in arms {
         match &arm.failed {
             Some(why) => report.arms.push(unavailable(arm.strategy.name, title, why)),
-            None => all.extend([true, false].into_iter().filter_map(|cold| arm.calls(cold))),
+            None => all.extend(When::ALL.into_iter().filter_map(|when| arm.calls(when))),
         }
     }
     report.arms.extend(all.iter().map(|calls| row(&calls.name, title, &calls.samples, calls.arm, seed)));
@@ -210,8 +238,9 @@ fn add(report: &mut Report, title: &str, arms: &[Arm], seed: u64) {
             calls.arm.strategy.is_flints() && calls.arm.strategy.name != reference.arm.strategy.name
         });
         for calls in others {
-            // What never has a warm call is what users of it get, also where others are warm.
-            if calls.cold == reference.cold || calls.arm.is_always_cold() {
+            // Where each call makes an instance, users get that also where others are warm.
+            let is_in_place = calls.when == When::Next && reference.when == When::Warm;
+            if calls.when == reference.when || is_in_place {
                 report.comparisons.extend(compared(
                     title,
                     &reference.name,
@@ -270,30 +299,40 @@ mod tests {
         let arms = [
             arm(OPENWHISK, &[(2000.0, Some(900.0)), (200.0, None)]),
             arm(SPAWN_WARM, &[(1000.0, Some(900.0)), (100.0, None), (120.0, None)]),
-            arm(FORK_NEVER, &[(50.0, Some(20.0)), (40.0, Some(20.0)), (60.0, Some(20.0))]),
+            arm(FORK_NEVER, &[(50.0, Some(20.0)), (45.0, Some(20.0)), (55.0, Some(20.0))]),
         ];
         add(&mut report, "fact node", &arms, 1);
         let names: Vec<_> = report.arms.iter().map(|arm| arm.arm.as_str()).collect();
         assert_eq!(
             names,
-            ["openwhisk cold", "openwhisk warm", "spawn-warm cold", "spawn-warm warm", "fork-never cold"]
+            [
+                "openwhisk cold",
+                "openwhisk warm",
+                "spawn-warm cold",
+                "spawn-warm warm",
+                "fork-never cold",
+                "fork-never next"
+            ]
         );
         assert_eq!((report.arms[2].first_us, report.arms[3].steady_us), (Some(10.0), Some(10.0)));
         assert_eq!((report.arms[4].pss_bytes, report.arms[4].start_us), (Some(2), Some(20.0)));
+        assert_eq!((report.arms[4].n, report.arms[5].n), (Some(1), Some(2)));
         let times: Vec<_> =
             report.comparisons.iter().map(|one| (one.a.as_str(), one.b.as_str(), one.times)).collect();
         for expected in [
             ("openwhisk cold", "fork-never cold", 40.0),
-            ("openwhisk warm", "fork-never cold", 4.0),
+            ("openwhisk warm", "fork-never next", 4.0),
             ("spawn-warm cold", "fork-never cold", 20.0),
-            ("spawn-warm warm", "fork-never cold", 2.2),
+            ("spawn-warm warm", "fork-never next", 2.2),
             ("openwhisk cold", "spawn-warm cold", 2.0),
         ] {
             assert!(times.contains(&expected), "{times:?}");
         }
-        assert!(!times.iter().any(|(a, b, _)| *a == "openwhisk cold" && *b == "spawn-warm warm"));
+        for wrong in [("openwhisk cold", "spawn-warm warm"), ("openwhisk cold", "fork-never next")] {
+            assert!(!times.iter().any(|(a, b, _)| (*a, *b) == wrong), "{times:?}");
+        }
         let failed = Arm { failed: Some("no".into()), ..arm(FORK_NEVER, &[]) };
         add(&mut report, "x", &[failed], 1);
-        assert_eq!(report.arms[5].note.as_deref(), Some("unavailable: no"));
+        assert_eq!(report.arms[6].note.as_deref(), Some("unavailable: no"));
     }
 }
