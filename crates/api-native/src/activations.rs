@@ -2,11 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::{
-    Json,
-    extract::{Path, State},
-    http::StatusCode,
-};
+use axum::{Json, extract::State, http::StatusCode};
 use flint_controller::ControllerError;
 use flint_model::{Activation, ActivationId, FunctionPath, LogLine, Qualifier, Timestamp};
 use flint_store::ActivationQuery;
@@ -15,7 +11,7 @@ use serde::Deserialize;
 use crate::{
     Native,
     auth::Tenant,
-    error::{ApiError, Asked},
+    error::{ApiError, Asked, Path},
     functions::{MOST, PageQuery, path_of},
     resource::{ActivationList, ActivationResource, CallResource},
 };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     Json,
-    extract::{Path, State},
+    extract::State,
     http::{HeaderMap, StatusCode},
 };
 use flint_controller::{ControllerError, Redriven};
@@ -15,7 +15,7 @@ use serde::Deserialize;
 use crate::{
     Native,
     auth::Tenant,
-    error::{ApiError, Asked, Body},
+    error::{ApiError, Asked, Body, Path},
     functions::{MOST, PageQuery, path_of},
     invoke::transaction,
     resource::{

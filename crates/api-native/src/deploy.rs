@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::{
     Json,
     body::Body as HttpBody,
-    extract::{Path, Request, State},
+    extract::{Request, State},
     http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
@@ -22,7 +22,7 @@ use crate::{
     Native,
     auth::Tenant,
     body::{collect, written},
-    error::{ApiError, Asked},
+    error::{ApiError, Asked, Path},
     functions::path_of,
     resource::{CodeUpload, DeployRequest, DeployResult, FunctionResource, LimitsPatch, ProgressLine},
 };

@@ -3,10 +3,10 @@
 use axum::{
     Json,
     extract::{
-        FromRequest, FromRequestParts, Query, Request,
-        rejection::{JsonRejection, QueryRejection},
+        self, FromRequest, FromRequestParts, Query, Request,
+        rejection::{JsonRejection, PathRejection, QueryRejection},
     },
-    http::{HeaderValue, StatusCode, Uri, header, request::Parts},
+    http::{HeaderValue, Method, StatusCode, Uri, header, request::Parts},
     response::{IntoResponse, Response},
 };
 use flint_controller::{ControllerError, ErrorKind};
@@ -206,6 +206,13 @@ pub(crate) async fn no_route(uri: Uri) -> ApiError {
         .hint("GET /v1/openapi.json describes it")
 }
 
+/// A known path with a method that it does not have.
+pub(crate) async fn wrong_method(method: Method, uri: Uri) -> ApiError {
+    let message = format!("{} has no method {method}", uri.path());
+    ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message)
+        .hint("GET /v1/openapi.json describes it")
+}
+
 /// A JSON body, refused in the words of this API.
 pub(crate) struct Body<T>(pub(crate) T);
 
@@ -231,5 +238,20 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Asked<T> {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
         let refused = |rejection: QueryRejection| ApiError::invalid(rejection.body_text());
         Query::from_request_parts(parts, state).await.map(|Query(query)| Self(query)).map_err(refused)
+    }
+}
+
+/// What stands in a path, refused in the words of this API.
+pub(crate) struct Path<T>(pub(crate) T);
+
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let refused = |rejection: PathRejection| ApiError::invalid(rejection.body_text());
+        extract::Path::from_request_parts(parts, state)
+            .await
+            .map(|extract::Path(named)| Self(named))
+            .map_err(refused)
     }
 }

@@ -2,17 +2,14 @@
 
 use std::sync::Arc;
 
-use axum::{
-    Json,
-    extract::{Path, State},
-};
+use axum::{Json, extract::State};
 use flint_executor::{Executor, Prepared};
 use flint_model::{Function, Isolation, Network, Reuse, Start, Strategy};
 
 use crate::{
     Native,
     auth::Tenant,
-    error::ApiError,
+    error::{ApiError, Path},
     functions::path_of,
     resource::{AbilityState, FunctionExplanation, FunctionResource, StrategyVerdict},
 };

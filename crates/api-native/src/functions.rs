@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     Json,
-    extract::{Path, State},
+    extract::State,
     http::{HeaderName, HeaderValue, header},
     response::{IntoResponse, Response},
 };
@@ -16,7 +16,7 @@ use serde::Deserialize;
 use crate::{
     Native,
     auth::Tenant,
-    error::{ApiError, Asked},
+    error::{ApiError, Asked, Path},
     resource::{FunctionList, FunctionResource},
 };
 

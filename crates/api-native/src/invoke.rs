@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Instant};
 
 use axum::{
-    extract::{Path, Request, State},
+    extract::{Request, State},
     http::{HeaderMap, HeaderName, HeaderValue, header, request::Parts},
     response::Response,
 };
@@ -18,7 +18,7 @@ use crate::{
     arguments::{CallQuery, merged},
     auth::Tenant,
     body::{collect, incoming},
-    error::ApiError,
+    error::{ApiError, Path},
     functions::path_of,
     resource::ErrorBody,
 };

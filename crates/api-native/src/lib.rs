@@ -119,5 +119,6 @@ pub fn router(controller: Arc<Controller>, config: NativeConfig) -> Router {
         .route("/metrics", get(server::metrics))
         .route("/v1", any(error::no_route))
         .route("/v1/{*rest}", any(error::no_route))
+        .method_not_allowed_fallback(error::wrong_method)
         .with_state(native)
 }

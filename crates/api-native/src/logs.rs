@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use axum::{
     Json,
-    extract::{Path, State},
+    extract::State,
     http::{HeaderValue, header},
     response::{IntoResponse, Response},
 };
@@ -19,7 +19,7 @@ use crate::{
     activations::listed_name,
     auth::Tenant,
     body::written,
-    error::{ApiError, Asked},
+    error::{ApiError, Asked, Path},
     feed::{Follower, News},
     functions::{MOST, path_of},
     resource::{ActivationList, ActivationResource},

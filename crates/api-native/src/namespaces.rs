@@ -2,11 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::{
-    Json,
-    extract::{Path, State},
-    http::StatusCode,
-};
+use axum::{Json, extract::State, http::StatusCode};
 use flint_controller::ControllerError;
 use flint_model::{KeyId, Namespace, NamespaceName};
 use serde::{Deserialize, Serialize};
@@ -15,7 +11,7 @@ use utoipa::ToSchema;
 use crate::{
     Native,
     auth::Operator,
-    error::{ApiError, Body},
+    error::{ApiError, Body, Path},
     resource::{KeyCreated, KeyResource, NamespaceCreate, NamespacePatch, NamespaceResource},
 };
 

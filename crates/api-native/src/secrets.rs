@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     Json,
-    extract::{Path, Request, State},
+    extract::{Request, State},
     http::StatusCode,
 };
 use flint_controller::ControllerError;
@@ -14,7 +14,7 @@ use crate::{
     Native,
     auth::{Operator, Tenant},
     body::collect,
-    error::ApiError,
+    error::{ApiError, Path},
     resource::{ErrorBody, RotatedKey, SecretList, SecretResource},
 };
 

@@ -2,10 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::{
-    Json,
-    extract::{Path, State},
-};
+use axum::{Json, extract::State};
 use flint_controller::{ControllerError, PutSequence};
 use flint_model::{Annotations, Entity, RetryOptions};
 use flint_store::Page;
@@ -13,7 +10,7 @@ use flint_store::Page;
 use crate::{
     Native,
     auth::Tenant,
-    error::{ApiError, Body},
+    error::{ApiError, Body, Path},
     functions::path_of,
     resource::{ErrorBody, SequenceList, SequenceRequest, SequenceResource},
 };

@@ -2,18 +2,14 @@
 
 use std::sync::Arc;
 
-use axum::{
-    Json,
-    extract::{Path, State},
-    http::StatusCode,
-};
+use axum::{Json, extract::State, http::StatusCode};
 use flint_controller::ControllerError;
 use flint_model::{AliasName, AliasTarget, FunctionPath, Version};
 
 use crate::{
     Native,
     auth::Tenant,
-    error::{ApiError, Body},
+    error::{ApiError, Body, Path},
     functions::path_of,
     resource::{
         AliasRequest, AliasResource, DeployResult, ErrorBody, FunctionResource, RollbackRequest, VersionList,

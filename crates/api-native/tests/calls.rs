@@ -156,6 +156,22 @@ async fn what_is_too_large_is_refused_with_the_limit_and_its_name() {
 }
 
 #[tokio::test]
+async fn what_no_route_takes_is_refused_in_the_apis_own_words() {
+    let api = Api::with(config()).await;
+    let refused = [
+        ("GET", "/v1/functions/%ff", 400, "invalid"),
+        ("GET", "/v1/activations/%ff", 400, "invalid"),
+        ("PATCH", "/v1/functions", 405, "method_not_allowed"),
+        ("GET", "/v1/nothing", 404, "not_found"),
+    ];
+    for (method, path, expected, code) in refused {
+        let (status, body) = api.send(method, path, Body::empty(), None).await;
+        assert_eq!((status, &body["error"]["code"]), (expected, &json!(code)), "{method} {path}: {body}");
+        assert!(body["error"]["message"].is_string(), "{body}");
+    }
+}
+
+#[tokio::test]
 async fn a_deploy_over_another_does_not_give_a_function_its_callers_keys() {
     let api = Api::with(config()).await;
     let deploy = async |annotations: Value| {

@@ -357,6 +357,7 @@ pub(crate) fn offline_api(config: &Config, store: &SqliteStore, operator: &Opera
         abilities: Vec::new(),
         executors: Vec::new(),
         maintenance: None,
+        uploads: Arc::default(),
     };
     flint_api_native::router(controller, native)
 }

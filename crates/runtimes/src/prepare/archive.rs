@@ -30,7 +30,10 @@ pub(super) fn zip(code: &[u8], root: &Path, limits: UnpackLimits) -> Result<Unpa
     // Before it is read: the reader keeps some hundred bytes for each entry that is listed.
     let listed = code.windows(ENTRY.len()).filter(|window| *window == ENTRY);
     if listed.take(limits.entries.saturating_add(1)).count() > limits.entries {
-        return Err(bad(format!("the archive has more than the {} entries allowed", limits.entries)));
+        return Err(bad(format!(
+            "the archive has more than the {} entries allowed, with those of archives that are stored in it as they are",
+            limits.entries
+        )));
     }
     let mut archive = zip::ZipArchive::new(Cursor::new(code)).map_err(damaged)?;
     if let Some(said) = entries_said(code)
