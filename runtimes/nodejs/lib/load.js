@@ -11,6 +11,8 @@ const EXTENSIONS = ['', '.js', '.cjs', '.mjs', '/index.js'];
 const ENTRY_FILES = ['index.js', 'index.mjs', 'index.cjs', 'main.js', 'main.mjs'];
 const ESM_SYNTAX = /Cannot use import statement|Unexpected token 'export'|Cannot use 'import\.meta'|await is only valid/;
 const LOCAL = 'flint:local';
+/** What Node.js hands to a CommonJS module. */
+const WRAPPED = ['exports', 'require', 'module', '__filename', '__dirname'];
 
 let loadedByThread = null;
 
@@ -102,7 +104,13 @@ function evaluate(file, source, name) {
   Module.createRequire(file).cache[file] = module;
   // Where it takes a third parameter, it would otherwise load what looks like an ES module with require().
   const format = Module.prototype._compile.length > 2 ? ['commonjs'] : [];
-  module._compile(source + handOut, file, ...format);
+  try {
+    module._compile(source + handOut, file, ...format);
+  } catch (error) {
+    // What an unclosed bracket would otherwise be found to lack is in a line that the file does not have.
+    if (error instanceof SyntaxError && handOut !== '') vm.compileFunction(source, WRAPPED, { filename: file });
+    throw error;
+  }
   module.loaded = true;
   return { exports: module.exports, local: module[LOCAL] };
 }
@@ -114,7 +122,7 @@ function evaluate(file, source, name) {
 function usesModuleSyntax(source) {
   if (!/^\s*(?:import\b(?!\s*\()|export\b)|\bimport\.meta\b|^\s*(?:const .*)?\bawait\b/m.test(source)) return false;
   try {
-    vm.compileFunction(source, ['exports', 'require', 'module', '__filename', '__dirname']);
+    vm.compileFunction(source, WRAPPED);
     return false;
   } catch (error) {
     return error instanceof SyntaxError && ESM_SYNTAX.test(error.message);

@@ -78,6 +78,7 @@ const failures = {
   'an entry that is no function': [{ 'index.js': 'exports.main = 5;' }, /Action entrypoint 'main' is not a function/],
   'a throw at load': [{ 'index.js': '\n\nthrow new TypeError("bad start");' }, /TypeError: bad start\n +at .*index\.js:3:7/],
   'a syntax error': [{ 'index.js': 'exports.main = 1;\nconst = 2;' }, /index\.js:2\n[^]*SyntaxError/],
+  'an unclosed bracket': [{ 'index.js': 'function main() {\n  return {\n' }, /^(?![^]*flint:local)[^]*index\.js:3\n[^]*SyntaxError/],
   'a syntax error in an ES module': [{ 'index.mjs': 'export const main = 1;\nconst = 2;' }, /index\.mjs:2\n[^]*SyntaxError/],
   'a module that is missing': [{ 'index.js': 'require("absent-module");' }, /Cannot find module 'absent-module'/],
   'a broken package.json': [{ 'package.json': '{', 'index.js': '' }, /package\.json: /],

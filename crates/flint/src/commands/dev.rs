@@ -7,7 +7,8 @@ use std::{
 };
 
 use anyhow::Context;
-use flint_model::LogStream;
+use flint_api_native::resource::DeployRequest;
+use flint_model::{LogStream, Start};
 use http_body_util::BodyExt;
 use notify::{EventKind, RecursiveMode, Watcher};
 use tokio::sync::mpsc;
@@ -83,7 +84,8 @@ async fn deploy_and_call(
     saved: Instant,
     json: bool,
 ) -> anyhow::Result<bool> {
-    let package = package(&args.path, args.function.clone(), &|_| {})?;
+    let mut package = package(&args.path, args.function.clone(), &|_| {})?;
+    without_snapshot(&mut package.request);
     for note in &package.notes {
         tell!("note: {note}");
     }
@@ -132,6 +134,16 @@ async fn deploy_and_call(
         us(after_deploy)
     ))?;
     Ok(good)
+}
+
+/// Where nobody asks for a snapshot, none is made: it takes longer than the only call that there is of most saves.
+fn without_snapshot(request: &mut DeployRequest) {
+    let family = request.kind.as_deref().and_then(|kind| kind.split(':').next());
+    let is_asked_for =
+        request.isolation.is_some() || !request.snapshot.warmup.is_empty() || request.snapshot.jit.is_some();
+    if request.start.is_none() && !is_asked_for && matches!(family, Some("nodejs" | "python")) {
+        request.start = Some(Start::Spawn);
+    }
 }
 
 /// Tells when something under a path was saved.
