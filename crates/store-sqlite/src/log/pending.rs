@@ -2,12 +2,15 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use flint_model::{Activation, LogLine};
+use flint_model::{Activation, LogLine, LogStream};
 use flint_store::StoreError;
 use tokio::sync::oneshot;
 
 use super::{frame::Meta, key::Key};
 use crate::LogTuning;
+
+/// In place of log lines that were shed.
+const LEFT_OUT: &str = "(left out: there was more to record than could be written)";
 
 /// An accepted record.
 #[derive(Debug)]
@@ -37,10 +40,17 @@ impl Stored {
         Activation { logs: self.logs, ..self.record }
     }
 
-    /// Leaves the log lines out; returns them so that the caller frees them at leisure.
+    /// Whether it has log lines that can be left out.
+    fn has_logs(&self) -> bool {
+        self.logs.iter().any(|line| line.text != LEFT_OUT)
+    }
+
+    /// Leaves the log lines out, and says so in their place; returns them so that the caller frees them at leisure.
     fn strip(&mut self) -> Vec<LogLine> {
-        let logs = std::mem::take(&mut self.logs);
-        self.bytes -= log_bytes(&logs);
+        let time_us = self.logs.first().map_or(0, |line| line.time_us);
+        let said = vec![LogLine { time_us, stream: LogStream::Stderr, text: LEFT_OUT.to_owned() }];
+        let logs = std::mem::replace(&mut self.logs, said);
+        self.bytes = self.bytes - log_bytes(&logs) + log_bytes(&self.logs);
         logs
     }
 
@@ -137,7 +147,9 @@ impl Pending {
     ) -> Result<Taken, Full> {
         let crowded =
             self.records.len() >= self.most_records / 2 || self.bytes + stored.bytes > self.most_bytes / 2;
-        let shed = crowded && !stored.logs.is_empty();
+        // One that is large by itself is no crowd.
+        let fits_alone = self.records.is_empty() && stored.bytes <= self.most_bytes;
+        let shed = crowded && !fits_alone && stored.has_logs();
         if shed {
             *discarded = stored.strip();
         }
