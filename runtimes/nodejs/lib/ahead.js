@@ -1,93 +1,93 @@
 'use strict';
 // Functions compiled before the freeze, and none of them run: V8 compiles a function at its first call, which would be one in every clone.
 
+const { types } = require('util');
 const { describe } = require('./annotate/driver');
 const { openCompiler, tolerant } = require('./annotate/natives');
 const { Observer } = require('./annotate/observer');
 const { userFile } = require('./annotate/targets');
 
 const now = performance.now.bind(performance); // user code may replace the global one
+const { getOwnPropertyDescriptors, getPrototypeOf, hasOwn } = Object; // these too
 
 const MOST_MS = 50;
 const MOST_FUNCTIONS = 500;
+const MOST_VALUES = 5000;
 const DEPENDENCY = /[/\\]node_modules[/\\]/;
 const SHIM = __dirname;
 
-/**
- * Functions that may be compiled: of user code where there is an `entry`, in the files under `root` without their dependencies, and of the shim.
- * To look for them, V8 forgets what it knows of the objects that functions have met.
- */
+/** What `user` and `shim`, lists of functions, may reach: user code's in the files under `root` without their dependencies, and the shim's. */
 class Ahead {
-  constructor({ entry, root, shims }) {
+  /** Before garbage is collected, after which V8 no longer tells the files of code that has not been called. */
+  constructor({ user, shim, root }) {
     this.natives = null;
-    this.users = [];
-    this.shims = shims;
+    this.found = [];
     this.note = null; // what kept it from that
+    let observer;
     try {
       this.natives = openCompiler();
-      if (entry !== undefined) this.look(entry, root);
+      observer = new Observer();
+      const files = observer.takeScripts().map(({ scriptId, url }) => [Number(scriptId), url]);
+      const scripts = (isOurs) => new Set(files.filter(([, url]) => isOurs(url)).map(([id]) => id));
+      const users = scripts((url) => isUsers(userFile(url, root), root));
+      const shims = scripts((url) => userFile(url, SHIM) !== null);
+      this.found = [...reachable(user, users, this.natives, observer), ...reachable(shim, shims, this.natives, observer)];
     } catch (error) {
       this.note = `functions are compiled at their first call (${describe(error)})`;
+    } finally {
+      if (observer !== undefined) observer.close();
     }
   }
 
-  look(entry, root) {
-    const { users, shims } = find(this.natives, root);
-    this.users = inOrder(users, entry);
-    this.shims = shims.map(({ f }) => f);
-  }
-
-  compileUsers() {
-    compile(this.users, this.natives);
-  }
-
-  /** After practice, which some versions of V8 optimise less of what was compiled before its first call. */
-  compileShim() {
-    compile(this.shims, this.natives);
+  /** After practice: some versions of V8 optimise less of what was compiled before its first call. */
+  compile() {
+    tolerant(() => this.found.forEach((f) => this.natives.prepare(f)));
   }
 }
 
-function find({ scriptId, position }, root) {
-  const observer = new Observer();
-  try {
-    const [shims, users] = [[], []];
-    const home = new Map();
-    for (const script of observer.takeScripts()) {
-      const file = userFile(script.url, root);
-      if (file !== null && !DEPENDENCY.test(file.slice(root.length))) home.set(Number(script.scriptId), users);
-      else if (userFile(script.url, SHIM) !== null) home.set(Number(script.scriptId), shims);
-    }
-    for (const f of observer.liveFunctions()) {
-      const script = scriptOf(f, scriptId);
-      home.get(script)?.push({ f, script, position: position(f) });
-    }
-    return { shims, users };
-  } finally {
-    observer.close();
-  }
+function isUsers(file, root) {
+  return file !== null && !DEPENDENCY.test(file.slice(root.length));
 }
 
-/** The entry, then the others of its file from the last to the first, since bundlers put what they were called for behind what it needs, then those of other files. */
-function inOrder(functions, entry) {
-  const main = functions.find(({ f }) => f === entry);
-  const rank = (one) => (one === main ? 2 : Number(main !== undefined && one.script === main.script));
-  functions.sort((a, b) => rank(b) - rank(a) || a.script - b.script || b.position - a.position);
-  return functions.map(({ f }) => f);
-}
-
-/** Not the functions inside of them, of which there is no object yet. */
-function compile(functions, natives) {
-  if (natives === null) return;
+/** The functions of these scripts that can be reached from `roots`, nearest first: by what their files have in scope, as properties and as methods of classes. */
+function reachable(roots, scripts, natives, observer) {
   const untilMs = now() + MOST_MS;
-  tolerant(() => {
-    for (const f of functions.slice(0, MOST_FUNCTIONS)) {
-      if (now() > untilMs) return;
-      natives.prepare(f);
+  const found = new Set();
+  const closed = new Set(scripts); // of which the scope has not been looked at
+  const values = new Set(roots); // which is gone through in the order of adding, also of what is added meanwhile
+  for (const value of values) {
+    if (found.size >= MOST_FUNCTIONS || values.size > MOST_VALUES || now() > untilMs) break;
+    if (types.isProxy(value)) continue; // whose traps are user code
+    if (typeof value === 'function') {
+      const script = scriptOf(value, natives);
+      if (!scripts.has(script)) continue;
+      found.add(value);
+      if (closed.delete(script)) for (const scope of observer.scopes(value)) addParts(scope, values);
+    } else if (!isSmall(value, natives)) {
+      continue;
     }
-  });
+    addParts(value, values);
+  }
+  return found;
 }
 
-function scriptOf(f, scriptId) {
+/** Adds the functions and objects that `value` has; getters are not called. */
+function addParts(value, values) {
+  for (const { value: part, get, set } of Object.values(getOwnPropertyDescriptors(value))) {
+    for (const one of [part, get, set]) {
+      if (typeof one === 'function' || (typeof one === 'object' && one !== null)) values.add(one);
+    }
+  }
+}
+
+/** Plain objects and prototypes with some properties, unlike what data is in. */
+function isSmall(value, { isFast }) {
+  const parent = getPrototypeOf(value);
+  const isPlain = parent === null || getPrototypeOf(parent) === null || hasOwn(value, 'constructor');
+  return isPlain && !Array.isArray(value) && isFast(value) && !hasOwn(value, '0');
+}
+
+function scriptOf(f, { scriptId }) {
   try {
     return scriptId(f);
   } catch {

@@ -15,6 +15,7 @@ const LOCAL = 'flint:local';
 const WRAPPED = ['exports', 'require', 'module', '__filename', '__dirname'];
 
 let loadedByThread = null;
+const written = new WeakMap(); // of bound functions
 
 /**
  * Loads the function and returns `{ entry, file }`. The result is a promise only for ES modules,
@@ -186,7 +187,15 @@ function follow(owner, name) {
     parent = value;
     value = value[part];
   }
-  return typeof value === 'function' ? value.bind(parent) : undefined;
+  if (typeof value !== 'function') return undefined;
+  const bound = value.bind(parent);
+  written.set(bound, value);
+  return bound;
+}
+
+/** The function that the user wrote, of an entry. */
+function asWritten(entry) {
+  return written.get(entry) || entry;
 }
 
 /** The stack of an error without the shim's and Node's own frames. */
@@ -201,4 +210,4 @@ function fileLoadedByThread() {
   return loadedByThread;
 }
 
-module.exports = { fileLoadedByThread, importMarked, load, userStack };
+module.exports = { asWritten, fileLoadedByThread, importMarked, load, userStack };

@@ -16,7 +16,7 @@ function startZygote(instance) {
   const { link, zygote } = instance;
   link.put = zygote.native.write;
   link.holdAck = zygote.native.holdAck;
-  zygote.native.onArrival(link.buffer, (length) => link.arrived(length));
+  zygote.native.onArrival(link.buffer, link.arrived.bind(link));
   zygote.settleRuntime().then(() => {
     instance.open(zygote.native.duplicate(link.fd)); // the socket closes its own descriptor when it goes; fd 3 must stay
     zygote.drawBaseline();
@@ -29,7 +29,7 @@ function onFreeze(instance, options) {
   }
   instance.state = 'freezing';
   setImmediate(() => { // the rehearsal uses the decoder, which is in the middle of this frame
-    const practice = { rehearse: rehearse.bind(null, instance, becomeClone), optimise: optimise.bind(null, instance, becomeClone), further: [serveFromEventLoop, instance.link.watch] };
+    const practice = { rehearse: rehearse.bind(null, instance, becomeClone), optimise: optimise.bind(null, instance, becomeClone), further: [serveFromEventLoop, instance.link.watch, instance.link.arrived] };
     // Bound, not wrapped: a function that has never run would be compiled in every clone.
     instance.zygote.freeze(instance, options, becomeClone.bind(null, instance, instance.zygote.native.read), practice)
       .catch((error) => refuse(instance, error));

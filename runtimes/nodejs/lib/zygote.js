@@ -17,7 +17,7 @@ const { endAtOnce } = require('./clone');
 const { Baseline } = require('./obstacles');
 const { releaseConnections } = require('./connections');
 const { Kind, encodeFrame } = require('./frame');
-const { fileLoadedByThread, userStack } = require('./load');
+const { asWritten, fileLoadedByThread, userStack } = require('./load');
 
 const HELPER = path.join(__dirname, '..', 'native', 'zygote.node');
 const SETTLE_MS = 500;
@@ -79,8 +79,7 @@ class Zygote {
     const collect = exposeGc();
     const isWarmedUp = this.requests.length > 0 && options.calls !== 0;
     const budget = warmup.budget(options);
-    const ahead = budget > 0 ? new Ahead({ entry: isWarmedUp ? undefined : instance.entry, root: path.dirname(instance.file), shims: further }) : null;
-    ahead?.compileUsers();
+    const ahead = budget > 0 ? new Ahead({ user: isWarmedUp ? [] : [asWritten(instance.entry)], shim: further, root: path.dirname(instance.file) }) : null;
     if (isWarmedUp) rehearse();
     else withThreshold(Threshold.WITHIN_PRACTICE, rehearse);
     const { report, collected } = await warmup.run(instance, this.requests, options, { collect, practise: rehearse });
@@ -94,7 +93,7 @@ class Zygote {
     // A full collection drops optimised code that nothing but a past call held on to: it is for the annotator to do it in time.
     if (!collected) collect();
     if (!isWarmedUp && budget > 0) await optimise(budget - (now() - began));
-    ahead?.compileShim();
+    ahead?.compile();
     finishSweeping();
     collect({ type: 'minor' });
     if (ahead?.note) report.notes.push(ahead.note);

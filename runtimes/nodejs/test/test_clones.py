@@ -120,7 +120,9 @@ class Clones:
             let ran = 0;
             function helper(a) { ran += 1; return a + 1; }
             class Thing { method() { return helper(2); } }
-            exports.main = async function handler() { return { n: new Thing().method(), ran, d: dependency() }; };
+            const traps = new Proxy({}, new Proxy({}, { get() { ran += 1; } }));
+            const getters = { get one() { ran += 1; return 1; } };
+            exports.main = async function handler() { return { n: new Thing().method(), ran, d: dependency(), traps: typeof traps, getters: typeof getters }; };
         """
         package = Path(self.folder.name) / "node_modules" / "dependency"
         package.mkdir(parents=True)
@@ -133,7 +135,7 @@ class Clones:
                 clone = self.clone(zygote, prime=True)
                 for _ in range(2):
                     answer = clone.invoke({}, transaction="t").json()
-                self.assertEqual(answer, {"n": 3, "ran": 2, "d": 1})
+                self.assertEqual(answer, {"n": 3, "ran": 2, "d": 1, "traps": "object", "getters": "object"})
                 clone.end()
                 found = set(re.findall(r"^function,parse-function,(?:[\w.]+,)*(\w+)$", clone.stdout, re.MULTILINE))
                 self.assertEqual(found & {"handler", "helper", "method", "dependency"}, compiled)

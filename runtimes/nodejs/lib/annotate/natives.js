@@ -21,10 +21,11 @@ function openNatives() {
   return withSyntax(learn);
 }
 
-/** Only those that compile a function without calling it, and tell where it is in the source. */
+/** Only those that compile a function without calling it, and tell which one to. `isFast`: an object is none with very many named properties. */
 function openCompiler() {
   return withSyntax(() => {
-    const natives = ours();
+    const { prepare, scriptId } = ours();
+    const natives = { prepare, scriptId, isFast: required('return %HasFastProperties(f)') };
     const subject = sample();
     for (const native of Object.values(natives)) tolerant(() => native(subject));
     return natives;

@@ -50,20 +50,43 @@ class Observer {
   /** Every function object alive. It costs a full collection that also drops unused hidden classes: before optimising. */
   liveFunctions() {
     let functions = [];
-    const key = `__flint_${Math.random().toString(36).slice(2)}`;
-    Object.defineProperty(globalThis, key, { configurable: true, value: (found) => { functions = Array.from(found); } });
-    try {
+    this.exchange({ take: (found) => { functions = Array.from(found); } }, (take) => {
       const { result } = this.post('Runtime.evaluate', { expression: 'Object.getPrototypeOf(function () {})', objectGroup: GROUP });
       const { objects } = this.post('Runtime.queryObjects', { prototypeObjectId: result.objectId, objectGroup: GROUP });
-      this.post('Runtime.callFunctionOn', {
-        objectId: objects.objectId,
-        functionDeclaration: `function () { globalThis[${JSON.stringify(key)}](this); }`,
-      });
+      take(objects.objectId);
+    });
+    return functions;
+  }
+
+  /** What a function has in scope, from the inside to the outside of its file: objects with copies of the variables. */
+  scopes(f) {
+    const scopes = [];
+    this.exchange({ f, take: ({ object }) => { scopes.push(object); } }, (take, name) => {
+      const { result } = this.post('Runtime.evaluate', { expression: `${name}.f`, objectGroup: GROUP });
+      const { internalProperties } = this.post('Runtime.getProperties', { objectId: result.objectId, ownProperties: true });
+      const list = internalProperties.find((property) => property.name === '[[Scopes]]');
+      if (list === undefined) return;
+      for (const { name: index, value } of this.post('Runtime.getProperties', { objectId: list.value.objectId, ownProperties: true }).result) {
+        if (/^\d+$/.test(index) && !/^(Global|Script)\b/.test(value.description)) take(value.objectId);
+      }
+    });
+    return scopes;
+  }
+
+  /** Runs `act(take, name)` while `things` are a global variable, `name`; `take(id)` hands the inspector's object of that id to `things.take`. */
+  exchange(things, act) {
+    const key = `__flint_${Math.random().toString(36).slice(2)}`;
+    const name = `globalThis[${JSON.stringify(key)}]`;
+    Object.defineProperty(globalThis, key, { configurable: true, value: things });
+    const take = (objectId) => {
+      this.post('Runtime.callFunctionOn', { objectId, functionDeclaration: `function () { ${name}.take(this); }` });
+    };
+    try {
+      act(take, name);
     } finally {
       delete globalThis[key];
       this.post('Runtime.releaseObjectGroup', { objectGroup: GROUP });
     }
-    return functions;
   }
 
   close() {
