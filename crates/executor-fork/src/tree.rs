@@ -284,12 +284,16 @@ impl Tree {
         self.zygote.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets go of a zygote that nobody has asked for a clone for this long.
+    /// Lets go of a zygote that nobody has asked for a clone for this long, and of the one that was to succeed it.
     pub(crate) fn prune(&self, idle: Duration) -> bool {
         let mut slot = self.slot();
         let idles = slot.as_ref().is_some_and(|zygote| zygote.idle() >= idle);
         if idles {
             *slot = None;
+            // Cancelled, its candidate is dropped, and so ended.
+            if let Some(task) = &*self.succession.lock().unwrap_or_else(PoisonError::into_inner) {
+                task.abort();
+            }
         }
         idles
     }

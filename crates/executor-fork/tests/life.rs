@@ -43,7 +43,11 @@ async fn a_killed_zygote_is_replaced_and_no_start_fails() {
         starts.await.unwrap();
     }
     assert!(!house.shims().contains(&zygote));
-    assert_eq!((house.counts().zygotes, house.counts().rebuilt), (1, 1));
+    eventually("it is replaced at once, and then by one that had its practice", || {
+        house.counts().rebuilt == 2
+    })
+    .await;
+    assert_eq!(house.counts().zygotes, 1);
     assert_eq!(house.answer_of(&prepared, "{}").await["calls"], 0);
     house.end().await;
 }
@@ -158,9 +162,9 @@ async fn calls_that_wait_get_the_memory_of_what_was_used_least_recently() {
     let living = house.start_prepared(&prepared[0]).await.instance;
     house.executor.reclaim(ByteSize::bytes(1), &another).await;
     assert_eq!(house.counts().zygotes, 2, "one is enough");
-    for (of, rebuilt) in [(0, 0), (1, 0), (2, 1)] {
-        house.answer_of(&prepared[of], "{}").await;
-        assert_eq!(house.counts().rebuilt, rebuilt, "the one that nobody had called is gone");
+    for (of, prepared) in prepared.iter().enumerate() {
+        house.answer_of(prepared, "{}").await;
+        assert_eq!(house.counts().rebuilt > 0, of == 2, "the one that nobody had called is gone");
     }
     house.executor.reclaim(ByteSize::mib(1024), &prepared[1].function.path).await;
     assert_eq!(house.counts().zygotes, 3, "all are of the function that waits");
