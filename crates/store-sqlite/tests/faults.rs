@@ -145,6 +145,25 @@ async fn a_lost_or_damaged_index_is_made_again() {
 }
 
 #[tokio::test]
+async fn a_damaged_record_is_all_that_is_lost_of_the_segment_that_is_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path(), 1 << 20);
+    let records: Vec<_> = (0..10).map(record).collect();
+    records.iter().for_each(|record| store.activations().append(record.clone()));
+    store.close().await.unwrap();
+    let last = log_files(dir.path(), "seg").pop().unwrap();
+    fs::File::options().write(true).open(&last).unwrap().write_all_at(b"?", 200).unwrap();
+    for _ in 0..2 {
+        let store = open(dir.path(), 1 << 20);
+        assert_eq!(count(&*store.activations()).await, 9);
+        store.close().await.unwrap();
+    }
+    let store = open(dir.path(), 1 << 20);
+    store.activations().append(record(10));
+    assert_eq!(count(&*store.activations()).await, 10);
+}
+
+#[tokio::test]
 async fn a_damaged_record_is_named_and_the_others_are_read() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path(), 4 << 10);

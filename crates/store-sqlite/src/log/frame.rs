@@ -135,18 +135,23 @@ pub(crate) fn decode_logs(head: &[u8], logs: &[u8]) -> Option<Vec<LogLine>> {
     }
 }
 
-/// Reads frames one after the other, as far as they are whole.
+/// Reads frames one after the other, until one has no whole header or is cut off. What is damaged behind its header is passed over.
 pub(crate) struct Frames<R> {
     input: R,
-    /// Where the next frame begins: the end of the last whole one.
+    /// Where the next frame begins.
+    at: u64,
+    /// The end of the last whole one.
     offset: u64,
+    /// Damaged ones before that, and since.
+    damaged: u64,
+    since: u64,
     buffer: Vec<u8>,
 }
 
 impl<R: Read> Frames<R> {
     /// `input` stands at `offset` of its segment.
     pub(crate) fn new(input: R, offset: u64) -> Self {
-        Self { input, offset, buffer: Vec::new() }
+        Self { input, at: offset, offset, damaged: 0, since: 0, buffer: Vec::new() }
     }
 
     /// The end of the last whole frame.
@@ -154,23 +159,36 @@ impl<R: Read> Frames<R> {
         self.offset
     }
 
-    /// The next frame; `None` at the end of the input and where it is not a whole frame.
+    /// How many damaged frames stand between whole ones. The last one may only be torn.
+    pub(crate) fn damaged(&self) -> u64 {
+        self.damaged
+    }
+
+    /// The next whole frame.
     pub(crate) fn next(&mut self) -> io::Result<Option<(Meta<'_>, Location)>> {
-        self.buffer.clear();
-        self.fill(HEADER)?;
-        let Some(header) = Header::parse(&self.buffer) else { return Ok(None) };
-        self.fill(header.meta + header.body + header.logs)?;
-        let tail = HEADER + header.meta + header.body;
-        let (Some(head), Some(logs)) = (self.buffer.get(HEADER..tail), self.buffer.get(tail..)) else {
-            return Ok(None);
+        let (meta, location) = loop {
+            self.buffer.clear();
+            self.fill(HEADER)?;
+            let Some(header) = Header::parse(&self.buffer) else { return Ok(None) };
+            let (tail, length) =
+                (HEADER + header.meta + header.body, header.meta + header.body + header.logs);
+            self.fill(length)?;
+            if self.buffer.len() < HEADER + length {
+                return Ok(None);
+            }
+            let location = Location { offset: self.at, head: tail as u32, logs: header.logs as u32 };
+            self.at += (HEADER + length) as u64;
+            let whole = crc32fast::hash(&self.buffer[HEADER..tail]) == header.head_sum
+                && crc32fast::hash(&self.buffer[tail..]) == header.logs_sum
+                && parse_meta(&self.buffer[HEADER..][..header.meta]).is_some();
+            if whole {
+                break (HEADER..HEADER + header.meta, location);
+            }
+            self.since += 1;
         };
-        let whole = logs.len() == header.logs
-            && crc32fast::hash(head) == header.head_sum
-            && crc32fast::hash(logs) == header.logs_sum;
-        let Some(meta) = parse_meta(&head[..header.meta]).filter(|_| whole) else { return Ok(None) };
-        let location = Location { offset: self.offset, head: tail as u32, logs: header.logs as u32 };
-        self.offset += (tail + header.logs) as u64;
-        Ok(Some((meta, location)))
+        self.damaged += std::mem::take(&mut self.since);
+        self.offset = self.at;
+        Ok(parse_meta(&self.buffer[meta]).map(|meta| (meta, location)))
     }
 
     /// Up to `count` bytes more; never reserves more than the input has.
@@ -271,8 +289,11 @@ mod tests {
             prop_assume!(!bytes.is_empty());
             let at = at.index(bytes.len());
             bytes[at] ^= 1 << bit;
-            let before = locations.iter().take_while(|place| place.offset + u64::from(place.head + place.logs) <= at as u64);
-            prop_assert_eq!(scan(&bytes).0.len(), before.count());
+            let before = locations.iter().take_while(|place| place.offset + u64::from(place.head + place.logs) <= at as u64).count();
+            let found: Vec<_> = scan(&bytes).0.into_iter().map(|(_, _, at)| at).collect();
+            // Behind the header only the record itself is lost.
+            let rest = if (at as u64) < locations[before].offset + HEADER as u64 { &[] } else { &locations[before + 1..] };
+            prop_assert_eq!(found, [&locations[..before], rest].concat());
         }
 
         #[test]

@@ -38,7 +38,7 @@ use self::{
     appender::{Appender, SEGMENTS},
     pending::{Full, Pending, Stored, Taken},
     sealed::{Sealed, index_path},
-    segment::{Segment, scan, segment_number, segment_path},
+    segment::{Scanned, Segment, scan, segment_number, segment_path},
     view::{Segments, View},
 };
 use crate::{
@@ -223,10 +223,11 @@ fn open_sealed(dir: &Path, number: u64, sync: SyncMode) -> Result<Sealed, StoreE
         Ok(sealed) => Ok(sealed),
         Err(error) => {
             tracing::warn!(%error, path = %path.display(), "making the index of a segment again");
-            let (active, end) = scan(&path)?;
-            if end < bytes {
+            let Scanned { active, end, damaged } = scan(&path)?;
+            if damaged > 0 || end < bytes {
+                let lost = damaged + u64::from(end < bytes);
                 let detail = format!(
-                    "the record at byte {end} fails its checksum (without this file Flint starts, and lacks its {} records)",
+                    "{lost} or more records fail their checksums (without this file Flint starts, and lacks its {} whole ones)",
                     active.len()
                 );
                 return Err(StoreError::Damaged { path, detail });

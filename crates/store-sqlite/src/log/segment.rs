@@ -71,7 +71,10 @@ impl Segment {
             // The crash may have come before its first bytes were durable, and there is nothing after them.
             return Ok((Self::create(dir, number, sync).map_err(fault())?, Active::default()));
         }
-        let (active, end) = scan(&path)?;
+        let Scanned { active, end, damaged } = scan(&path)?;
+        if damaged > 0 {
+            tracing::error!(path = %path.display(), damaged, records = active.len(), "records in the activation log are damaged and lost; the disk may be failing");
+        }
         let file = OpenOptions::new().read(true).write(true).open(&path).map_err(fault())?;
         if end < length {
             tracing::warn!(path = %path.display(), bytes = length - end, records = active.len(), "cut the torn end off the activation log");
@@ -113,8 +116,17 @@ impl Segment {
     }
 }
 
-/// Indexes the whole frames of a segment; gives their end.
-pub(crate) fn scan(path: &Path) -> Result<(Active, u64), StoreError> {
+/// What is in a segment.
+pub(crate) struct Scanned {
+    pub(crate) active: Active,
+    /// The end of the last whole frame.
+    pub(crate) end: u64,
+    /// Frames before that which are not whole.
+    pub(crate) damaged: u64,
+}
+
+/// Indexes the whole frames of a segment.
+pub(crate) fn scan(path: &Path) -> Result<Scanned, StoreError> {
     let fault = || file_fault("reading the activation log", path);
     let mut file = File::open(path).map_err(fault())?;
     check_begin(&file, path)?;
@@ -124,7 +136,7 @@ pub(crate) fn scan(path: &Path) -> Result<(Active, u64), StoreError> {
     while let Some((meta, location)) = frames.next().map_err(fault())? {
         active.insert(meta, location);
     }
-    Ok((active, frames.offset()))
+    Ok(Scanned { active, end: frames.offset(), damaged: frames.damaged() })
 }
 
 /// Refuses a file that is no segment, or a newer one.
