@@ -129,16 +129,23 @@ def short(reason):
 
 
 def kept(folder):
-    """By experiment, the latest report."""
+    """By experiment, the latest report of each variant that was asked for, as far as they are of one build."""
     found = {}
     for path in sorted(Path(folder).glob("**/report.json")):
         report = json.loads(path.read_text())
         name = report["experiment"]
         if report["settings"].get("quick"):
             sys.exit(f"{path}: a run with --quick, whose figures are not to be quoted")
-        if name not in found or found[name]["ended"] < report["ended"]:
-            found[name] = report
-    return found
+        of = found.setdefault(name, {})
+        variant = report["settings"].get("set", {}).get("variant", "")
+        if variant not in of or of[variant]["ended"] < report["ended"]:
+            of[variant] = report
+    return {name: of_one_build(reports.values()) for name, reports in found.items()}
+
+
+def of_one_build(reports):
+    latest = max(reports, key=lambda report: report["ended"])
+    return [report for report in reports if report["commit"] == latest["commit"]]
 
 
 def filled(page, reports, empty):
@@ -150,7 +157,7 @@ def filled(page, reports, empty):
     def block(match):
         head, name, end = match.groups()
         if name in reports:
-            return head + figures(reports[name]) + end
+            return head + "\n".join(figures(report) for report in reports[name]) + end
         return head + NOT_YET + end if empty else match.group(0)
 
     return BLOCK.sub(block, page), names
