@@ -223,7 +223,7 @@ impl Tree {
                 // Where there is none to go on with, the next attempt would end like this one.
                 Err(NotFrozen::Refused(why)) if tree.lacks_zygote() => tree.refuse(&why),
                 Err(reason) => {
-                    tracing::warn!(function = %tree.function.path, ?reason, "the snapshot could not be warmed up again");
+                    tracing::warn!(function = %tree.function.path, ?reason, "no better snapshot could be made to succeed this one");
                 }
             }
         }));

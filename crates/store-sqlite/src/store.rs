@@ -60,7 +60,8 @@ pub struct SqliteStore {
 /// Refuses a database that is gone or empty while there is code: in a new one no function would name that, and it would be removed.
 fn refuse_lost(database: &Path, blobs: &FileBlobs) -> Result<(), StoreError> {
     let there = |path: &Path| fs::metadata(path).is_ok_and(|data| data.len() > 0);
-    if there(database) || there(&database.with_extension("db-wal")) {
+    // A write-ahead log alone is of no use: SQLite begins anew beside it.
+    if there(database) {
         return Ok(());
     }
     if blobs.all().map_err(file_fault("opening the code directory", database))?.is_empty() {

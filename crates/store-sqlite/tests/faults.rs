@@ -85,12 +85,14 @@ async fn a_lost_database_is_refused_while_there_is_code() {
     let path = dir.path().join("flint.db");
     let whole = fs::read(&path).unwrap();
     fs::write(&path, b"").unwrap();
+    fs::write(dir.path().join("flint.db-wal"), [7; 4096]).unwrap();
     for _ in 0..2 {
         let refused = SqliteStore::open(StoreConfig::new(dir.path())).err().unwrap();
         assert!(matches!(&refused, StoreError::Damaged { path: named, .. } if *named == path), "{refused}");
         let _ = fs::remove_file(&path);
     }
     fs::write(&path, &whole).unwrap();
+    fs::remove_file(dir.path().join("flint.db-wal")).unwrap();
     assert!(open(dir.path(), 1 << 20).blobs().get(digest).await.unwrap().is_some());
 }
 
@@ -179,9 +181,16 @@ async fn a_damaged_record_is_named_and_the_others_are_read() {
     for record in &records[1..] {
         assert!(log.get(&guest, record.id).await.unwrap().is_some());
     }
-    // Without its index the segment cannot be read at all: refused, and named.
+    // Its index made again has the others.
     drop(store);
     fs::remove_file(&log_files(dir.path(), "idx")[0]).unwrap();
+    let store = open(dir.path(), 4 << 10);
+    assert_eq!(count(&*store.activations()).await, 99);
+    drop(store);
+    // Where the rest of a segment cannot be read: refused, and named.
+    fs::remove_file(&log_files(dir.path(), "idx")[0]).unwrap();
+    let file = fs::File::options().write(true).open(first).unwrap();
+    file.set_len(file.metadata().unwrap().len() - 1).unwrap();
     let refused = SqliteStore::open(common::config(dir.path(), 4 << 10)).err().unwrap();
     assert!(matches!(&refused, StoreError::Damaged { path, .. } if path == first), "{refused}");
 }

@@ -1,14 +1,16 @@
 'use strict';
 // Functions compiled before the freeze, and none of them run: V8 compiles a function at its first call, which would be one in every clone.
 
-const { types } = require('util');
+const { isProxy } = require('util').types;
 const { describe } = require('./annotate/driver');
 const { openCompiler, tolerant } = require('./annotate/natives');
 const { Observer } = require('./annotate/observer');
 const { userFile } = require('./annotate/targets');
 
 const now = performance.now.bind(performance); // user code may replace the global one
-const { getOwnPropertyDescriptors, getPrototypeOf, hasOwn } = Object; // these too
+const { getOwnPropertyDescriptors, getPrototypeOf, hasOwn, values: valuesOf } = Object; // these too
+const { isArray } = Array;
+const { Set, Number } = globalThis;
 
 const MOST_MS = 50;
 const MOST_FUNCTIONS = 500;
@@ -16,7 +18,10 @@ const MOST_VALUES = 5000;
 const DEPENDENCY = /[/\\]node_modules[/\\]/;
 const SHIM = __dirname;
 
-/** What `user` and `shim`, lists of functions, may reach: user code's in the files under `root` without their dependencies, and the shim's. */
+/**
+ * What `user` and `shim`, lists of functions, may reach: user code's in its own file and in others under `root` without their dependencies, and the shim's.
+ * Of other files as far as V8 tells of them: not of one whose top level it has forgotten, or has not counted.
+ */
 class Ahead {
   /** Before garbage is collected, after which V8 no longer tells the files of code that has not been called. */
   constructor({ user, shim, root }) {
@@ -30,6 +35,7 @@ class Ahead {
       const files = observer.takeScripts().map(({ scriptId, url }) => [Number(scriptId), url]);
       const scripts = (isOurs) => new Set(files.filter(([, url]) => isOurs(url)).map(([id]) => id));
       const users = scripts((url) => isUsers(userFile(url, root), root));
+      for (const f of user) users.add(scriptOf(f, this.natives));
       const shims = scripts((url) => userFile(url, SHIM) !== null);
       this.found = [...reachable(user, users, this.natives, observer), ...reachable(shim, shims, this.natives, observer)];
     } catch (error) {
@@ -41,7 +47,15 @@ class Ahead {
 
   /** After practice: some versions of V8 optimise less of what was compiled before its first call. */
   compile() {
-    tolerant(() => this.found.forEach((f) => this.natives.prepare(f)));
+    tolerant(() => {
+      for (const f of this.found) {
+        try {
+          this.natives.prepare(f);
+        } catch {
+          // at its first call, then
+        }
+      }
+    });
   }
 }
 
@@ -57,7 +71,7 @@ function reachable(roots, scripts, natives, observer) {
   const values = new Set(roots); // which is gone through in the order of adding, also of what is added meanwhile
   for (const value of values) {
     if (found.size >= MOST_FUNCTIONS || values.size > MOST_VALUES || now() > untilMs) break;
-    if (types.isProxy(value)) continue; // whose traps are user code
+    if (isProxy(value)) continue; // whose traps are user code
     if (typeof value === 'function') {
       const script = scriptOf(value, natives);
       if (!scripts.has(script)) continue;
@@ -73,7 +87,7 @@ function reachable(roots, scripts, natives, observer) {
 
 /** Adds the functions and objects that `value` has; getters are not called. */
 function addParts(value, values) {
-  for (const { value: part, get, set } of Object.values(getOwnPropertyDescriptors(value))) {
+  for (const { value: part, get, set } of valuesOf(getOwnPropertyDescriptors(value))) {
     for (const one of [part, get, set]) {
       if (typeof one === 'function' || (typeof one === 'object' && one !== null)) values.add(one);
     }
@@ -83,8 +97,9 @@ function addParts(value, values) {
 /** Plain objects and prototypes with some properties, unlike what data is in. */
 function isSmall(value, { isFast }) {
   const parent = getPrototypeOf(value);
+  if (isProxy(parent)) return false;
   const isPlain = parent === null || getPrototypeOf(parent) === null || hasOwn(value, 'constructor');
-  return isPlain && !Array.isArray(value) && isFast(value) && !hasOwn(value, '0');
+  return isPlain && !isArray(value) && isFast(value) && !hasOwn(value, '0');
 }
 
 function scriptOf(f, { scriptId }) {

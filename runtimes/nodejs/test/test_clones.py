@@ -122,7 +122,8 @@ class Clones:
             class Thing { method() { return helper(2); } }
             const traps = new Proxy({}, new Proxy({}, { get() { ran += 1; } }));
             const getters = { get one() { ran += 1; return 1; } };
-            exports.main = async function handler() { return { n: new Thing().method(), ran, d: dependency(), traps: typeof traps, getters: typeof getters }; };
+            const child = Object.create(new Proxy({}, { getPrototypeOf() { ran += 1; return null; } }));
+            exports.main = async function handler() { return { n: new Thing().method(), ran, d: dependency(), traps: typeof traps, getters: typeof getters, child: typeof child }; };
         """
         package = Path(self.folder.name) / "node_modules" / "dependency"
         package.mkdir(parents=True)
@@ -135,7 +136,7 @@ class Clones:
                 clone = self.clone(zygote, prime=True)
                 for _ in range(2):
                     answer = clone.invoke({}, transaction="t").json()
-                self.assertEqual(answer, {"n": 3, "ran": 2, "d": 1, "traps": "object", "getters": "object"})
+                self.assertEqual(answer, {"n": 3, "ran": 2, "d": 1, "traps": "object", "getters": "object", "child": "object"})
                 clone.end()
                 found = set(re.findall(r"^function,parse-function,(?:[\w.]+,)*(\w+)$", clone.stdout, re.MULTILINE))
                 self.assertEqual(found & {"handler", "helper", "method", "dependency"}, compiled)

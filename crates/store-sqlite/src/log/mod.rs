@@ -224,10 +224,10 @@ fn open_sealed(dir: &Path, number: u64, sync: SyncMode) -> Result<Sealed, StoreE
         Err(error) => {
             tracing::warn!(%error, path = %path.display(), "making the index of a segment again");
             let Scanned { active, end, damaged } = scan(&path)?;
-            if damaged > 0 || end < bytes {
-                let lost = damaged + u64::from(end < bytes);
+            segment::warn_of(damaged, &path);
+            if end < bytes {
                 let detail = format!(
-                    "{lost} or more records fail their checksums (without this file Flint starts, and lacks its {} whole ones)",
+                    "the record at byte {end} fails its checksum (without this file Flint starts, and lacks its {} records)",
                     active.len()
                 );
                 return Err(StoreError::Damaged { path, detail });

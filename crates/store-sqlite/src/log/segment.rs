@@ -72,9 +72,7 @@ impl Segment {
             return Ok((Self::create(dir, number, sync).map_err(fault())?, Active::default()));
         }
         let Scanned { active, end, damaged } = scan(&path)?;
-        if damaged > 0 {
-            tracing::error!(path = %path.display(), damaged, records = active.len(), "records in the activation log are damaged and lost; the disk may be failing");
-        }
+        warn_of(damaged, &path);
         let file = OpenOptions::new().read(true).write(true).open(&path).map_err(fault())?;
         if end < length {
             tracing::warn!(path = %path.display(), bytes = length - end, records = active.len(), "cut the torn end off the activation log");
@@ -113,6 +111,13 @@ impl Segment {
     /// Makes everything appended durable.
     pub(crate) fn sync(&self) -> io::Result<()> {
         self.file.sync_data()
+    }
+}
+
+/// Says that so many records are lost.
+pub(crate) fn warn_of(damaged: u64, path: &Path) {
+    if damaged > 0 {
+        tracing::error!(path = %path.display(), damaged, "records in the activation log are damaged and lost; the disk may be failing");
     }
 }
 

@@ -50,7 +50,8 @@ pub(super) fn add(
             }
         };
         let samples: Vec<Sample> = replayed.calls.iter().map(|call| call.sample).collect();
-        let felt = samples.iter().filter(|sample| is_felt(sample)).count();
+        let felt =
+            samples.iter().filter(|sample| is_felt(sample)).count() + replayed.failures.calls() as usize;
         let largest = replayed.memory.iter().max_by_key(|(_, memory, _)| memory.pss);
         report.arms.push(ArmReport {
             calls_per_s: Some(samples.len() as f64 / replayed.wall_s),
@@ -60,7 +61,7 @@ pub(super) fn add(
             failures: (replayed.failures.calls() > 0).then(|| replayed.failures.clone()),
             series: over_time(replayed),
             note: Some(format!(
-                "{felt} of {} calls waited longer than 10 ms for an instance; 99 % were sent at most {:.1} ms late",
+                "{felt} of {} calls waited longer than 10 ms for an instance, or failed; 99 % were sent at most {:.1} ms late",
                 replayed.intended,
                 replayed.late_us / 1e3
             )),
