@@ -10,6 +10,7 @@ mod call;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod contract;
+mod environment;
 mod fault;
 mod instance;
 pub mod link;

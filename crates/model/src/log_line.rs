@@ -22,3 +22,16 @@ pub struct LogLine {
     /// The text.
     pub text: String,
 }
+
+impl LogLine {
+    /// A line takes some sixty bytes beside its text: on average of those that are kept, there is at least so much text in one, with its newline.
+    const LEAST_TEXT: usize = 16;
+    /// So many are kept in any case.
+    const LEAST_LINES: usize = 1024;
+
+    /// How many lines are kept where so many bytes of text are.
+    pub const fn most_within(bytes: usize) -> usize {
+        let most = bytes / Self::LEAST_TEXT;
+        if most > Self::LEAST_LINES { most } else { Self::LEAST_LINES }
+    }
+}

@@ -13,7 +13,6 @@ use http::{HeaderMap, HeaderValue, StatusCode, header::CONTENT_TYPE};
 use tokio::sync::oneshot;
 
 use super::{
-    environment,
     feed::Feed,
     last_line::LastLine,
     place::{Place, Task, no_descriptors},
@@ -67,7 +66,7 @@ impl StdioInstance {
 
     /// Starts the process with the call's body before it.
     async fn begin(&self, arguments: Vec<String>, call: Call, logs: Logs) -> Result<Pump, (Fault, Logs)> {
-        let env = environment::of(&call);
+        let env = [call.variables(), call.request_variables()].concat();
         let timer = Timer::new(call.deadline);
         let pipes = Feed::new(call.body).and_then(|(feed, stdin)| {
             let (stdout, out) = output::pipe_from()?;

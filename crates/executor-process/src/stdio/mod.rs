@@ -8,7 +8,6 @@
 //! [`instance::WHOLE`], which begins to be sent before it is complete. A call without an HTTP request that is answered with a JSON
 //! object or array gets it as its JSON result, of any length that a result may have.
 
-mod environment;
 mod feed;
 mod instance;
 mod last_line;

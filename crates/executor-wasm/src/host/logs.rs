@@ -19,11 +19,6 @@ use wasmtime_wasi::{
 /// How much a guest may write at once; it asks again for the rest.
 const AT_ONCE: usize = 64 << 10;
 
-/// A line takes some sixty bytes beside its text: on average of those that are kept, there is at least so much text in one, with its newline.
-const LEAST_LINE: usize = 16;
-/// So many are kept in any case.
-const LEAST_LINES: usize = 1024;
-
 /// Collects the lines of one call, in order, up to a limit. Beyond it nothing is kept, so that a flood costs no memory. Clones are
 /// handles of the same collection.
 #[derive(Clone, Debug)]
@@ -112,7 +107,7 @@ impl Lines {
     }
 
     fn full(&self) -> bool {
-        self.kept >= self.limit || self.done.len() >= (self.limit / LEAST_LINE).max(LEAST_LINES)
+        self.kept >= self.limit || self.done.len() >= LogLine::most_within(self.limit)
     }
 
     /// Adds to an unfinished line as much as there is still room for.

@@ -7,11 +7,6 @@ use flint_model::{ByteSize, LogLine, LogStream};
 /// OpenWhisk runtimes end each activation's output with this line.
 pub const SENTINEL: &[u8] = b"XXX_THE_END_OF_A_WHISK_ACTIVATION_XXX";
 
-/// A line takes some sixty bytes beside its text: on average of those that are kept, there is at least so much text in one, with its newline.
-const LEAST_LINE: usize = 16;
-/// So many are kept in any case.
-const LEAST_LINES: usize = 1024;
-
 /// How far beyond the limit a line is looked at for it.
 const SENTINEL_WITHIN: usize = 4 << 10;
 
@@ -109,7 +104,7 @@ impl Logs {
     }
 
     fn keep(&mut self, stream: LogStream, line: &[u8], time_us: u64) {
-        if self.lines.len() >= (self.limit / LEAST_LINE).max(LEAST_LINES) {
+        if self.lines.len() >= LogLine::most_within(self.limit) {
             self.truncated = true;
             return;
         }
@@ -208,7 +203,7 @@ mod tests {
         let mut empty = Logs::new(ByteSize::mib(1));
         empty.push(LogStream::Stdout, &vec![b'\n'; 1 << 20]);
         let (lines, truncated) = empty.finish();
-        assert_eq!((lines.len(), truncated), ((1 << 20) / LEAST_LINE, true));
+        assert_eq!((lines.len(), truncated), (LogLine::most_within(1 << 20), true));
         let mut none = Logs::new(ByteSize::bytes(0));
         none.push(LogStream::Stdout, b"a\nb");
         assert_eq!(texts(none), (vec![], true));
