@@ -25,9 +25,9 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     Caller, ControllerConfig, ControllerError, account::Accounts, asynchronous::AcceptedCalls,
-    credentials::Credentials, detached::Detached, feeds::Feeding, function_cache::FunctionCache,
-    gateway::Tables, nested::Callers, resolve::Resolved, secrets::Keyring, system::WithSystem,
-    triggers::ReadyTrigger,
+    credentials::Credentials, deploying::Deploys, detached::Detached, feeds::Feeding,
+    function_cache::FunctionCache, gateway::Tables, nested::Callers, resolve::Resolved, secrets::Keyring,
+    system::WithSystem, triggers::ReadyTrigger,
 };
 
 /// Functions prepared at once behind deploys that were answered.
@@ -81,9 +81,7 @@ pub struct Controller {
     pub(crate) triggers: FunctionCache<ReadyTrigger>,
     pub(crate) accepted: AcceptedCalls,
     pub(crate) feeding: Feeding,
-    /// Held for reading while a deploy is between storing code and the entity that refers to it, for writing while
-    /// unreferenced code is removed.
-    pub(crate) deploys: RwLock<()>,
+    pub(crate) deploys: Arc<Deploys>,
     /// Held for reading while an action is written into a package that is there, for writing while a package is deleted.
     pub(crate) structure: RwLock<()>,
     /// Held while a namespace is created, changed or deleted: a change is of what is stored, and no other comes in between.
@@ -126,7 +124,7 @@ impl Controller {
             triggers: FunctionCache::default(),
             accepted: AcceptedCalls::new(&config.asynchronous),
             feeding: Feeding::default(),
-            deploys: RwLock::default(),
+            deploys: Arc::default(),
             structure: RwLock::default(),
             namespaces: Mutex::default(),
             versioning: Mutex::default(),

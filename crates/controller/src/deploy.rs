@@ -7,11 +7,10 @@ use flint_executor::{Capability, FunctionSource, PrepareError, Prepared, Progres
 use flint_invoker::Invoker;
 use flint_model::{Code, Digest, Entity, Function, FunctionPath, Kind, Reuse, Sequence, Strategy, Timestamp};
 use flint_store::{Expected, Replacing, StoreError};
-use tokio::sync::RwLockReadGuard;
 
 use crate::{
-    Caller, Controller, ControllerError, Deployed, PrepareWhen, PutCode, PutFunction, functions::own, kinds,
-    merge, strategy, versions::next_version, wasm,
+    Caller, Controller, ControllerError, Deployed, PrepareWhen, PutCode, PutFunction, deploying::Deploying,
+    functions::own, kinds, merge, strategy, versions::next_version, wasm,
 };
 
 /// What is prepared of a function that is not written yet. Dropped, because the deploy is refused or its client went away, that is forgotten:
@@ -67,28 +66,27 @@ impl Controller {
         let capabilities = self.capabilities().await;
         let Draft { mut function, new_code } = self.draft(caller, path, put, old.as_ref(), capabilities)?;
 
-        let deploying = self.deploys.read().await;
-        let content = match &new_code {
-            Some(content) => {
-                function.code.digest = self.stores.blobs.put(content.clone()).await?;
-                content.clone()
-            }
+        if let Some(content) = &new_code {
+            function.code.digest = self.stores.blobs.put(content.clone()).await?;
+        }
+        let function = Arc::new(function);
+        let deploying = self.deploys.begin(&function).await;
+        let content = match new_code {
+            Some(content) => content,
             None => self.code(&function).await?,
         };
-        let (function, live_follows) = (Arc::new(function), false);
-        let release = Release { function, content, replaced, prepare, live_follows };
-        self.release(caller, release, deploying, progress).await
+        let release = Release { function, deploying, content, replaced, prepare, live_follows: false };
+        self.release(caller, release, progress).await
     }
 
-    /// Makes a function ready, writes it and lets calls meet it. Its code is stored, and kept by `deploying` until it is referred to.
+    /// Makes a function ready, writes it and lets calls meet it.
     pub(crate) async fn release(
         self: &Arc<Self>,
         caller: &Caller,
         release: Release,
-        deploying: RwLockReadGuard<'_, ()>,
         progress: Progress<'_>,
     ) -> Result<Deployed, ControllerError> {
-        let Release { function, content, replaced, prepare, live_follows } = release;
+        let Release { function, deploying, content, replaced, prepare, live_follows } = release;
         self.check_secrets(&function).await?;
         let created = replaced.is_none();
         let unwritten = Unwritten { invoker: &self.invoker, function: Some(Arc::clone(&function)) };
@@ -106,9 +104,8 @@ impl Controller {
             keep: self.config.versions.keep,
             live_follows,
         };
-        let revision = self.commit(caller, function, deployed.prepared.clone(), how).await?;
+        let revision = self.commit(caller, function, deployed.prepared.clone(), how, deploying).await?;
         unwritten.written();
-        drop(deploying);
 
         Arc::make_mut(&mut deployed.function).revision = revision;
         let path = &deployed.function.path;
@@ -126,9 +123,11 @@ impl Controller {
         mut function: Arc<Function>,
         prepared: Option<Arc<Prepared>>,
         how: Replacing,
+        deploying: Deploying,
     ) -> Result<u64, ControllerError> {
         let (controller, caller) = (Arc::clone(self), caller.clone());
         let writing = async move {
+            let _deploying = deploying;
             let path = function.path.clone();
             let _structure = controller.hold_namespace(caller.account()).await?;
             controller.check_package(path.package_path()).await?;
@@ -266,6 +265,7 @@ pub(crate) struct Draft {
 /// A function that is to be released.
 pub(crate) struct Release {
     pub(crate) function: Arc<Function>,
+    pub(crate) deploying: Deploying,
     /// Its code.
     pub(crate) content: Bytes,
     /// The revision of what is there.

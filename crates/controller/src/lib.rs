@@ -20,6 +20,7 @@ mod controller;
 mod credentials;
 mod dead_letters;
 mod deploy;
+mod deploying;
 mod detached;
 mod entities;
 mod error;

@@ -59,8 +59,6 @@ impl Controller {
         let newest = self.own_function(caller, path).await?;
         let versions = &self.stores.versions;
         let live = versions.targets(path, &AliasName::live()).await?.is_some();
-        // Until it is referred to anew, its code must stay.
-        let deploying = self.deploys.read().await;
         let old = match to {
             Some(version) if version == newest.version && !live => {
                 return Err(conflict(format!(
@@ -90,10 +88,11 @@ impl Controller {
         let capabilities = self.capabilities().await;
         let Draft { function, .. } = self.draft(caller, path.clone(), put, Some(&old), capabilities)?;
         let function = Arc::new(Function { revision: newest.revision + 1, restored, ..function });
+        let deploying = self.deploys.begin(&function).await;
         let content = self.code(&function).await?;
-        let replaced = Some(newest.revision);
-        let release = Release { function, content, replaced, prepare: PrepareWhen::Now, live_follows: true };
-        self.release(caller, release, deploying, progress).await
+        let (replaced, prepare) = (Some(newest.revision), PrepareWhen::Now);
+        let release = Release { function, deploying, content, replaced, prepare, live_follows: true };
+        self.release(caller, release, progress).await
     }
 
     /// Writes an alias. Calls meet it at once.

@@ -2,11 +2,14 @@
 
 use std::io::{Cursor, Read};
 
+use flint_executor::zip_lists_at_most;
 use flint_model::{Contract, Kind};
 use wasmparser::{Encoding, Parser, Payload};
 
 /// No module that is looked for in an archive is larger than any that is compiled.
 const LARGEST: u64 = 64 << 20;
+/// An archive with more entries than this, which is more than are unpacked, is not looked into.
+const MOST_ENTRIES: usize = 65_536;
 
 /// The contract that the code says; `None` when it says none, or is no Wasm: what is wrong with it is told when it is prepared.
 pub(crate) fn contract_of(kind: &Kind, code: &[u8]) -> Option<Contract> {
@@ -55,6 +58,9 @@ fn exported(code: &[u8]) -> Option<Contract> {
 
 /// The module of an archive: the one at its top, or of several the one of the usual name.
 fn module_in(archive: &[u8]) -> Option<Vec<u8>> {
+    if !zip_lists_at_most(archive, MOST_ENTRIES) {
+        return None;
+    }
     let mut archive = zip::ZipArchive::new(Cursor::new(archive)).ok()?;
     let mut modules: Vec<_> = archive
         .file_names()

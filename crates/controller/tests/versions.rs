@@ -425,11 +425,24 @@ async fn code_stays_as_long_as_a_version_needs_it_and_everything_is_there_after_
 
     let server = Server::start(dir.path(), config()).await;
     assert_eq!(code_files(dir.path()), 6);
-    eventually("a moment without deploys", || async {
-        server.controller.collect().await.unwrap().then_some(())
-    })
-    .await;
-    assert_eq!(code_files(dir.path()), 4, "of versions that are kept, and of no other");
+    // Of a deploy that is not written yet, however long ago its code was stored.
+    let slow = deploy(&server, "slow", r#"slowly answer {"n":7}"#);
+    let collect = async {
+        eventually("its preparation", || async {
+            server.executor.seen().prepared.contains(&("guest/slow".to_owned(), 1)).then_some(())
+        })
+        .await;
+        assert_eq!(code_files(dir.path()), 7);
+        server.controller.collect().await.unwrap();
+        server.executor.go();
+    };
+    tokio::join!(slow, collect);
+    assert_eq!(
+        code_files(dir.path()),
+        5,
+        "of versions that are kept, of what is being deployed, and of no other"
+    );
+    assert_eq!(called(&server, "slow").await.0, json!(7));
     for (name, number) in [("f", 6), ("f@0.0.5", 5), ("f@0.0.4", 4), ("f@first", 1)] {
         assert_eq!(called(&server, name).await.0, json!(number), "{name}");
     }

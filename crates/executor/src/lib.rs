@@ -17,6 +17,7 @@ pub mod link;
 mod patience;
 mod prepared;
 mod reply;
+mod zip_list;
 
 pub use body::{Body, BodyError, BodyReceiver, BodySender, LastWord, body_channel};
 pub use call::{Call, CallHead};
@@ -26,3 +27,4 @@ pub use instance::{Instance, StartContext, StartFailure, Started};
 pub use patience::{Late, until};
 pub use prepared::{FunctionSource, PrepareError, Prepared, Progress};
 pub use reply::{CallEnd, Invoked, Reply, ReplyHead};
+pub use zip_list::zip_lists_at_most;

@@ -58,7 +58,7 @@ mod in_small_segments {
     use super::*;
     flint_store::conformance_suite!(@ Sqlite::in_small_segments(), activation_log, activations:
         a_record_is_seen_at_once, a_list_is_in_order_and_paged, filters_agree_with_a_plain_list,
-        a_name_is_that_of_the_call, logs_come_on_request, values_survive, the_first_of_two_is_kept,
+        a_name_is_that_of_the_call, logs_come_on_request, a_page_is_bounded, values_survive, the_first_of_two_is_kept,
         namespaces_are_apart, what_was_done_is_counted, reads_and_appends_go_together);
 }
 

@@ -58,7 +58,8 @@ pub trait ActivationLog: Send + Sync {
         id: ActivationId,
     ) -> Result<Option<Activation>, StoreError>;
 
-    /// Records of a namespace, latest start first (ties by id, latest first). Without `with_logs` the records' `logs` are empty.
+    /// Records of a namespace, latest start first (ties by id, latest first). Without `with_logs` the records' `logs` are empty. Of what would make
+    /// a page very large, results and log lines are left out, with a text in their place that says so.
     async fn list(
         &self,
         namespace: &NamespaceName,

@@ -7,10 +7,13 @@ use std::{
     path::Path,
 };
 
+use flint_executor::zip_lists_at_most;
 use zip::{CompressionMethod, DateTime, ZipArchive, ZipWriter, write::SimpleFileOptions};
 
 /// Largest manifest that is looked at.
 const MANIFEST_MAX: u64 = 1 << 20;
+/// Entries that a jar may have: twice as many as the largest of those with everything in them.
+const MOST_ENTRIES: usize = 131_072;
 
 /// Writes a jar: uncompressed, in order, without times, so that the same classes give the same bytes.
 pub(super) fn write(path: &Path, classes: &BTreeMap<String, Vec<u8>>) -> io::Result<()> {
@@ -29,6 +32,11 @@ pub(super) fn write(path: &Path, classes: &BTreeMap<String, Vec<u8>>) -> io::Res
 
 /// The `Main-Class` of a jar's manifest; an error when it is no jar.
 pub(crate) fn main_class(code: &[u8]) -> Result<Option<String>, String> {
+    if !zip_lists_at_most(code, MOST_ENTRIES) {
+        return Err(format!(
+            "the jar has more than the {MOST_ENTRIES} entries allowed, with those of jars that are stored in it as they are"
+        ));
+    }
     let mut jar = ZipArchive::new(io::Cursor::new(code))
         .map_err(|error| format!("the code is not a jar that can be read: {error}"))?;
     if !jar.file_names().any(|name| name.ends_with(".class")) {
@@ -59,5 +67,7 @@ mod tests {
         let bytes = std::fs::read(&jar).unwrap();
         assert_eq!(main_class(&bytes), Ok(Some("some.very.long.Name".to_owned())));
         assert!(main_class(b"rubbish").is_err());
+        let many = main_class(&b"PK\x01\x02".repeat(MOST_ENTRIES + 1));
+        assert!(many.unwrap_err().contains("131072 entries"));
     }
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use flate2::read::MultiGzDecoder;
-use flint_executor::PrepareError;
+use flint_executor::{PrepareError, zip_lists_at_most};
 use zip::result::ZipError;
 
 use super::tree::{Tree, Unpacked, bad, shown};
@@ -17,8 +17,6 @@ const TYPE: u32 = 0o170_000;
 const REGULAR: u32 = 0o100_000;
 const DIRECTORY: u32 = 0o040_000;
 const LINK: u32 = 0o120_000;
-/// What each entry begins with in the list at the end of a zip archive.
-const ENTRY: [u8; 4] = *b"PK\x01\x02";
 /// A link's target is not longer than a path may be.
 const LONGEST_TARGET: u64 = 4096;
 /// What may be between two entries of a tar archive: long names, extensions, the map of a sparse file. All of it is kept in memory.
@@ -27,9 +25,7 @@ const BETWEEN_ENTRIES: u64 = 1 << 20;
 /// Unpacks a zip archive into `root`, an empty folder.
 pub(super) fn zip(code: &[u8], root: &Path, limits: UnpackLimits) -> Result<Unpacked, PrepareError> {
     let damaged = |error: ZipError| bad(format!("the code is not a zip archive that can be read: {error}"));
-    // Before it is read: the reader keeps some hundred bytes for each entry that is listed.
-    let listed = code.windows(ENTRY.len()).filter(|window| *window == ENTRY);
-    if listed.take(limits.entries.saturating_add(1)).count() > limits.entries {
+    if !zip_lists_at_most(code, limits.entries) {
         return Err(bad(format!(
             "the archive has more than the {} entries allowed, with those of archives that are stored in it as they are",
             limits.entries

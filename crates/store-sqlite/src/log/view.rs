@@ -88,9 +88,26 @@ enum Entry {
 /// What the kernel reads ahead of a reader, at the least: records that are closer than this come in one go.
 const NEAR: u64 = 64 << 10;
 
-/// Log lines of one page, as they are stored. Those of the records after that are not read: a page may have a thousand records, and a record ten megabytes.
+/// Log lines of one page, as they are stored, and results. Those of the records after that are left out: a page may have a thousand records, and a record
+/// ten megabytes.
 const LOGS_OF_A_PAGE: u64 = 32 << 20;
+const RESULTS_OF_A_PAGE: u64 = 32 << 20;
+/// A result of this size, or a smaller one, is never left out.
+const SMALL_RESULT: u64 = 8 << 10;
 const LEFT_OUT: &str = "(left out here, where there are many: ask for this activation by its id)";
+
+/// What is left of a page's.
+struct Room {
+    logs: u64,
+    results: u64,
+}
+
+/// Whether what has that size is taken: what fits, and the first of all.
+fn take(room: &mut u64, size: u64, whole: u64) -> bool {
+    let fits = size <= *room || *room == whole;
+    *room = room.saturating_sub(size);
+    fits
+}
 
 impl Entry {
     /// What its log lines take.
@@ -99,6 +116,23 @@ impl Entry {
             Self::Pending(stored) => stored.logs().iter().map(|line| line.text.len() as u64 + 1).sum(),
             Self::Written(place) => place.at.logs.into(),
         }
+    }
+
+    /// Reads it, and takes what it has from the `room` that is left for all of a page.
+    fn read_into(self, key: Key, with_logs: bool, room: &mut Room) -> Result<Activation, ReadError> {
+        let logs = if with_logs { self.logs() } else { 0 };
+        let fits = take(&mut room.logs, logs, LOGS_OF_A_PAGE);
+        let mut record = self.read(key, with_logs && fits)?;
+        if !fits {
+            let time_us = record.start.as_millis().saturating_mul(1000);
+            let text = LEFT_OUT.to_owned();
+            record.logs = vec![LogLine { time_us, stream: LogStream::Stderr, text }];
+        }
+        let result = record.response.result.as_ref().map_or(0, |result| result.get().len() as u64);
+        if result > SMALL_RESULT && !take(&mut room.results, result, RESULTS_OF_A_PAGE) {
+            record.response.result = serde_json::value::to_raw_value(LEFT_OUT).ok();
+        }
+        Ok(record)
     }
 
     fn read(self, key: Key, with_logs: bool) -> Result<Activation, ReadError> {
@@ -227,22 +261,8 @@ impl View {
                 }
                 entries.push((key, Entry::Written(place)));
             }
-            let mut room = LOGS_OF_A_PAGE;
-            entries
-                .into_iter()
-                .map(|(key, entry)| {
-                    let logs = if with_logs { entry.logs() } else { 0 };
-                    let fits = logs <= room || room == LOGS_OF_A_PAGE;
-                    room = room.saturating_sub(logs);
-                    let mut record = entry.read(key, with_logs && fits)?;
-                    if !fits {
-                        let time_us = record.start.as_millis().saturating_mul(1000);
-                        let text = LEFT_OUT.to_owned();
-                        record.logs = vec![LogLine { time_us, stream: LogStream::Stderr, text }];
-                    }
-                    Ok(record)
-                })
-                .collect()
+            let mut room = Room { logs: LOGS_OF_A_PAGE, results: RESULTS_OF_A_PAGE };
+            entries.into_iter().map(|(key, entry)| entry.read_into(key, with_logs, &mut room)).collect()
         })
     }
 

@@ -153,6 +153,38 @@ pub async fn logs_come_on_request(log: &dyn ActivationLog) {
     }
 }
 
+/// A page leaves out results, and log lines, that would make it very large, and says so; one record always has them.
+pub async fn a_page_is_bounded(log: &dyn ActivationLog) {
+    const LARGE: usize = 1 << 20;
+    let guest = namespace_name("guest");
+    let large = format!("\"{}\"", "x".repeat(LARGE));
+    let line = LogLine { time_us: 1, stream: LogStream::Stdout, text: "y".repeat(LARGE) };
+    for start in 0..80 {
+        let mut record = activation("guest", "guest/work", start, 0);
+        record.response.result = serde_json::from_str(if start % 2 == 0 { &large } else { "{}" }).unwrap();
+        record.logs = if start % 2 == 0 { vec![line.clone()] } else { Vec::new() };
+        log.append(record);
+        log.flush().await.unwrap();
+    }
+    let listed = log.list(&guest, &everything(), ALL, true).await.unwrap();
+    let result = |record: &Activation| record.response.result.as_ref().unwrap().get().to_owned();
+    assert_eq!(listed.len(), 80);
+    let (large, small): (Vec<_>, Vec<_>) =
+        listed.iter().partition(|record| record.start.as_millis() % 2 == 0);
+    assert!(
+        small.iter().all(|record| result(record) == "{}" && record.logs.is_empty()),
+        "small ones are there"
+    );
+    let (whole, cut) = large.split_at(large.iter().take_while(|record| result(record).len() > LARGE).count());
+    assert!((1..40).contains(&whole.len()) && whole.len() + cut.len() == 40);
+    assert!(whole.iter().all(|record| record.logs.len() == 1));
+    for record in cut {
+        assert!(result(record).contains("left out") && record.logs[0].text.contains("left out"));
+        let found = log.get(&guest, record.id).await.unwrap().unwrap();
+        assert!(result(&found).len() > LARGE && found.logs[0].text.len() == LARGE);
+    }
+}
+
 /// What was recorded is read, whatever it contains and however large it is.
 pub async fn values_survive(log: &dyn ActivationLog) {
     let name = "R&D @x.y";

@@ -125,7 +125,7 @@ macro_rules! conformance_suite {
             a_call_is_given_back, a_call_may_be_begun_when_it_is_accepted, a_call_is_found_where_it_is, policies_survive);
         $crate::conformance_suite!(@ $driver, activation_log, activations:
             a_record_is_seen_at_once, a_list_is_in_order_and_paged, filters_agree_with_a_plain_list,
-            a_name_is_that_of_the_call, logs_come_on_request, values_survive, the_first_of_two_is_kept,
+            a_name_is_that_of_the_call, logs_come_on_request, a_page_is_bounded, values_survive, the_first_of_two_is_kept,
             namespaces_are_apart, what_was_done_is_counted, reads_and_appends_go_together);
         $crate::conformance_suite!(@ $driver, blobs, blobs:
             content_comes_back_by_its_hash, the_same_content_is_stored_once, what_is_kept_or_young_stays,
