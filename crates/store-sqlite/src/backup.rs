@@ -5,6 +5,7 @@
 //! the first record. The manifest is written last: a directory without one is no backup.
 
 use std::{
+    collections::BTreeSet,
     fs::{self, File},
     io::{self, Read, Write},
     path::{Path, PathBuf},
@@ -135,7 +136,7 @@ pub(crate) fn sync_dirs<'a>(root: &Path, copied: impl Iterator<Item = &'a Path>)
     dirs.iter().try_for_each(|dir| files::sync_dir(dir))
 }
 
-/// Copies everything to `to`.
+/// Copies everything to `to`, of which nothing stays when that fails.
 pub(crate) fn run(
     data_dir: &Path,
     log: &SegmentLog,
@@ -156,7 +157,31 @@ pub(crate) fn run(
         let detail = format!("{} is not empty: name a new directory", to.display());
         return Err(StoreError::Failed { operation: OPERATION, detail });
     }
+    let made = !to.exists();
     files::make_dir(to).map_err(fault)?;
+    copy_all(data_dir, log, blobs, to, report).map_err(|error| {
+        let _ = if made { fs::remove_dir_all(to) } else { clear(to) }; // the error is what matters
+        match error {
+            StoreError::Full { .. } => {
+                let detail = format!(
+                    "no space left on the volume of {}: free some, or name another directory",
+                    to.display()
+                );
+                StoreError::Failed { operation: OPERATION, detail }
+            }
+            other => other,
+        }
+    })
+}
+
+fn copy_all(
+    data_dir: &Path,
+    log: &SegmentLog,
+    blobs: &FileBlobs,
+    to: &Path,
+    report: &mut dyn FnMut(Progress),
+) -> Result<BackupSummary, StoreError> {
+    let fault = |error| file_fault(OPERATION, to)(error);
     let mut meter = Meter { progress: Progress { done: 0, total: 0 }, report };
     let _code = blobs.hold();
     let mut manifest = Manifest { format: FORMAT, created: Timestamp::now(), files: Vec::new() };
@@ -169,6 +194,8 @@ pub(crate) fn run(
     });
     let segments = segments.into_iter().map(|(path, bytes)| (path, bytes, None));
     let sources: Vec<_> = segments.chain(code).collect();
+    let there = sources.iter().filter_map(|(.., address)| address.as_deref()).collect();
+    refuse_missing_code(&to.join(layout::DATABASE), &there, data_dir)?;
     meter.progress.total = meter.progress.done + sources.iter().map(|(_, bytes, _)| bytes).sum::<u64>();
 
     let database = to.join(layout::DATABASE);
@@ -195,6 +222,41 @@ pub(crate) fn run(
     })
     .map_err(fault)?;
     Ok(manifest.summary())
+}
+
+/// A copy with functions that have no code would be found out when it is needed.
+fn refuse_missing_code(database: &Path, there: &BTreeSet<&str>, data_dir: &Path) -> Result<(), StoreError> {
+    const REFERRED: &str = "SELECT namespace, package, name, json_extract(body, '$.code.digest') FROM entities WHERE type = 'function'
+         UNION SELECT namespace, package, name || '@' || version, code FROM versions";
+    let fault = |error: rusqlite::Error| database_fault(database, OPERATION, &error);
+    let copy = database::open_reader(database)?;
+    let mut statement = copy.prepare(REFERRED).map_err(fault)?;
+    let mut rows = statement.query([]).map_err(fault)?;
+    while let Some(row) = rows.next().map_err(fault)? {
+        let [namespace, package, name, code]: [String; 4] =
+            [row.get(0), row.get(1), row.get(2), row.get(3)].map(|value| value.unwrap_or_default());
+        if !there.contains(code.as_str()) {
+            let package = if package.is_empty() { package } else { format!("{package}/") };
+            let detail = format!(
+                "the code of /{namespace}/{package}{name} ({code}) is missing: deploy it again, or remove it"
+            );
+            return Err(StoreError::Damaged { path: data_dir.join(layout::BLOBS), detail });
+        }
+    }
+    Ok(())
+}
+
+/// Removes what is in a directory that was empty.
+fn clear(dir: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        match entry.file_type()?.is_dir() {
+            true if entry.file_name() == "lost+found" => {}
+            true => fs::remove_dir_all(entry.path())?,
+            false => fs::remove_file(entry.path())?,
+        }
+    }
+    Ok(())
 }
 
 /// Whether a path, of which the last parts may be missing yet, leads into a directory.

@@ -136,6 +136,19 @@ async fn a_backup_does_not_vouch_for_damaged_code() {
     fs::write(&path, b"some c0de").unwrap();
     let refused = store.backup(&dir.path().join("one"), |_| {}).await.unwrap_err();
     assert!(matches!(&refused, StoreError::Damaged { path: found, .. } if *found == path), "{refused}");
+    assert!(!dir.path().join("one").exists(), "a backup that failed leaves nothing");
+    // Nor for what is not there.
+    fs::remove_file(&path).unwrap();
+    inhabit(&*store.catalog()).await;
+    let mut function = function("guest/a", 1);
+    function.code.digest = digest.parse().unwrap();
+    store.catalog().put_function(&function, Expected::Absent).await.unwrap();
+    fs::create_dir(dir.path().join("two")).unwrap();
+    let refused = store.backup(&dir.path().join("two"), |_| {}).await.unwrap_err();
+    assert!(
+        refused.to_string().contains(&format!("the code of /guest/a ({digest}) is missing")),
+        "{refused}"
+    );
     store.blobs().put(Bytes::from_static(b"some code")).await.unwrap();
     store.backup(&dir.path().join("two"), |_| {}).await.unwrap();
     store.close().await.unwrap();
