@@ -64,6 +64,13 @@ impl OptionalFromRequestParts<Arc<Native>> for Operator {
 }
 
 impl Native {
+    /// Whether the key still opens that namespace, and not another one of its name that was created since.
+    pub(crate) async fn still_opens(&self, tenant: &Tenant) -> bool {
+        let before = &tenant.caller.namespace;
+        let now = self.controller.authenticate(&tenant.key).await;
+        now.is_ok_and(|now| now.namespace.name == before.name && now.namespace.created == before.created)
+    }
+
     fn is_operator(&self, key: &str) -> bool {
         let same = |expected: &ApiKey| {
             let expected = expected.expose();

@@ -10,7 +10,7 @@ use axum::{
 };
 use bytes::Bytes;
 use flint_controller::ControllerError;
-use flint_model::{Activation, NamespaceName};
+use flint_model::Activation;
 use flint_store::{ActivationQuery, Page};
 use serde::Deserialize;
 
@@ -20,7 +20,7 @@ use crate::{
     auth::Tenant,
     body::written,
     error::{ApiError, Asked, Path},
-    feed::{Follower, News},
+    feed::News,
     functions::{MOST, path_of},
     resource::{ActivationList, ActivationResource},
 };
@@ -57,7 +57,7 @@ pub(crate) async fn of_function(
         Err(error) => return Err(ApiError::no_function(error, path.namespace.as_str(), &path.local())),
     }
     let listed = listed_name(&native, &tenant, &name).await?;
-    logs(&native, &tenant, Some(listed), &query).await
+    logs(&native, tenant, Some(listed), &query).await
 }
 
 /// The same of all functions of the namespace.
@@ -69,41 +69,44 @@ pub(crate) async fn of_all(
     tenant: Tenant,
     Asked(query): Asked<LogsQuery>,
 ) -> Result<Response, ApiError> {
-    logs(&native, &tenant, None, &query).await
+    logs(&native, tenant, None, &query).await
 }
 
 async fn logs(
-    native: &Native,
-    tenant: &Tenant,
+    native: &Arc<Native>,
+    tenant: Tenant,
     function: Option<String>,
     query: &LogsQuery,
 ) -> Result<Response, ApiError> {
-    let namespace = tenant.caller.namespace.name.clone();
     if query.follow {
-        return Ok(follow(native.config.feed.follow(), namespace, function));
+        return Ok(follow(Arc::clone(native), tenant, function));
     }
+    let namespace = &tenant.caller.namespace.name;
     let which = ActivationQuery { name: function, ..ActivationQuery::default() };
     let page = Page { skip: 0, limit: query.limit.unwrap_or(10).min(MOST) };
-    let records = native.controller.activations(&tenant.caller, &namespace, &which, page, true).await?;
+    let records = native.controller.activations(&tenant.caller, namespace, &which, page, true).await?;
     Ok(Json(ActivationList { activations: records.into_iter().map(ActivationResource::from).collect() })
         .into_response())
 }
 
-/// A task writes the events until the reader goes away or the server stops.
-fn follow(mut follower: Follower, namespace: NamespaceName, function: Option<String>) -> Response {
+/// A task writes the events until the reader goes away, its key opens the namespace no longer, or the server stops.
+fn follow(native: Arc<Native>, tenant: Tenant, function: Option<String>) -> Response {
     let (sender, body) = written();
+    let mut follower = native.config.feed.follow();
     tokio::spawn(async move {
         // Tells the client that the stream stands.
         let mut event = Some(Bytes::from_static(b": following\n\n"));
         loop {
-            if let Some(event) = event.take()
-                && sender.send(event).await.is_err()
-            {
-                return;
+            if let Some(event) = event.take() {
+                let opens = native.still_opens(&tenant).await;
+                let event = if opens { event } else { Bytes::from_static(b"event: refused\ndata: null\n\n") };
+                if sender.send(event).await.is_err() || !opens {
+                    return;
+                }
             }
             event = match tokio::time::timeout(ALIVE_EVERY, follower.next()).await {
                 Ok(Some(News::Ended(record))) => {
-                    is_wanted(&record, &namespace, function.as_deref()).then(|| event_of(&record))
+                    is_wanted(&record, &tenant, function.as_deref()).then(|| event_of(&record))
                 }
                 Ok(Some(News::Missed(count))) => Some(format!("event: missed\ndata: {count}\n\n").into()),
                 Ok(None) => return,
@@ -118,9 +121,9 @@ fn follow(mut follower: Follower, namespace: NamespaceName, function: Option<Str
     (headers, body).into_response()
 }
 
-fn is_wanted(record: &Activation, namespace: &NamespaceName, function: Option<&str>) -> bool {
+fn is_wanted(record: &Activation, tenant: &Tenant, function: Option<&str>) -> bool {
     let mut listed = String::new();
-    record.namespace == *namespace
+    record.namespace == tenant.caller.namespace.name
         && function.is_none_or(|name| {
             record.listed_name(&mut listed);
             listed == name

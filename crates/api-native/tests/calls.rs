@@ -8,7 +8,8 @@ mod server;
 use axum::{Router, body::Body};
 use flint_api_native::{ActivationFeed, NativeConfig, router};
 use flint_controller::{ControllerConfig, GUEST_KEY};
-use flint_model::ByteSize;
+use flint_model::{ByteSize, NamespaceLimits};
+use flint_store::{ActivationQuery, Page};
 use http::{
     Request,
     header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE},
@@ -26,6 +27,7 @@ use tower::ServiceExt;
 struct Api {
     server: Server,
     router: Router,
+    feed: ActivationFeed,
     _dir: TempDir,
 }
 
@@ -33,16 +35,17 @@ impl Api {
     async fn with(config: ControllerConfig) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let server = Server::start(dir.path(), config).await;
+        let feed = ActivationFeed::default();
         let config = NativeConfig {
             operator: None,
             open_metrics: false,
-            feed: ActivationFeed::default(),
+            feed: feed.clone(),
             abilities: Vec::new(),
             executors: Vec::new(),
             maintenance: None,
             uploads: std::sync::Arc::default(),
         };
-        Self { router: router(server.controller.clone(), config), server, _dir: dir }
+        Self { router: router(server.controller.clone(), config), server, feed, _dir: dir }
     }
 
     async fn send(&self, method: &str, path: &str, body: Body, length: Option<usize>) -> (u16, Value) {
@@ -224,4 +227,40 @@ async fn the_logs_of_a_sequence_can_be_asked_for_and_followed() {
     let response = api.router.clone().oneshot(request.unwrap()).await.unwrap();
     assert_eq!(response.status(), 200);
     assert_eq!(api.get("/v1/functions/none/logs").await.0, 404);
+}
+
+#[tokio::test]
+async fn logs_are_followed_as_long_as_the_key_opens_that_namespace() {
+    let api = Api::with(config()).await;
+    let controller = &api.server.controller;
+    deploy_with(&api.server, "f", "echo", &[]).await;
+    let invoked = api.send("POST", "/v1/functions/f/invoke", Body::from("{}"), None).await;
+    assert_eq!(invoked.0, 200, "{invoked:?}");
+    let guest = api.server.guest().await;
+    let all = (ActivationQuery::default(), Page { skip: 0, limit: 1 });
+    let records = controller.activations(&guest, &guest.namespace.name, &all.0, all.1, true).await;
+    let mut record = records.unwrap().remove(0);
+    record.namespace = "team".parse().unwrap();
+
+    let create = || controller.create_namespace(record.namespace.clone(), NamespaceLimits::default());
+    let (_, key) = create().await.unwrap();
+    let follow = async || {
+        let request = Request::get("/v1/logs?follow=true")
+            .header(AUTHORIZATION, format!("Bearer {}", key.expose()))
+            .body(Body::empty());
+        api.router.clone().oneshot(request.unwrap()).await.unwrap()
+    };
+    let stream = follow().await;
+    assert_eq!(stream.status(), 200);
+    api.feed.publish(&record);
+    controller.delete_namespace(&record.namespace).await.unwrap();
+    create().await.unwrap();
+    api.feed.publish(&record);
+    // It ends by itself.
+    let said = stream.into_body().collect().await.unwrap().to_bytes();
+    let said = String::from_utf8(said.to_vec()).unwrap();
+    assert!(said.ends_with("event: refused\ndata: null\n\n"), "{said}");
+    assert!(said.matches("data: {").count() <= 1, "what came before: {said}");
+    assert_eq!(follow().await.status(), 401);
+    api.server.stop().await;
 }

@@ -13,9 +13,21 @@ use flint_model::NamespaceName;
 
 use crate::{ControllerError, in_flight::InFlight};
 
+/// Which account: a namespace that is created anew has another one than that of its name before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct AccountNumber(u64);
+
+impl Default for AccountNumber {
+    fn default() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
 /// The counters of one namespace.
 #[derive(Debug, Default)]
 pub(crate) struct Account {
+    pub(crate) number: AccountNumber,
     /// Calls in this minute.
     calls: Window,
     /// Firings of triggers in this minute.

@@ -14,6 +14,7 @@ use tokio::sync::oneshot;
 
 use crate::{
     Accepts, Controller,
+    account::AccountNumber,
     callable::{Callable, OnAccount},
     in_flight::Place,
     outcome::{Phase, Verdict},
@@ -30,6 +31,7 @@ pub(crate) struct Admitted {
     pub(crate) callable: Arc<Callable>,
     /// On whose account.
     pub(crate) namespace: NamespaceName,
+    pub(crate) account: AccountNumber,
     pub(crate) subject: Arc<str>,
     pub(crate) transaction: Arc<str>,
     pub(crate) arrived: Instant,
@@ -124,7 +126,8 @@ impl Controller {
     fn job(&self, call: &Admitted, body: Body, head: Option<Box<CallHead>>) -> Job {
         let function = &call.callable.function;
         let limits = &function.limits;
-        let OnAccount { key, environment } = call.callable.on_account(&call.namespace, self.api_host(call));
+        let OnAccount { key, environment, .. } =
+            call.callable.on_account(&call.namespace, call.account, self.api_host(call));
         Job {
             function: Arc::clone(function),
             key,

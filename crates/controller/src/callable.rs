@@ -11,12 +11,14 @@ use flint_telemetry::{FunctionMetrics, Metrics};
 use serde_json::{Map, Value};
 
 use crate::{
-    arguments::Defaults, asynchronous::policy, built_in::BuiltIn, resolve::Inherited, secrets::Given, weight,
+    account::AccountNumber, arguments::Defaults, asynchronous::policy, built_in::BuiltIn, resolve::Inherited,
+    secrets::Given, weight,
 };
 
 /// What calls of a function on one account have in common.
 #[derive(Clone)]
 pub(crate) struct OnAccount {
+    account: AccountNumber,
     /// Which instances serve them.
     pub(crate) key: Arc<InstanceKey>,
     /// What is set when the code is loaded.
@@ -86,10 +88,7 @@ impl Callable {
     /// The same, given its secrets.
     pub(crate) fn given(mut self, given: Given) -> Self {
         if !given.is_none() {
-            let mut hasher = DefaultHasher::new();
-            self.variant.hash(&mut hasher);
-            given.hash(&mut hasher);
-            self.variant = hasher.finish().max(1);
+            self.variant = hash_of((self.variant, &given));
         }
         self.environment.extend(given.environment);
         self.lacks = given.lacks;
@@ -97,7 +96,12 @@ impl Callable {
     }
 
     /// What its calls on this account have in common.
-    pub(crate) fn on_account(&self, namespace: &NamespaceName, api_host: &str) -> OnAccount {
+    pub(crate) fn on_account(
+        &self,
+        namespace: &NamespaceName,
+        account: AccountNumber,
+        api_host: &str,
+    ) -> OnAccount {
         let make = || {
             let own = [
                 ("__OW_API_HOST", api_host.to_owned()),
@@ -106,13 +110,20 @@ impl Callable {
                 ("__OW_ACTION_VERSION", self.function.version.to_string()),
             ];
             let own = own.into_iter().map(|(name, value)| (name.to_owned(), value));
+            // Its own functions are other ones when a namespace is created anew. Those of others are not, and what they keep of the one before is not
+            // for the new one.
+            let variant = match self.function.path.namespace == *namespace {
+                true => self.variant,
+                false => hash_of((self.variant, account)),
+            };
             OnAccount {
-                key: Arc::new(InstanceKey::new(namespace, &self.function, self.variant)),
+                account,
+                key: Arc::new(InstanceKey::new(namespace, &self.function, variant)),
                 environment: own.chain(self.environment.iter().cloned()).collect(),
             }
         };
         match self.on_account.get_or_init(make) {
-            first if first.key.namespace == *namespace => first.clone(),
+            first if first.account == account => first.clone(),
             _ => make(),
         }
     }
@@ -144,8 +155,13 @@ fn variant(environment: &[(String, String)]) -> u64 {
     if environment.is_empty() {
         return 0;
     }
+    hash_of(environment)
+}
+
+/// Never 0.
+fn hash_of(what: impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
-    environment.hash(&mut hasher);
+    what.hash(&mut hasher);
     hasher.finish().max(1)
 }
 
@@ -263,8 +279,13 @@ mod tests {
         let token: Parameters =
             serde_json::from_value(json!([{"key": "TOKEN", "value": "t", "init": true}])).unwrap();
         let callable = callable(Parameters::default(), token, false);
-        for name in ["guest", "other", "guest"] {
-            let on_account = callable.on_account(&name.parse().unwrap(), "http://h");
+        let [guest, other, new] = std::array::from_fn(|_| AccountNumber::default());
+        let key = |name: &str, account| callable.on_account(&name.parse().unwrap(), account, "http://h").key;
+        assert_eq!(key("guest", guest), key("guest", new), "its own function");
+        assert_eq!(key("other", other), key("other", other));
+        assert_ne!(key("other", other), key("other", new), "it was created anew");
+        for (name, account) in [("guest", guest), ("other", other), ("guest", guest)] {
+            let on_account = callable.on_account(&name.parse().unwrap(), account, "http://h");
             assert_eq!(on_account.key.namespace.as_str(), name);
             let told: Vec<_> =
                 on_account.environment.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();

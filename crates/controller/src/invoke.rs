@@ -85,6 +85,7 @@ impl Controller {
             api_key,
             callable,
             namespace: caller.namespace.name.clone(),
+            account: place.account().number,
             subject: Arc::clone(&caller.subject),
             transaction,
             arrived,

@@ -133,6 +133,7 @@ impl Controller {
             for function in functions {
                 controller.invoker.forget(&function.path, function.revision, &[]);
             }
+            controller.invoker.leave(&name);
             Ok(())
         };
         self.detached(deleting).await

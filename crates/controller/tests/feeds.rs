@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use flint_controller::{ControllerError, Missed};
 use flint_model::{NamespaceLimits, RuleStatus};
+use flint_store::ActivationQuery;
 use serde_json::json;
 use support::alarms::{MINUTE, NEW_YEAR, World, at};
 
@@ -31,6 +32,23 @@ async fn an_interval_fires_once_for_each_instant() {
         (&arguments["name"], &arguments["__ow_headers"]["x-flint-feed"]),
         (&json!("Odin"), &json!("/whisk.system/alarms/interval"))
     );
+    world.server.stop().await;
+}
+
+#[tokio::test]
+async fn a_feed_whose_rules_call_nothing_fires_once_for_each_instant() {
+    let world = World::new().await;
+    world.create("alarm", "t", json!({"cron": "* * * * *"})).await;
+    let guest = world.server.guest().await;
+    world.controller().delete_action(&guest, &"guest/work".parse().unwrap()).await.unwrap();
+    let firings = ActivationQuery { name: Some("t".to_owned()), ..ActivationQuery::default() };
+    for minute in 1..=3 {
+        world.clock.set(NEW_YEAR + minute * MINUTE);
+        let fired = tokio::time::timeout(Duration::from_secs(20), world.fired("t")).await;
+        assert_eq!(fired, Ok(minute), "it goes on to its next instant");
+        let firings = world.controller().count_activations(&guest, &guest.namespace.name, &firings).await;
+        assert_eq!(firings.unwrap() as u64, minute);
+    }
     world.server.stop().await;
 }
 

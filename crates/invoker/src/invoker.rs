@@ -130,6 +130,12 @@ impl Invoker {
         self.shared.totals.forgotten.add(idle);
     }
 
+    /// To be called when a namespace was deleted: instances on its account, also of others' functions, are found by no further call.
+    pub fn leave(&self, account: &NamespaceName) {
+        let idle = self.shared.pool().withdraw_all(|key| key.namespace == *account);
+        self.shared.totals.forgotten.add(idle);
+    }
+
     /// How many instances of functions on that account stay longer than others when nobody calls them, and how long, from now on; memory that
     /// is needed elsewhere is taken from them as from others.
     pub fn keep_warm(&self, owner: &NamespaceName, kept: Option<KeepWarm>) {

@@ -98,7 +98,8 @@ impl Controller {
         let count = calls.len();
         let _namespace = match calls.first() {
             Some(first) => self.hold_namespace(first.in_flight.account()).await?,
-            None => return Ok(()),
+            // Nobody is called, and the feed goes on all the same: it would be due again at once.
+            None => return Ok(self.commit_all(Vec::new(), None, goes_on).await?),
         };
         let queued: Vec<_> = calls.iter().map(|accepting| accepting.call.clone()).collect();
         let rooms: Option<Vec<_>> =
@@ -168,10 +169,8 @@ impl Controller {
     /// Starts waiting calls while there is room. Called whenever a call comes or ends, so no task has to wait for that.
     pub(super) fn dispatch(self: &Arc<Self>) {
         while !self.stopping.is_cancelled()
-            && let Ok(running) = Arc::clone(&self.accepted.running).try_acquire_owned()
+            && let Some(held) = self.accepted.next_to_run()
         {
-            let Some(mut held) = self.accepted.waiting().pop() else { return };
-            held.running = Some(running);
             let controller = Arc::clone(self);
             self.calls.spawn(async move {
                 controller.run_accepted(held).await;

@@ -206,33 +206,47 @@ impl Controller {
     /// Writes down the failure of calls that had all their attempts without an end.
     async fn give_up_exhausted(&self) -> Result<(), ControllerError> {
         loop {
-            let exhausted = self.stores.queue.take_exhausted(BATCH).await?;
-            if exhausted.is_empty() {
+            let next = self.accepted.exhausted().last().cloned();
+            let Some(exhausted) = next else {
+                let handed_out = self.stores.queue.take_exhausted(BATCH).await?;
+                if handed_out.is_empty() {
+                    return Ok(());
+                }
+                self.accepted.exhausted().extend(handed_out.into_iter().rev());
+                continue;
+            };
+            // The queue hands each out once: one that cannot be given up now stays for the next time.
+            if !self.give_up_one(exhausted).await? {
                 return Ok(());
             }
-            for LeasedCall { call, earlier: attempts, .. } in exhausted {
-                // The last attempt may have come to an end that only the log was told.
-                if let Some(record) = self.record_of(&call).await
-                    && settle::dead_letter_reason(&record).is_none()
-                {
-                    self.stores.queue.complete(call.activation).await?;
-                    continue;
-                }
-                let last = attempts.last().map_or("unknown", |attempt| attempt.ended_by.as_str());
-                let verdict = Verdict::given_up(attempts.len() as u32, last);
-                let promised = call.policy == policy::of_outlived();
-                if promised || self.keeps_records(&call.namespace).await {
-                    let (namespace, subject) = (call.namespace.clone(), call.subject.clone());
-                    let path = call.path.clone();
-                    let mut record = of_nothing(call.activation, namespace, subject, path, verdict, attempts);
-                    record.cause = call.cause;
-                    if !self.keep(record).await {
-                        return Ok(());
-                    }
-                }
-                self.bury(&call, DeadLetterReason::AttemptsUsed, None).await;
+            self.accepted.exhausted().pop();
+        }
+    }
+
+    /// `false` when the server stops before its record is kept.
+    async fn give_up_one(&self, exhausted: LeasedCall) -> Result<bool, ControllerError> {
+        let LeasedCall { call, earlier: attempts, .. } = exhausted;
+        // The last attempt may have come to an end that only the log was told.
+        if let Some(record) = self.record_of(&call).await
+            && settle::dead_letter_reason(&record).is_none()
+        {
+            self.stores.queue.complete(call.activation).await?;
+            return Ok(true);
+        }
+        let last = attempts.last().map_or("unknown", |attempt| attempt.ended_by.as_str());
+        let verdict = Verdict::given_up(attempts.len() as u32, last);
+        let promised = call.policy == policy::of_outlived();
+        if promised || self.keeps_records(&call.namespace).await {
+            let (namespace, subject) = (call.namespace.clone(), call.subject.clone());
+            let path = call.path.clone();
+            let mut record = of_nothing(call.activation, namespace, subject, path, verdict, attempts);
+            record.cause = call.cause;
+            if !self.keep(record).await {
+                return Ok(false);
             }
         }
+        self.bury(&call, DeadLetterReason::AttemptsUsed, None).await?;
+        Ok(true)
     }
 
     /// Keeps what this server holds from others for as long as it lives.

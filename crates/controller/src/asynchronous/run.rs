@@ -177,6 +177,7 @@ impl Controller {
             nested: 0,
             place: api_key.is_some().then(|| held.in_flight.share()),
             namespace: call.namespace.clone(),
+            account: held.in_flight.account().number,
             subject: call.subject.as_str().into(),
             transaction: call.transaction.as_str().into(),
             arrived: held.arrived,

@@ -4,7 +4,7 @@
 //! the attempt, if the policy leaves one; it loses neither the call nor its count.
 
 use flint_model::{Activation, ActivationId, Attempt, DeadLetterReason, FailureKind};
-use flint_store::QueuedCall;
+use flint_store::{QueuedCall, StoreError};
 
 use super::{
     policy::{self, Next},
@@ -110,23 +110,29 @@ impl Controller {
             self.accepted.leased().remove(&call.activation);
             return;
         }
-        self.bury(&call, reason, failed).await;
+        if let Err(error) = self.bury(&call, reason, failed).await {
+            // It stays in the queue, where the end of its lease, or the next server, finds it.
+            tracing::error!(activation = %call.activation, %error, "a dead letter could not be kept");
+        }
         self.accepted.leased().remove(&call.activation);
         drop((in_flight, room));
         self.look_for_more(attempt);
     }
 
     /// Makes a dead letter of a call whose record is appended.
-    pub(super) async fn bury(&self, call: &QueuedCall, reason: DeadLetterReason, failed: Option<Attempt>) {
+    pub(super) async fn bury(
+        &self,
+        call: &QueuedCall,
+        reason: DeadLetterReason,
+        failed: Option<Attempt>,
+    ) -> Result<(), StoreError> {
         let id = call.activation;
         tracing::warn!(activation = %id, function = %call.path, reason = reason.as_str(), "accepted call given up");
         let bounds = self.config.dead_letters.bounds();
-        match self.stores.dead_letters.bury(id, reason, failed, bounds).await {
-            Ok(buried) => self.metrics.dead_letter(reason.as_str(), buried.kept, buried.dropped as u64),
-            // It stays in the queue, where the end of its lease, or the next server, finds it.
-            Err(error) => tracing::error!(activation = %id, %error, "a dead letter could not be kept"),
-        }
+        let buried = self.stores.dead_letters.bury(id, reason, failed, bounds).await?;
+        self.metrics.dead_letter(reason.as_str(), buried.kept, buried.dropped as u64);
         self.metrics.async_exhausted();
+        Ok(())
     }
 
     /// Whether the call's namespace has as many waiting as may wait.

@@ -10,7 +10,7 @@ use std::{
 };
 
 use flint_model::{ActivationId, Attempt, ByteSize, NamespaceName};
-use flint_store::{Holds, QueuedCall};
+use flint_store::{Holds, LeasedCall, QueuedCall};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
 use uuid::Uuid;
 
@@ -34,6 +34,8 @@ pub(crate) struct AcceptedCalls {
     /// Room for calls that run. A composition gives it back when its steps begin.
     pub(super) running: Arc<Semaphore>,
     waiting: Mutex<Waiting<Held>>,
+    /// Calls without attempts left that the queue has handed out and that are not given up yet.
+    exhausted: Mutex<Vec<LeasedCall>>,
     /// Every call that is leased to this server.
     leased: Arc<Mutex<HashSet<ActivationId>>>,
     /// Calls known to be in the durable queue alone.
@@ -90,6 +92,7 @@ impl AcceptedCalls {
             memory: Arc::new(Semaphore::new(MEMORY_KIB)),
             running: Arc::new(Semaphore::new(running)),
             waiting: Mutex::default(),
+            exhausted: Mutex::default(),
             leased: Arc::default(),
             left: AtomicUsize::new(0),
             // What an earlier life was at comes first.
@@ -123,6 +126,22 @@ impl AcceptedCalls {
 
     pub(super) fn waiting(&self) -> MutexGuard<'_, Waiting<Held>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The call whose turn it is, with its place among those that run. No place is taken for nothing, not for a moment: whoever puts a call
+    /// into its line just then would find none, and nobody would come back for it.
+    pub(super) fn next_to_run(&self) -> Option<Held> {
+        let mut waiting = self.waiting();
+        if waiting.is_empty() {
+            return None;
+        }
+        let running = Arc::clone(&self.running).try_acquire_owned().ok()?;
+        let held = waiting.pop()?;
+        Some(Held { running: Some(running), ..held })
+    }
+
+    pub(super) fn exhausted(&self) -> MutexGuard<'_, Vec<LeasedCall>> {
+        self.exhausted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Lets go of the calls of a namespace that was deleted. Those that run find out by themselves.

@@ -36,6 +36,10 @@ impl<T> Waiting<T> {
         self.lines.remove(namespace).unwrap_or_default()
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.turns.is_empty()
+    }
+
     /// The first item of the namespace whose turn it is.
     pub(super) fn pop(&mut self) -> Option<T> {
         let namespace = self.turns.pop_front()?;

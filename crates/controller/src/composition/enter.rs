@@ -77,6 +77,7 @@ impl Controller {
                 let whose = Composition {
                     id,
                     namespace,
+                    account: place.account().number,
                     subject,
                     transaction,
                     place: api_key.is_some().then(|| place.share()),

@@ -32,6 +32,7 @@ impl Controller {
         let whose = Composition {
             id: call.activation,
             namespace: call.namespace.clone(),
+            account: held.in_flight.account().number,
             subject: call.subject.as_str().into(),
             transaction: call.transaction.as_str().into(),
             api_key: held.api_key.clone(),

@@ -13,8 +13,8 @@ use super::{
     step::Stepped,
 };
 use crate::{
-    Controller, ControllerError, ErrorKind, callable::Callable, in_flight::Place, outcome::Verdict,
-    resolve::Callee,
+    Controller, ControllerError, ErrorKind, account::AccountNumber, callable::Callable, in_flight::Place,
+    outcome::Verdict, resolve::Callee,
 };
 
 const SEQUENCE_TOO_LONG: &str = "Too many actions in the sequence.";
@@ -26,6 +26,7 @@ pub(crate) struct Composition {
     pub(crate) id: ActivationId,
     /// On whose account and with whose rights.
     pub(crate) namespace: NamespaceName,
+    pub(crate) account: AccountNumber,
     pub(crate) subject: Arc<str>,
     pub(crate) transaction: Arc<str>,
     pub(crate) api_key: Option<Arc<str>>,

@@ -73,6 +73,7 @@ impl Controller {
                 id: call.id,
                 callable: Arc::clone(callable),
                 namespace: whose.namespace.clone(),
+                account: whose.account,
                 subject: Arc::clone(&whose.subject),
                 transaction: Arc::clone(&whose.transaction),
                 arrived: Instant::now(),

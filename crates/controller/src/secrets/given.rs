@@ -17,12 +17,14 @@ pub(crate) struct Given {
     pub(crate) lacks: Option<String>,
 }
 
-impl Given {
-    /// Tells apart what calls are given, by which value it is and not by the value.
-    pub(crate) fn hash(&self, hasher: &mut impl Hasher) {
+/// Tells apart what calls are given, by which value it is and not by the value.
+impl Hash for Given {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
         self.revisions.hash(hasher);
     }
+}
 
+impl Given {
     pub(crate) fn is_none(&self) -> bool {
         self.revisions.is_empty()
     }

@@ -55,6 +55,9 @@ pub(crate) async fn run(global: &Global, args: &LogsArgs) -> anyhow::Result<Exit
     let again =
         |failure: Failure| failure.hint("the server may have been stopped; start it and follow again");
     while let Some(line) = lines.next().await.map_err(again)? {
+        if *line == *b"event: refused" {
+            return Err(Failure::new(Exit::Refused, "refused", "the key opens this namespace no longer: it was deleted, or the namespace was deleted or blocked").into());
+        }
         let Some(data) = line.strip_prefix(b"data: ") else { continue };
         let Ok(record) = serde_json::from_slice::<ActivationResource>(data) else { continue };
         if !shown.remove(&record.id) {

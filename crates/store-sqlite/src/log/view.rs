@@ -90,8 +90,8 @@ const NEAR: u64 = 64 << 10;
 
 /// Log lines of one page, as they are stored, and results. Those of the records after that are left out: a page may have a thousand records, and a record
 /// ten megabytes.
-const LOGS_OF_A_PAGE: u64 = 32 << 20;
-const RESULTS_OF_A_PAGE: u64 = 32 << 20;
+const LOGS_OF_A_PAGE: u64 = 8 << 20;
+const RESULTS_OF_A_PAGE: u64 = 8 << 20;
 /// A result of this size, or a smaller one, is never left out.
 const SMALL_RESULT: u64 = 8 << 10;
 const LEFT_OUT: &str = "(left out here, where there are many: ask for this activation by its id)";
