@@ -218,6 +218,9 @@ impl Controller {
             restored: None,
             updated: Timestamp::now(),
         };
+        if let Some(missing) = strategy::missing_network(capabilities, &function) {
+            return Err(ControllerError::NotOnThisHost { what: "network egress".to_owned(), missing });
+        }
         Ok(Draft { function, new_code: put.code.map(|code| code.content) })
     }
 

@@ -155,6 +155,9 @@ pub enum ControllerError {
     /// The server is stopping.
     #[error("The server is currently unavailable (because it is overloaded or down for maintenance).")]
     ShuttingDown,
+    /// There is no space left to write what has to be written first.
+    #[error("The server is currently unavailable (because it is overloaded or down for maintenance).")]
+    Full(#[source] StoreError),
     /// The store failed.
     #[error("There was an internal server error.")]
     Store(#[source] StoreError),
@@ -187,8 +190,7 @@ impl ControllerError {
             Self::TooLarge { .. } => ErrorKind::TooLarge,
             Self::Rate { .. } | Self::Concurrency { .. } | Self::Busy(_) => ErrorKind::Throttled,
             Self::NotInThisVersion(_) => ErrorKind::NotImplemented,
-            Self::Refused(_) | Self::ShuttingDown => ErrorKind::Unavailable,
-            Self::Store(StoreError::Full { .. }) => ErrorKind::Unavailable,
+            Self::Refused(_) | Self::ShuttingDown | Self::Full(_) => ErrorKind::Unavailable,
             Self::Store(_) | Self::Internal(_) => ErrorKind::Internal,
         }
     }
@@ -200,7 +202,7 @@ impl ControllerError {
             Self::Rate { .. } => Some(60 - (Timestamp::now().as_millis() / 1000 % 60) as u32),
             Self::Concurrency { .. } | Self::Refused(_) => Some(1),
             Self::ShuttingDown => Some(5),
-            Self::Store(StoreError::Full { .. }) => Some(30),
+            Self::Full(_) => Some(30),
             _ => None,
         }
     }
@@ -211,7 +213,7 @@ impl ControllerError {
         match self {
             Self::Refused(refusal) => Some(refusal.to_string()),
             Self::ShuttingDown => Some(Refusal::ShuttingDown.to_string()),
-            Self::Store(error @ StoreError::Full { .. }) => Some(error.to_string()),
+            Self::Full(error) => Some(error.to_string()),
             _ => None,
         }
     }
@@ -219,7 +221,7 @@ impl ControllerError {
     /// What only the operator is to see, in the server's log.
     pub fn detail(&self) -> Option<String> {
         match self {
-            Self::Store(error) => Some(error.to_string()),
+            Self::Full(error) | Self::Store(error) => Some(error.to_string()),
             Self::Internal(detail) => Some(detail.clone()),
             _ => None,
         }
@@ -231,6 +233,7 @@ impl From<StoreError> for ControllerError {
         match error {
             StoreError::Conflict => Self::Race,
             StoreError::NoNamespace(_) => Self::NamespaceGone,
+            full @ StoreError::Full { .. } => Self::Full(full),
             other => Self::Store(other),
         }
     }

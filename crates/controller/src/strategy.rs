@@ -2,7 +2,7 @@
 
 use flint_executor::Capability;
 use flint_model::{
-    Contract, Function, FunctionLimits, Isolation, Kind, Reuse, Start, Strategy, StrategyRequest,
+    Contract, Function, FunctionLimits, Isolation, Kind, Network, Reuse, Start, Strategy, StrategyRequest,
 };
 
 use crate::Unnamed;
@@ -94,6 +94,15 @@ pub(crate) fn missing(capabilities: &[Capability], start: Start, kind: &Kind) ->
     let (general, special) = (format!("start {start}"), format!("start {start} {kind}"));
     let concerns = |capability: &&Capability| capability.name == general || capability.name == special;
     capabilities.iter().filter(concerns).find_map(|capability| capability.state.clone().err())
+}
+
+/// What a host says it lacks for what a function may connect to; WebAssembly connects from the server's process.
+pub(crate) fn missing_network(capabilities: &[Capability], function: &Function) -> Option<String> {
+    if function.network == Network::None || function.strategy.isolation == Isolation::Wasm {
+        return None;
+    }
+    let egress = capabilities.iter().find(|capability| capability.name == "egress")?;
+    egress.state.clone().err()
 }
 
 #[cfg(test)]

@@ -7,7 +7,9 @@ mod support;
 use std::sync::Arc;
 
 use flint_controller::{ControllerError, Deployed, PutCode, PutFunction, Unnamed};
-use flint_model::{Annotations, Function, Jit, Reuse, SnapshotOptions, Start, StrategyRequest, WarmupEvent};
+use flint_model::{
+    Annotations, Function, Jit, Network, Reuse, SnapshotOptions, Start, StrategyRequest, WarmupEvent,
+};
 use serde_json::json;
 use support::{Scripted, Server};
 
@@ -67,6 +69,9 @@ async fn without_what_it_takes_the_default_is_another_and_a_demand_is_refused_wi
     let error = put(&server, PutFunction { strategy: started(Start::Fork), ..node() }).await.unwrap_err();
     let text = format!("the strategy process/fork/never×1 is not available on this host: {NO_LANDLOCK}");
     assert_eq!(error.to_string(), text);
+    let egress = PutFunction { network: Some(Network::Egress), ..node() };
+    let error = put(&server, egress).await.unwrap_err();
+    assert_eq!(error.to_string(), format!("network egress is not available on this host: {NO_LANDLOCK}"));
     server.stop().await;
 }
 

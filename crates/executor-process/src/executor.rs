@@ -131,6 +131,8 @@ impl Executor for ProcessExecutor {
     }
 
     async fn prewarm(&self, targets: &[PrewarmTarget]) {
+        // A runtime that is up could not be given a function's code.
+        let targets = if self.house.launcher().can_attach() { targets } else { &[] };
         self.stems.keep(targets, &self.nursery).await;
     }
 

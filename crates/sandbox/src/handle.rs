@@ -10,6 +10,7 @@ use tokio::sync::Mutex;
 
 use crate::connection::{Begun, Connection};
 use crate::error::{Error, Fault, Result};
+use crate::launcher::is_root;
 use crate::sandbox::Sandbox;
 use crate::spec::{LauncherConfig, SandboxIo, SandboxSpec, check_limits};
 use crate::sweep::{PATIENCE, SweepReport, sweep_within};
@@ -95,6 +96,11 @@ impl Launcher {
         }
         drop(io);
         started.await.map_err(|_| Error::LauncherGone)?
+    }
+
+    /// Whether something can be mounted in a sandbox that runs ([`Sandbox::attach`]): it takes root.
+    pub fn can_attach(&self) -> bool {
+        is_root(self.shared.config.uid_base)
     }
 
     /// The executable that launchers are started from: that of [`LauncherConfig::exe`], or this process's own. A program of it that sandboxes are to run can be

@@ -154,6 +154,18 @@ fn somebody_outside_listens_inside_without_root_too() {
 }
 
 #[test]
+fn memory_is_bounded_without_a_cgroup_too() {
+    if !possible() {
+        return;
+    }
+    let (works, output) = one_shot(&["/bin/sh", "-c", "ulimit -Hd"]);
+    assert!(works, "{output}");
+    // 256 MiB, and what is reserved, in KiB. Who is not root here may have a delegated cgroup.
+    let limit = output.lines().next();
+    assert!(limit == Some("524288") || !common::is_root() && limit == Some("unlimited"), "{output}");
+}
+
+#[test]
 fn egress_is_refused_with_its_reason() {
     if !possible() {
         return;

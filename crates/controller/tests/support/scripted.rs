@@ -126,8 +126,10 @@ impl Executor for Scripted {
     }
 
     fn capabilities(&self) -> Vec<Capability> {
-        let name = "start fork".to_owned();
-        self.forks.iter().map(|state| Capability { name: name.clone(), state: state.clone() }).collect()
+        let capability = |name: &str, state| Capability { name: name.to_owned(), state };
+        let both =
+            |state: &Result<_, _>| ["start fork", "egress"].map(|name| capability(name, state.clone()));
+        self.forks.iter().flat_map(both).collect()
     }
 
     fn kinds(&self) -> Vec<RuntimeKind> {

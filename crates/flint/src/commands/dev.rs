@@ -11,7 +11,10 @@ use flint_api_native::resource::DeployRequest;
 use flint_model::{LogStream, Start};
 use http_body_util::BodyExt;
 use notify::{EventKind, RecursiveMode, Watcher};
-use tokio::sync::mpsc;
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::mpsc,
+};
 
 use super::{
     call::{Input, call, record},
@@ -38,19 +41,27 @@ pub(crate) async fn run(global: &Global, args: &DevArgs) -> anyhow::Result<Exit>
         file: args.file.clone(),
         headers: Vec::new(),
     })?;
-    let mut changes = Changes::watch(&args.path)?;
-    let mut good = round(&client, args, &input, Instant::now(), global.json).await?;
+    let mut saved = Instant::now();
     if args.once {
-        return Ok(good);
+        return round(&client, args, &input, saved, global.json).await;
     }
+    let mut changes = Changes::watch(&args.path)?;
+    let mut end = signal(SignalKind::interrupt())?;
+    let mut good = Exit::Ok;
     loop {
+        tokio::select! {
+            done = round(&client, args, &input, saved, global.json) => good = done?,
+            next = changes.next() => {
+                tell!("saved again: the call before it is not waited for");
+                saved = next;
+                continue;
+            }
+            _ = end.recv() => return Ok(good),
+        }
         tell!("watching {} (Ctrl-C ends)", args.path.display());
         tokio::select! {
-            saved = changes.next() => good = round(&client, args, &input, saved, global.json).await?,
-            end = tokio::signal::ctrl_c() => {
-                end?;
-                return Ok(good);
-            }
+            next = changes.next() => saved = next,
+            _ = end.recv() => return Ok(good),
         }
     }
 }
@@ -150,7 +161,10 @@ fn without_snapshot(request: &mut DeployRequest) {
 struct Changes {
     path: PathBuf,
     events: mpsc::Receiver<Instant>,
+    /// Something has changed that was not looked at yet.
+    begun: Option<Instant>,
     seen: Fingerprint,
+    gone: bool,
     _watcher: notify::RecommendedWatcher,
 }
 
@@ -177,17 +191,26 @@ impl Changes {
         };
         watcher.watch(target, mode).with_context(|| format!("watching {}", target.display()))?;
         let seen = fingerprint(&path);
-        Ok(Self { path, events, seen, _watcher: watcher })
+        Ok(Self { path, events, begun: None, seen, gone: false, _watcher: watcher })
     }
 
     /// When the next save began to be seen. Cancellation-safe.
     async fn next(&mut self) -> Instant {
         loop {
-            let Some(saved) = self.events.recv().await else { return std::future::pending().await };
+            if self.begun.is_none() {
+                self.begun = self.events.recv().await;
+            }
+            let Some(saved) = self.begun else { return std::future::pending().await };
             tokio::time::sleep(SETTLE).await;
             while self.events.try_recv().is_ok() {}
+            self.begun = None;
             let now = fingerprint(&self.path);
-            if now != self.seen && !now.is_empty() {
+            let (was_gone, is_gone) = (self.gone, now.is_empty());
+            self.gone = is_gone;
+            if is_gone && !was_gone {
+                tell!("{} is gone; it is deployed when it is back", self.path.display());
+            }
+            if !is_gone && (was_gone || now != self.seen) {
                 self.seen = now;
                 return saved;
             }

@@ -150,7 +150,8 @@ fn composition(record: &ActivationResource, steps: &[(String, Option<ActivationR
             step.status.word().replace('_', " "),
             human_duration(step.wait_us),
             human_duration(step.duration_us),
-            (step.attempts.len() + 1).to_string(),
+            (step.attempts.len() + usize::from(step.attempts.is_empty() || step.timeline.placed.is_some()))
+                .to_string(),
             id.clone(),
         ],
         None => {
@@ -177,6 +178,7 @@ fn activation(record: &ActivationResource) -> String {
         (None, Some(init)) => {
             format!("cold (its instance took {} to come up and load the code)", human_duration(init))
         }
+        (None, None) if record.timeline.placed.is_none() => "none (no instance was given it)".to_owned(),
         (None, None) => "warm (its instance was there already)".to_owned(),
     };
     let mut rows = vec![

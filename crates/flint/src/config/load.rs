@@ -115,17 +115,33 @@ fn file(path: &Path) -> Result<Layer, Failure> {
     Ok(Layer { name, dict, names: BTreeMap::new() })
 }
 
-/// `FLINT_SECTION__KEY`; variables without the two underscores are not configuration.
+/// `FLINT_SECTION__KEY`; variables without the two underscores are not configuration, unless they look like it.
 fn variables(environment: impl Iterator<Item = (String, String)>) -> Result<Layer, Failure> {
     let mut layer = Layer { name: "environment".into(), dict: Dict::new(), names: BTreeMap::new() };
     for (variable, text) in environment {
         let Some(rest) = variable.strip_prefix("FLINT_") else { continue };
-        let Some((section, name)) = rest.split_once("__") else { continue };
+        let Some((section, name)) = rest.split_once("__") else {
+            match meant(rest) {
+                Some(meant) => {
+                    return Err(Failure::usage(format!("{variable} is no variable of Flint's")).hint(
+                        format!("did you mean {meant}? section and key are joined by two underscores"),
+                    ));
+                }
+                None => continue,
+            }
+        };
         let path = format!("{}.{}", section.to_lowercase(), name.to_lowercase());
         insert(&mut layer.dict, &path, parse(&text));
         layer.names.insert(path, variable);
     }
     Ok(layer)
+}
+
+/// The variable that was probably meant by one with a single underscore.
+fn meant(rest: &str) -> Option<String> {
+    let path =
+        KEYS.iter().map(|key| key.path).find(|path| path.replace('.', "_").eq_ignore_ascii_case(rest))?;
+    Some(format!("FLINT_{}", path.replace('.', "__").to_uppercase()))
 }
 
 fn options(args: &DataArgs, listen: Option<&str>) -> Result<Layer, Failure> {
@@ -286,6 +302,13 @@ mod tests {
         assert!(hint.contains("'server.listen'"), "{hint}");
         let (_, hint) = refused("[pools]\nkeep_alive = '1s'");
         assert!(hint.contains("'pool.keep_alive'"), "{hint}");
+        assert!(
+            with("", &[("FLINT_LIMITS_MAX_MEMORY", "1")], &[])
+                .unwrap_err()
+                .hint
+                .is_some_and(|hint| hint.contains("FLINT_LIMITS__MAX_MEMORY"))
+        );
+        assert!(with("", &[("FLINT_BIN", "1"), ("FLINT_LIMITS", "1")], &[]).is_ok());
         assert!(
             with("", &[("FLINT_LIMITS__MAX_MEMROY", "1")], &[])
                 .unwrap_err()

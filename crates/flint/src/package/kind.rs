@@ -73,7 +73,7 @@ pub(crate) fn of_file(path: &Path, content: &[u8], executable: bool) -> Result<G
 pub(crate) fn of_names<'a>(names: impl Iterator<Item = &'a str>) -> Option<Cow<'static, str>> {
     let mut virtualenv = None;
     let (mut node, mut python, mut java, mut native) = (false, false, false, false);
-    let mut scripts = None;
+    let (mut scripts, mut java_package) = (None, false);
     for name in names {
         match name {
             "package.json" | "index.js" | "index.mjs" | "index.cjs" => node = true,
@@ -90,9 +90,12 @@ pub(crate) fn of_names<'a>(names: impl Iterator<Item = &'a str>) -> Option<Cow<'
             {
                 java = true
             }
+            _ if name.ends_with(".class") || name.ends_with(".java") => java_package = true,
             _ => {}
         }
     }
+    // Classes in packages are below; so may be those of something else's tools.
+    java |= java_package && scripts.is_none();
     // `exec` is made for this and nothing else; a package.json may also be there for a Python function's tools.
     match (native, python, node, java) {
         (true, ..) => Some(NATIVE.into()),

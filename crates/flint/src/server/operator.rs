@@ -71,7 +71,16 @@ impl OperatorFile {
             .open(&new)
             .and_then(|mut file| file.write_all(&serde_json::to_vec(self).unwrap_or_default()))
             .and_then(|()| fs::rename(&new, &path));
-        written.map_err(|error| Failure::local(format!("cannot write {}: {error}", path.display())))
+        written.map_err(|error| {
+            let _ = fs::remove_file(&new); // half of it, if any
+            let failure = Failure::local(format!("cannot write {}: {error}", path.display()));
+            match error.kind() {
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                    failure.hint("free space on the volume of the data directory")
+                }
+                _ => failure,
+            }
+        })
     }
 
     /// The key as clients send it.

@@ -187,8 +187,11 @@ async fn begin(
         .into());
     }
     let mut operator = OperatorFile::read_or_make(data_dir)?;
-    operator.url = Some(url.to_owned());
-    operator.write(data_dir)?;
+    // Nothing is written that is there already: the disk may be full.
+    if operator.url.as_deref() != Some(url) {
+        operator.url = Some(url.to_owned());
+        operator.write(data_dir)?;
+    }
     controller.start().await?;
     Ok(operator)
 }

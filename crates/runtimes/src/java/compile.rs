@@ -66,7 +66,7 @@ pub(crate) async fn compile(
         })
     })?;
     let jar = fs::read(&made).map_err(failed("reading the classes"))?;
-    jar::main_class(&jar).map_err(PrepareError::Code)?;
+    jar::main_class(&jar, None).map_err(PrepareError::Code)?;
     let readable = std::os::unix::fs::PermissionsExt::from_mode(0o644);
     fs::set_permissions(&made, readable).map_err(failed("writing the jar"))?;
     fs::remove_dir_all(&source).map_err(failed("removing a folder"))?;

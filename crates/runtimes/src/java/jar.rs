@@ -14,6 +14,8 @@ use zip::{CompressionMethod, DateTime, ZipArchive, ZipWriter, write::SimpleFileO
 const MANIFEST_MAX: u64 = 1 << 20;
 /// Entries that a jar may have: twice as many as the largest of those with everything in them.
 const MOST_ENTRIES: usize = 131_072;
+/// So many classes are named to somebody who asks for another one.
+const SHOWN: usize = 5;
 
 /// Writes a jar: uncompressed, in order, without times, so that the same classes give the same bytes.
 pub(super) fn write(path: &Path, classes: &BTreeMap<String, Vec<u8>>) -> io::Result<()> {
@@ -30,8 +32,8 @@ pub(super) fn write(path: &Path, classes: &BTreeMap<String, Vec<u8>>) -> io::Res
     Ok(())
 }
 
-/// The `Main-Class` of a jar's manifest; an error when it is no jar.
-pub(crate) fn main_class(code: &[u8]) -> Result<Option<String>, String> {
+/// The `Main-Class` of a jar's manifest; an error when it is no jar, or has no class of the name that was `asked` for, `pkg.Class#method`.
+pub(crate) fn main_class(code: &[u8], asked: Option<&str>) -> Result<Option<String>, String> {
     if !zip_lists_at_most(code, MOST_ENTRIES) {
         return Err(format!(
             "the jar has more than the {MOST_ENTRIES} entries allowed, with those of jars that are stored in it as they are"
@@ -39,8 +41,20 @@ pub(crate) fn main_class(code: &[u8]) -> Result<Option<String>, String> {
     }
     let mut jar = ZipArchive::new(io::Cursor::new(code))
         .map_err(|error| format!("the code is not a jar that can be read: {error}"))?;
-    if !jar.file_names().any(|name| name.ends_with(".class")) {
+    let classes = || jar.file_names().filter_map(|name| name.strip_suffix(".class"));
+    if classes().next().is_none() {
         return Err("the jar contains no class".into());
+    }
+    // The shim takes `main` for no class.
+    let asked = asked.and_then(|asked| asked.split('#').next()).filter(|name| !matches!(*name, "" | "main"));
+    if let Some(asked) = asked
+        && !classes().any(|class| class.replace('/', ".") == asked)
+    {
+        let mut there: Vec<String> =
+            classes().filter(|class| !class.contains('$')).map(|class| class.replace('/', ".")).collect();
+        there.sort_unstable();
+        there.truncate(SHOWN);
+        return Err(format!("The class {asked} is not in the jar, which has {}", there.join(", ")));
     }
     let Ok(manifest) = jar.by_name("META-INF/MANIFEST.MF") else { return Ok(None) };
     let mut text = String::new();
@@ -65,9 +79,14 @@ mod tests {
         let files = [("META-INF/MANIFEST.MF", manifest), ("A.class", "x")];
         write(&jar, &files.map(|(name, text)| (name.to_owned(), text.into())).into()).unwrap();
         let bytes = std::fs::read(&jar).unwrap();
-        assert_eq!(main_class(&bytes), Ok(Some("some.very.long.Name".to_owned())));
-        assert!(main_class(b"rubbish").is_err());
-        let many = main_class(&b"PK\x01\x02".repeat(MOST_ENTRIES + 1));
+        assert_eq!(main_class(&bytes, None), Ok(Some("some.very.long.Name".to_owned())));
+        for there in ["A", "A#handle", "#handle", "main", ""] {
+            assert!(main_class(&bytes, Some(there)).is_ok(), "{there}");
+        }
+        let other = main_class(&bytes, Some("com.ex.B#main")).unwrap_err();
+        assert_eq!(other, "The class com.ex.B is not in the jar, which has A");
+        assert!(main_class(b"rubbish", None).is_err());
+        let many = main_class(&b"PK\x01\x02".repeat(MOST_ENTRIES + 1), None);
         assert!(many.unwrap_err().contains("131072 entries"));
     }
 }

@@ -48,7 +48,10 @@ impl Workshop<'_> {
                 record.steps = vec![format!("compiled {class} with JDK {}", runtime.version_text())];
                 record.main = Some(class);
             }
-            CodeFormat::Jar => record.main = java::main_class(&source.code).map_err(PrepareError::Code)?,
+            CodeFormat::Jar => {
+                let asked = function.main.as_deref().filter(|_| function.contract == Contract::Handler);
+                record.main = java::main_class(&source.code, asked).map_err(PrepareError::Code)?;
+            }
             _ => {}
         }
         let is_jar = record.code.ends_with(java::FUNCTION_JAR);

@@ -38,6 +38,8 @@ pub(crate) struct Job<'a> {
     pub(crate) mounts: &'a [OwnedFd],
     /// Whether processes must be limited by RLIMIT_NPROC, for want of a pids cgroup.
     pub(crate) limit_by_uid: bool,
+    /// Whether memory must be limited by RLIMIT_DATA, for want of a memory cgroup.
+    pub(crate) limit_data: bool,
 }
 
 /// The launcher keeps lower descriptors occupied, so that the fixed places below are free to be overwritten.

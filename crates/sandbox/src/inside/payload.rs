@@ -146,11 +146,17 @@ fn shed(job: &Job<'_>) -> Result<(), Fault> {
     seccomp::install(seccomp::program(job.spec.zygote)).map_err(at("install the system-call filter"))
 }
 
+/// What a runtime may have mapped for writing beyond its limit of memory, where only that can be bounded: it reserves more than it uses.
+const RESERVED: u64 = 256 << 20;
+
 fn limits(job: &Job<'_>) -> io::Result<()> {
     sys::limit(Resource::Nofile, u64::from(job.spec.limits.open_files))?;
     sys::limit(Resource::Core, 0)?;
     if let Some(bytes) = job.spec.limits.file_bytes {
         sys::limit(Resource::Fsize, bytes)?;
+    }
+    if job.limit_data {
+        sys::limit(Resource::Data, job.spec.limits.memory_bytes.saturating_add(RESERVED))?;
     }
     if job.limit_by_uid {
         sys::limit(Resource::Nproc, u64::from(job.spec.limits.processes) + 1)?;

@@ -116,7 +116,7 @@ impl Launcher {
         }
     }
 
-    /// Mounts `source` read-only in a running sandbox. Only the launcher has the right to; it visits the sandbox's mount namespace.
+    /// Mounts `source` read-only in a running sandbox. Only the launcher has the right to, as root ([`crate::Launcher::can_attach`]); it visits the sandbox's mount namespace.
     fn attach(&mut self, sid: u64, source: &Path, target: String) -> Result<Told, Fault> {
         if self.cells.contains_key(&sid) {
             let what = "a forked process has the mounts of its zygote; attach to that";

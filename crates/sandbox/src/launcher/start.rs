@@ -209,6 +209,7 @@ impl Launcher {
         let lent = Lent { stdin, stdout, stderr, link, report, users, mounts, tmp };
         // With so many starts under way that their descriptors reach those that are kept, pid 1 copies them all.
         let in_launchers_table = lent.survives_leaving();
+        let lacks = |controller| self.tree.as_ref().is_none_or(|tree| tree.place(controller).is_none());
         let job = Job {
             spec,
             in_launchers_table,
@@ -224,7 +225,8 @@ impl Launcher {
             report: lent.report.as_fd(),
             mounts: &lent.mounts,
             tmp: lent.tmp.as_ref().map(AsFd::as_fd),
-            limit_by_uid: self.tree.as_ref().is_none_or(|tree| tree.place(Controller::Pids).is_none()),
+            limit_by_uid: lacks(Controller::Pids),
+            limit_data: lacks(Controller::Memory),
         };
         let group = slot.leaf.as_ref().and_then(|leaf| leaf.clone_into());
         let table = if in_launchers_table { libc::CLONE_FILES } else { 0 };
