@@ -109,7 +109,7 @@ impl Parts {
             gates
                 .serve(flint_api_openwhisk::router_inside(Arc::clone(&controller), front_config(Vec::new())));
         }
-        let begun = begin(&controller, guest, &data_dir, &url).await;
+        let begun = begin(&controller, bound, &data_dir, &url).await;
         let operator = match begun {
             Ok(operator) => operator,
             Err(error) => {
@@ -173,15 +173,15 @@ impl Parts {
 /// Takes over the data: nobody is let in from outside before there is a key of their own.
 async fn begin(
     controller: &Arc<Controller>,
-    guest: bool,
+    bound: SocketAddr,
     data_dir: &Path,
     url: &str,
 ) -> anyhow::Result<OperatorFile> {
-    if !guest && !controller.has_own_keys().await? {
+    if !bound.ip().is_loopback() && !controller.has_own_keys().await? {
         return Err(Failure::new(
             Exit::Usage,
             "no_keys",
-            format!("others can reach {url}, and no key exists yet: the guest key is public and works on loopback only"),
+            format!("others can reach {bound}, and no key exists yet: the guest key is public and works on loopback only"),
         )
         .hint(format!("flint namespace create NAME --data-dir {}", data_dir.display()))
         .into());
