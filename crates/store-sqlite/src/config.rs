@@ -63,7 +63,7 @@ pub enum SyncMode {
 /// Sizes of the activation log. The defaults suit a server; tests make them small.
 #[derive(Clone, Copy, Debug)]
 pub struct LogTuning {
-    /// Most records accepted and not yet written.
+    /// Most records accepted and not yet written and durable.
     pub pending_records: usize,
     /// Most memory that those records may take.
     pub pending_bytes: ByteSize,

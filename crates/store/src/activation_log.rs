@@ -26,7 +26,7 @@ pub struct ActivationLogStats {
     pub shed_logs: u64,
     /// Records not kept at all, because the log could not keep up.
     pub shed_records: u64,
-    /// Records accepted and not yet written.
+    /// Records accepted and not yet written, or not known to be durable.
     pub pending: u64,
     /// Records removed by retention.
     pub expired: u64,

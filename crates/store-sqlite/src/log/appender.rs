@@ -1,6 +1,7 @@
 //! The log's thread: writes what is pending, finishes segments, removes old ones.
 
 use std::{
+    fs::File,
     io,
     path::PathBuf,
     sync::{Arc, MutexGuard, PoisonError, atomic::Ordering::Relaxed},
@@ -11,7 +12,8 @@ use flint_model::Timestamp;
 use flint_store::StoreError;
 
 use super::{
-    Shared, frame,
+    Shared,
+    frame::{self, Location},
     pending::{Flush, Pending, Stored, Thread},
     retention::{self, Extent},
     sealed::Sealed,
@@ -44,6 +46,8 @@ pub(crate) struct Appender {
     pub(crate) gather: Duration,
     /// Frames of one write.
     pub(crate) buffer: Vec<u8>,
+    /// The first of the pending records: they are in the file and not yet durable. `None` for one that has no place there.
+    pub(crate) unsynced: Vec<(Arc<Stored>, Option<Location>)>,
     pub(crate) synced: Instant,
     /// When to look after retention again.
     pub(crate) rested: Instant,
@@ -125,38 +129,70 @@ impl Appender {
         pending
     }
 
-    /// Writes the first `count` pending records and makes them durable.
+    /// Writes the first `count` pending records and makes them durable. They are pending until they are, so that a failure leaves them to the
+    /// next attempt.
     fn write(&mut self, count: usize) -> Result<(), StoreError> {
         let mut left = count;
         while left > 0 {
-            left -= self.write_chunk(left).map_err(file_fault(WRITING, self.segment.path()))?;
-            if self.synced.elapsed() >= SYNC_EVERY {
+            match self.write_chunk(left) {
+                Ok(written) => left -= written,
+                Err(error) => {
+                    let error = file_fault(WRITING, self.segment.path())(error);
+                    self.make_durable()?; // what was written before it
+                    return Err(error);
+                }
+            }
+            let full = self.segment.len() >= self.segment_bytes
+                && self.unfinished.is_none_or(|since| since.elapsed() >= REST);
+            if full || self.synced.elapsed() >= SYNC_EVERY {
                 self.make_durable()?;
             }
-            if self.segment.len() >= self.segment_bytes
-                && self.unfinished.is_none_or(|since| since.elapsed() >= REST)
-            {
+            if full {
                 self.finish_segment();
             }
         }
-        if count > 0 { self.make_durable() } else { Ok(()) }
+        self.make_durable()
     }
 
+    /// Makes what was written durable; only then is it no longer pending. When that fails, it has to be written again.
     fn make_durable(&mut self) -> Result<(), StoreError> {
-        self.synced = Instant::now();
-        match self.sync {
-            SyncMode::Durable => self.segment.sync().map_err(file_fault(WRITING, self.segment.path())),
-            SyncMode::ProcessOnly => Ok(()),
+        if self.unsynced.is_empty() {
+            return Ok(());
+        }
+        if self.sync == SyncMode::Durable {
+            self.synced = Instant::now();
+            if let Err(error) = self.segment.sync() {
+                self.unsynced.clear();
+                return Err(file_fault(WRITING, self.segment.path())(error));
+            }
+        }
+        self.begun.get_or_insert_with(|| Timestamp::now().as_millis());
+        let view = &self.shared.view;
+        let mut durable = self.unsynced.drain(..);
+        loop {
+            let chunk: Vec<_> = durable.by_ref().take(CHUNK_RECORDS).collect(); // freed after the locks
+            if chunk.is_empty() {
+                return Ok(());
+            }
+            let mut segments = view.segments_mut();
+            for (stored, at) in &chunk {
+                if let Some(at) = at {
+                    segments.active.insert(stored.meta(), *at);
+                }
+            }
+            segments.end = self.segment.len();
+            locked(&view.pending).written(chunk.len());
         }
     }
 
-    /// Writes up to `most` pending records in one go and shows them to readers; gives how many.
+    /// Writes up to `most` pending records in one go; gives how many.
     fn write_chunk(&mut self, most: usize) -> io::Result<usize> {
         let view = &self.shared.view;
         let most_bytes = CHUNK_BYTES.min(self.segment_bytes as usize);
         let mut bytes = 0;
         let chunk: Vec<Arc<Stored>> = locked(&view.pending)
             .iter()
+            .skip(self.unsynced.len())
             .take(most.min(CHUNK_RECORDS))
             .take_while(|stored| {
                 let first = bytes == 0;
@@ -165,43 +201,41 @@ impl Appender {
             })
             .cloned()
             .collect();
+        let count = chunk.len();
         self.buffer.clear();
-        let mut written = Vec::with_capacity(chunk.len());
+        let mut written = Vec::with_capacity(count);
         {
             let segments = view.segments();
-            for stored in &chunk {
+            for stored in chunk {
                 let meta = stored.meta();
                 // A call that ran twice after a crash keeps its first record.
-                if segments.contains(meta.namespace, meta.key.id())? {
-                    continue;
-                }
-                match frame::encode(stored.record(), meta.name, stored.logs(), &mut self.buffer) {
-                    Some(at) => written.push((stored, at)),
-                    None => drop(self.shared.counts.shed_records.fetch_add(1, Relaxed)),
-                }
+                let at = if segments.contains(meta.namespace, meta.key.id())? {
+                    None
+                } else {
+                    let at = frame::encode(stored.record(), meta.name, stored.logs(), &mut self.buffer);
+                    if at.is_none() {
+                        self.shared.counts.shed_records.fetch_add(1, Relaxed);
+                    }
+                    at
+                };
+                written.push((stored, at));
             }
         }
         let begin = self.segment.append(&self.buffer)?;
-        self.begun.get_or_insert_with(|| Timestamp::now().as_millis());
         self.buffer.shrink_to(2 * CHUNK_BYTES);
-        let mut segments = view.segments_mut();
-        for (stored, mut at) in written {
-            at.offset += begin;
-            segments.active.insert(stored.meta(), at);
-        }
-        segments.end = self.segment.len();
-        locked(&view.pending).written(chunk.len());
-        drop(segments);
-        Ok(chunk.len())
+        self.unsynced.extend(
+            written
+                .into_iter()
+                .map(|(stored, at)| (stored, at.map(|at| Location { offset: begin + at.offset, ..at }))),
+        );
+        Ok(count)
     }
 
-    /// Finishes the segment and begins the next. When that fails, the segment simply grows on.
+    /// Finishes the segment, all of which is durable, and begins the next. When that fails, the segment simply grows on.
     fn finish_segment(&mut self) {
         let view = &self.shared.view;
-        let finish = || -> io::Result<(Sealed, Segment)> {
-            if self.sync == SyncMode::Durable {
-                self.segment.sync()?;
-            }
+        let finish = || -> io::Result<(Sealed, Segment, File)> {
+            self.segment.trim(self.sync)?;
             let sealed = Sealed::write(
                 &self.dir,
                 self.segment.number,
@@ -210,9 +244,10 @@ impl Appender {
                 self.sync,
             )?;
             let next = Segment::create(&self.dir, self.segment.number + 1, self.sync)?;
-            Ok((sealed, next))
+            let file = next.reader()?;
+            Ok((sealed, next, file))
         };
-        match finish().and_then(|(sealed, next)| next.reader().map(|file| (sealed, next, file))) {
+        match finish() {
             Ok((sealed, next, file)) => {
                 let mut segments = view.segments_mut();
                 segments.push(Arc::new(sealed));
@@ -266,5 +301,94 @@ impl Appender {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use flint_model::ByteSize;
+    use flint_store::{
+        ActivationLog, ActivationQuery, Page,
+        conformance::sample::{activation, namespace_name},
+    };
+
+    use super::*;
+    use crate::{StoreConfig, log::SegmentLog};
+
+    /// A log whose next syncs fail.
+    fn open(dir: &std::path::Path, segment_bytes: u64, failing_syncs: u32) -> SegmentLog {
+        let mut config = StoreConfig::new(dir);
+        config.retention = Retention { max_age: None, max_bytes: None };
+        config.log.segment_bytes = Some(ByteSize::bytes(segment_bytes));
+        let mut appender = SegmentLog::recover(dir.to_owned(), &config).unwrap();
+        appender.segment.failing_syncs = failing_syncs;
+        SegmentLog::start(appender).unwrap()
+    }
+
+    /// The starts of all records, each of which is read whole.
+    async fn starts(log: &SegmentLog) -> Vec<u64> {
+        let all = Page { skip: 0, limit: usize::MAX };
+        let query = ActivationQuery::default();
+        let listed = log.list(&namespace_name("guest"), &query, all, true).await.unwrap();
+        assert!(listed.iter().all(|record| record.logs.len() == 2));
+        assert_eq!(log.count(&namespace_name("guest"), &query).await.unwrap(), listed.len());
+        listed.iter().rev().map(|record| record.start.as_millis()).collect()
+    }
+
+    async fn a_sync_fails(segment_bytes: u64) {
+        let dir = tempfile::tempdir().unwrap();
+        let log = open(dir.path(), segment_bytes, 0);
+        (0..50).for_each(|start| log.append(activation("guest", "guest/work", start, 2)));
+        log.flush().await.unwrap();
+        log.stop();
+
+        let log = open(dir.path(), segment_bytes, 3);
+        (50..80).for_each(|start| log.append(activation("guest", "guest/work", start, 2)));
+        let mut refused = 0;
+        while log.flush().await.is_err() {
+            refused += 1;
+            assert!(starts(&log).await.into_iter().eq(0..80), "each is seen once");
+        }
+        // The log's thread tries by itself, too.
+        assert!((1..=3).contains(&refused), "{refused}");
+        assert!(starts(&log).await.into_iter().eq(0..80));
+        assert_eq!((log.stats().pending, log.stats().shed_records), (0, 0));
+        log.append(activation("guest", "guest/work", 80, 2));
+        log.flush().await.unwrap();
+        log.stop();
+        // What was flushed is in the files, and once: also when the indexes are made again.
+        for entry in std::fs::read_dir(dir.path()).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_some_and(|extension| extension == "idx") {
+                std::fs::remove_file(path).unwrap();
+            }
+        }
+        assert!(starts(&open(dir.path(), segment_bytes, 0)).await.into_iter().eq(0..81));
+    }
+
+    #[tokio::test]
+    async fn a_flush_after_a_failed_sync_writes_again_what_was_not_synced() {
+        a_sync_fails(1 << 20).await;
+    }
+
+    #[tokio::test]
+    async fn also_where_segments_are_finished_meanwhile() {
+        a_sync_fails(4 << 10).await;
+    }
+
+    #[tokio::test]
+    async fn a_log_that_ends_while_syncs_fail_keeps_what_was_durable() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = open(dir.path(), 1 << 20, 0);
+        log.append(activation("guest", "guest/work", 0, 2));
+        log.flush().await.unwrap();
+        log.stop();
+        let log = open(dir.path(), 1 << 20, u32::MAX);
+        log.append(activation("guest", "guest/work", 1, 2));
+        log.flush().await.unwrap_err();
+        log.flush().await.unwrap_err();
+        log.stop();
+        assert_eq!(log.stats().shed_records, 1, "it is said that one is lost");
+        assert_eq!(starts(&open(dir.path(), 1 << 20, 0)).await, [0]);
     }
 }

@@ -1,7 +1,7 @@
 //! The activation log: append-only segments, each with a sorted index.
 //!
 //! `append` puts a record into a bounded queue ([`pending`]); one thread ([`appender`]) writes what has gathered as frames
-//! ([`frame`]) of a segment ([`segment`]) and indexes it in memory ([`active`]); a full segment gets its index file
+//! ([`frame`]) of a segment ([`segment`]), makes it durable and indexes it in memory ([`active`]); a full segment gets its index file
 //! ([`sealed`]). Readers ([`view`]) merge all three ([`select`]).
 
 mod active;
@@ -80,6 +80,11 @@ pub(crate) struct SegmentLog {
 impl SegmentLog {
     /// Opens the log in `dir`: cuts a torn end off, makes missing indexes again, starts the thread.
     pub(crate) fn open(dir: PathBuf, config: &StoreConfig) -> Result<Self, StoreError> {
+        Self::start(Self::recover(dir, config)?)
+    }
+
+    /// All but the thread.
+    fn recover(dir: PathBuf, config: &StoreConfig) -> Result<Appender, StoreError> {
         files::make_dir(&dir).map_err(file_fault(OPENING, &dir))?;
         let mut numbers = segment_numbers(&dir).map_err(file_fault(OPENING, &dir))?;
         let (segment, active) = match numbers.pop() {
@@ -111,8 +116,8 @@ impl SegmentLog {
             counts: Counts::default(),
             holds: AtomicUsize::new(0),
         });
-        let appender = Appender {
-            shared: Arc::clone(&shared),
+        Ok(Appender {
+            shared,
             dir,
             segment,
             segment_bytes: segment_bytes(config),
@@ -120,12 +125,17 @@ impl SegmentLog {
             sync: config.sync,
             gather: config.log.gather,
             buffer: Vec::new(),
+            unsynced: Vec::new(),
             synced: Instant::now(),
             rested: Instant::now(),
             begun,
             unfinished: None,
             failing: false,
-        };
+        })
+    }
+
+    fn start(appender: Appender) -> Result<Self, StoreError> {
+        let shared = Arc::clone(&appender.shared);
         let thread = std::thread::Builder::new()
             .name("flint-log".to_owned())
             .spawn(move || appender.run())

@@ -1,4 +1,4 @@
-//! Records accepted and not yet written: a bounded queue that sheds.
+//! Records accepted and not yet written and durable: a bounded queue that sheds.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -172,7 +172,7 @@ impl Pending {
         Ok(if shed { Taken::Stripped(wake) } else { Taken::Whole(wake) })
     }
 
-    /// Forgets the first `count` records: they are written.
+    /// Forgets the first `count` records: they are written, and durable.
     pub(crate) fn written(&mut self, count: usize) {
         for stored in self.records.drain(..count) {
             self.bytes -= stored.bytes;

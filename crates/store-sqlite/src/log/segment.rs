@@ -43,9 +43,26 @@ pub(crate) struct Segment {
     file: File,
     /// The end of the last whole frame.
     end: u64,
+    /// The end of what is durable, where anything is made durable.
+    durable: u64,
+    /// So many of the next syncs fail, as they do on a failing disk.
+    #[cfg(test)]
+    pub(crate) failing_syncs: u32,
 }
 
 impl Segment {
+    fn new(number: u64, path: PathBuf, file: File, end: u64) -> Self {
+        Self {
+            number,
+            path,
+            file,
+            end,
+            durable: end,
+            #[cfg(test)]
+            failing_syncs: 0,
+        }
+    }
+
     /// Makes an empty one.
     pub(crate) fn create(dir: &Path, number: u64, sync: SyncMode) -> io::Result<Self> {
         let path = segment_path(dir, number);
@@ -58,7 +75,7 @@ impl Segment {
             file.sync_all()?;
             files::sync_dir(dir)?;
         }
-        Ok(Self { number, path, file, end: BEGIN })
+        Ok(Self::new(number, path, file, BEGIN))
     }
 
     /// Opens the last one after a restart: a torn end is cut off, what is before it is indexed.
@@ -76,9 +93,13 @@ impl Segment {
         let file = OpenOptions::new().read(true).write(true).open(&path).map_err(fault())?;
         if end < length {
             tracing::warn!(path = %path.display(), bytes = length - end, records = active.len(), "cut the torn end off the activation log");
-            file.set_len(end).and_then(|()| file.sync_all()).map_err(fault())?;
+            file.set_len(end).map_err(fault())?;
         }
-        Ok((Self { number, path, file, end }, active))
+        if sync == SyncMode::Durable {
+            // Who was killed may not have synced what is found here, and it counts as durable from now on.
+            file.sync_all().map_err(fault())?;
+        }
+        Ok((Self::new(number, path, file, end), active))
     }
 
     /// How many bytes it has.
@@ -108,9 +129,40 @@ impl Segment {
         Ok(begin)
     }
 
-    /// Makes everything appended durable.
-    pub(crate) fn sync(&self) -> io::Result<()> {
+    /// Makes everything appended durable. After an error nothing of what came after the last success is there, and it has to be appended
+    /// again: the kernel takes pages that it could not write for clean ones, so that a second sync would succeed without them.
+    pub(crate) fn sync(&mut self) -> io::Result<()> {
+        match self.sync_data() {
+            Ok(()) => self.durable = self.end,
+            Err(error) => {
+                self.end = self.durable;
+                // As after a failed append: should this fail too, what is appended next is written over it.
+                let _ = self.file.set_len(self.end);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes what failed writes may have left behind the end; nothing is appended any more. It would be found when the index has to be made
+    /// again, and its records are in the next segment.
+    pub(crate) fn trim(&self, sync: SyncMode) -> io::Result<()> {
+        self.file.set_len(self.end)?;
+        if sync == SyncMode::Durable { self.file.sync_all() } else { Ok(()) }
+    }
+
+    #[cfg(not(test))]
+    fn sync_data(&self) -> io::Result<()> {
         self.file.sync_data()
+    }
+
+    /// A failing one loses what it should have made durable, as the kernel may.
+    #[cfg(test)]
+    fn sync_data(&mut self) -> io::Result<()> {
+        let Some(left) = self.failing_syncs.checked_sub(1) else { return self.file.sync_data() };
+        self.failing_syncs = left;
+        self.file.write_all_at(&vec![0; (self.end - self.durable) as usize], self.durable)?;
+        Err(io::Error::other("the disk fails, says the test"))
     }
 }
 
