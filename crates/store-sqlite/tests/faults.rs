@@ -166,6 +166,53 @@ async fn a_damaged_record_is_all_that_is_lost_of_the_segment_that_is_written() {
 }
 
 #[tokio::test]
+async fn damaged_headers_lose_their_records_and_none_behind_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path(), 1 << 20);
+    let records: Vec<_> = (0..300).map(record).collect();
+    records.iter().for_each(|record| store.activations().append(record.clone()));
+    store.close().await.unwrap();
+    let path = log_files(dir.path(), "seg").pop().unwrap();
+    let mut bytes = fs::read(&path).unwrap();
+    let headers: Vec<_> = (0..bytes.len()).filter(|at| bytes[*at..].starts_with(b"FRec")).collect();
+    assert_eq!(headers.len(), 300);
+    bytes[headers[50] + 6] ^= 1;
+    // From the middle of one to the middle of another, as a page that is lost.
+    bytes[headers[100] + 100..headers[110] + 100].fill(0);
+    fs::write(&path, &bytes).unwrap();
+    let guest = namespace_name("guest");
+    for _ in 0..2 {
+        let store = open(dir.path(), 1 << 20);
+        let log = store.activations();
+        assert_eq!(count(&*log).await, 300 - 12);
+        for (at, record) in records.iter().enumerate() {
+            let there = log.get(&guest, record.id).await.unwrap().is_some();
+            assert_eq!(there, at != 50 && !(100..=110).contains(&at), "{at}");
+        }
+        store.close().await.unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().len(), bytes.len() as u64, "nothing is cut off");
+    }
+    // Only what is behind the last whole one is.
+    bytes[headers[299] + 6] ^= 1;
+    fs::write(&path, &bytes).unwrap();
+    let store = open(dir.path(), 1 << 20);
+    assert_eq!(count(&*store.activations()).await, 300 - 13);
+    assert_eq!(fs::metadata(&path).unwrap().len(), headers[299] as u64);
+    store.activations().append(record(300));
+    store.close().await.unwrap();
+    // It is finished as any other, and its index can be made again.
+    let small = open(dir.path(), 4 << 10);
+    (301..400).for_each(|start| small.activations().append(record(start)));
+    small.close().await.unwrap();
+    for _ in 0..2 {
+        let store = open(dir.path(), 4 << 10);
+        assert_eq!(count(&*store.activations()).await, 400 - 13);
+        store.close().await.unwrap();
+        fs::remove_file(&log_files(dir.path(), "idx")[0]).unwrap();
+    }
+}
+
+#[tokio::test]
 async fn a_damaged_record_is_named_and_the_others_are_read() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path(), 4 << 10);

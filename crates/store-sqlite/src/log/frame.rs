@@ -1,12 +1,16 @@
 //! One record in a segment.
 //!
 //! ```text
-//! header  28 B   magic, three lengths, checksum of meta and body, checksum of logs, checksum of this header (all u32, little-endian)
+//! header  28 B   magic, three lengths, checksum of meta and body, checksum of logs, checksum of this header XOR the segment's salt
+//!                (all u32, little-endian)
 //! meta           start (8 B), id (16 B), namespace and name, each with its length (u16): all that the index needs
 //! body           the record as JSON, without its logs
 //! logs           see `lines`
 //! ```
 //! Logs have a checksum of their own, so that lists read neither them nor past them.
+//!
+//! Behind a damaged header the next one is searched for. A function can print whatever looks like a frame, but it does not know the salt: what passes for
+//! a header was written as one.
 
 use std::io::{self, Read};
 
@@ -14,12 +18,13 @@ use flint_model::{Activation, LogLine};
 
 use super::{body, key::Key, lines};
 
-/// "FRec".
-const MAGIC: u32 = u32::from_le_bytes(*b"FRec");
+const MAGIC: &[u8; 4] = b"FRec";
 /// Bytes of a frame's header.
 pub(crate) const HEADER: usize = 28;
 /// No part of a frame is longer: what claims to be is no frame. A record carries at most 1 MB of result and 10 MB of logs.
 const MAX_PART: usize = 64 << 20;
+/// Bytes read at a time while the next header is searched for.
+const SEARCH: usize = 4 << 10;
 
 /// Where a frame is in its segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,11 +46,12 @@ pub(crate) struct Meta<'a> {
     pub(crate) name: &'a str,
 }
 
-/// Appends the frame of `record` (whose `logs` are empty) with `logs`; `None`, and nothing appended, when a part is too long.
+/// Appends the frame of `record` (whose `logs` are empty) with `logs`, for a segment of that `salt`; `None`, and nothing appended, when a part is too long.
 pub(crate) fn encode(
     record: &Activation,
     name: &str,
     logs: &[LogLine],
+    salt: u32,
     out: &mut Vec<u8>,
 ) -> Option<Location> {
     let begin = out.len();
@@ -67,16 +73,17 @@ pub(crate) fn encode(
         return None;
     }
     let (head_sum, logs_sum) = (crc32fast::hash(&out[begin + HEADER..tail]), crc32fast::hash(&out[tail..]));
-    let fields = [MAGIC, meta_len as u32, body_len as u32, logs_len as u32, head_sum, logs_sum];
+    let fields =
+        [u32::from_le_bytes(*MAGIC), meta_len as u32, body_len as u32, logs_len as u32, head_sum, logs_sum];
     for (at, field) in fields.into_iter().enumerate() {
         out[begin + 4 * at..][..4].copy_from_slice(&field.to_le_bytes());
     }
-    let sum = crc32fast::hash(&out[begin..begin + HEADER - 4]);
+    let sum = crc32fast::hash(&out[begin..begin + HEADER - 4]) ^ salt;
     out[begin + HEADER - 4..][..4].copy_from_slice(&sum.to_le_bytes());
     Some(Location { offset: begin as u64, head: (tail - begin) as u32, logs: logs_len as u32 })
 }
 
-/// A checked header.
+/// What a header says.
 struct Header {
     meta: usize,
     body: usize,
@@ -86,7 +93,8 @@ struct Header {
 }
 
 impl Header {
-    fn parse(bytes: &[u8]) -> Option<Self> {
+    /// That of a frame whose place is known, and whose parts are checked.
+    fn of_known(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; HEADER] = bytes.first_chunk()?;
         let field = |at: usize| {
             u32::from_le_bytes([bytes[4 * at], bytes[4 * at + 1], bytes[4 * at + 2], bytes[4 * at + 3]])
@@ -98,8 +106,14 @@ impl Header {
             head_sum: field(4),
             logs_sum: field(5),
         };
-        let whole = field(0) == MAGIC && field(6) == crc32fast::hash(&bytes[..HEADER - 4]);
-        (whole && header.meta.max(header.body).max(header.logs) <= MAX_PART).then_some(header)
+        (header.meta.max(header.body).max(header.logs) <= MAX_PART).then_some(header)
+    }
+
+    /// What was written as a header, in a segment of that `salt`.
+    fn parse(bytes: &[u8], salt: u32) -> Option<Self> {
+        let (fields, sum) = bytes.get(..HEADER)?.split_last_chunk::<4>()?;
+        let whole = fields.starts_with(MAGIC) && u32::from_le_bytes(*sum) == crc32fast::hash(fields) ^ salt;
+        if whole { Self::of_known(bytes) } else { None }
     }
 }
 
@@ -117,7 +131,7 @@ fn parse_meta(bytes: &[u8]) -> Option<Meta<'_>> {
 
 /// The record in the first part of a frame (header, meta and body), checked; `None` when it is damaged.
 pub(crate) fn decode_head(bytes: &[u8], key: Key) -> Option<Activation> {
-    let header = Header::parse(bytes)?;
+    let header = Header::of_known(bytes)?;
     let head = bytes.get(HEADER..)?;
     let whole = head.len() == header.meta + header.body && crc32fast::hash(head) == header.head_sum;
     let (meta, body) = head.split_at_checked(header.meta)?;
@@ -126,7 +140,7 @@ pub(crate) fn decode_head(bytes: &[u8], key: Key) -> Option<Activation> {
 
 /// The log lines of the frame that begins with `head`, checked; `None` when they are damaged.
 pub(crate) fn decode_logs(head: &[u8], logs: &[u8]) -> Option<Vec<LogLine>> {
-    let header = Header::parse(head)?;
+    let header = Header::of_known(head)?;
     let whole = logs.len() == header.logs && crc32fast::hash(logs) == header.logs_sum;
     match (whole, logs.is_empty()) {
         (false, _) => None,
@@ -135,23 +149,28 @@ pub(crate) fn decode_logs(head: &[u8], logs: &[u8]) -> Option<Vec<LogLine>> {
     }
 }
 
-/// Reads frames one after the other, until one has no whole header or is cut off. What is damaged behind its header is passed over.
+/// Reads the whole frames, one after the other. Damaged parts are passed over; every byte is looked at once, and once more where it may begin a
+/// header.
 pub(crate) struct Frames<R> {
     input: R,
-    /// Where the next frame begins.
+    salt: u32,
+    /// What is read of the input and not passed: it begins at `at`.
+    buffer: Vec<u8>,
     at: u64,
+    /// How much of it is the frame that was given last.
+    given: usize,
     /// The end of the last whole one.
     offset: u64,
-    /// Damaged ones before that, and since.
+    /// Damaged places before that, and since; how many bytes those before it are.
     damaged: u64,
     since: u64,
-    buffer: Vec<u8>,
+    lost: u64,
 }
 
 impl<R: Read> Frames<R> {
-    /// `input` stands at `offset` of its segment.
-    pub(crate) fn new(input: R, offset: u64) -> Self {
-        Self { input, at: offset, offset, damaged: 0, since: 0, buffer: Vec::new() }
+    /// `input` stands at `offset` of its segment, whose salt that is.
+    pub(crate) fn new(input: R, offset: u64, salt: u32) -> Self {
+        Self { input, salt, buffer: Vec::new(), at: offset, given: 0, offset, damaged: 0, since: 0, lost: 0 }
     }
 
     /// The end of the last whole frame.
@@ -159,41 +178,86 @@ impl<R: Read> Frames<R> {
         self.offset
     }
 
-    /// How many damaged frames stand between whole ones. The last one may only be torn.
-    pub(crate) fn damaged(&self) -> u64 {
-        self.damaged
+    /// How many damaged places are before that, and how many bytes they are: a place is a frame, or more where headers are damaged. After it, the end
+    /// may only be torn.
+    pub(crate) fn damaged(&self) -> (u64, u64) {
+        (self.damaged, self.lost)
     }
 
     /// The next whole frame.
     pub(crate) fn next(&mut self) -> io::Result<Option<(Meta<'_>, Location)>> {
+        let given = std::mem::take(&mut self.given);
+        self.pass(given);
         let (meta, location) = loop {
-            self.buffer.clear();
-            self.fill(HEADER)?;
-            let Some(header) = Header::parse(&self.buffer) else { return Ok(None) };
-            let (tail, length) =
-                (HEADER + header.meta + header.body, header.meta + header.body + header.logs);
+            let Some(header) = self.header()? else { return Ok(None) };
+            let head = HEADER + header.meta + header.body;
+            let length = head + header.logs;
             self.fill(length)?;
-            if self.buffer.len() < HEADER + length {
+            if self.buffer.len() < length {
+                // The header is right about where its frame ends: nothing comes after it.
                 return Ok(None);
             }
-            let location = Location { offset: self.at, head: tail as u32, logs: header.logs as u32 };
-            self.at += (HEADER + length) as u64;
-            let whole = crc32fast::hash(&self.buffer[HEADER..tail]) == header.head_sum
-                && crc32fast::hash(&self.buffer[tail..]) == header.logs_sum
+            let whole = crc32fast::hash(&self.buffer[HEADER..head]) == header.head_sum
+                && crc32fast::hash(&self.buffer[head..length]) == header.logs_sum
                 && parse_meta(&self.buffer[HEADER..][..header.meta]).is_some();
             if whole {
+                self.given = length;
+                let location = Location { offset: self.at, head: head as u32, logs: header.logs as u32 };
                 break (HEADER..HEADER + header.meta, location);
             }
             self.since += 1;
+            self.pass(length);
         };
         self.damaged += std::mem::take(&mut self.since);
-        self.offset = self.at;
+        self.lost += location.offset - self.offset;
+        self.offset = location.offset + self.given as u64;
         Ok(parse_meta(&self.buffer[meta]).map(|meta| (meta, location)))
     }
 
-    /// Up to `count` bytes more; never reserves more than the input has.
+    /// The next header. What is none is passed over.
+    fn header(&mut self) -> io::Result<Option<Header>> {
+        self.fill(HEADER)?;
+        if let Some(header) = Header::parse(&self.buffer, self.salt) {
+            return Ok(Some(header));
+        }
+        self.since += 1;
+        // Where in the buffer the next one may begin.
+        let mut from = self.buffer.len().min(1);
+        loop {
+            match self.buffer[from..].windows(MAGIC.len()).position(|bytes| bytes == MAGIC) {
+                Some(place) => {
+                    from += place;
+                    self.fill(from + HEADER)?;
+                    if let Some(header) = Header::parse(&self.buffer[from..], self.salt) {
+                        self.pass(from);
+                        return Ok(Some(header));
+                    }
+                    from += 1;
+                }
+                None => {
+                    // Its magic may begin in the last bytes.
+                    self.pass(from.max((self.buffer.len() + 1).saturating_sub(MAGIC.len())));
+                    from = 0;
+                    let before = self.buffer.len();
+                    self.fill(before + SEARCH)?;
+                    if self.buffer.len() == before {
+                        return Ok(None);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Reads until the buffer has `count` bytes or the input ends; never reserves more than the input has.
     fn fill(&mut self, count: usize) -> io::Result<()> {
-        self.input.by_ref().take(count as u64).read_to_end(&mut self.buffer).map(|_| ())
+        let missing = count.saturating_sub(self.buffer.len());
+        self.input.by_ref().take(missing as u64).read_to_end(&mut self.buffer).map(|_| ())
+    }
+
+    /// Has done with the first `count` bytes of the buffer.
+    fn pass(&mut self, count: usize) {
+        self.buffer.drain(..count);
+        self.at += count as u64;
     }
 }
 
@@ -204,6 +268,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    const SALT: u32 = 0x1234_5678;
 
     fn record(start: u64, id: u128, package: bool, result: &str) -> Activation {
         let path = if package { "other/pack/work" } else { "guest/work" };
@@ -227,14 +293,14 @@ mod tests {
                     .map(|text| LogLine { time_us: *start, stream: LogStream::Stdout, text: text.clone() })
                     .collect();
                 record.listed_name(&mut name);
-                encode(&record, &name, &logs, &mut bytes).unwrap()
+                encode(&record, &name, &logs, SALT, &mut bytes).unwrap()
             })
             .collect();
         (bytes, locations)
     }
 
     fn scan(bytes: &[u8]) -> (Vec<(Key, String, Location)>, u64) {
-        let mut frames = Frames::new(bytes, 0);
+        let mut frames = Frames::new(bytes, 0, SALT);
         let mut found = Vec::new();
         while let Some((meta, location)) = frames.next().unwrap() {
             assert_eq!(meta.namespace, "guest");
@@ -282,18 +348,52 @@ mod tests {
             prop_assert_eq!(end, locations[..whole].last().map_or(0, |at| at.offset + u64::from(at.head + at.logs)));
         }
 
-        /// A flipped bit is never read as data.
+        /// A flipped bit is never read as data, and loses the record that it is in.
         #[test]
-        fn a_flipped_bit_is_found(records in records(), at in any::<prop::sample::Index>(), bit in 0..8_u8) {
-            let (mut bytes, locations) = encoded(&records);
+        fn a_flipped_bit_loses_one_record(records in records(), at in any::<prop::sample::Index>(), bit in 0..8_u8) {
+            let (mut bytes, mut locations) = encoded(&records);
             prop_assume!(!bytes.is_empty());
             let at = at.index(bytes.len());
             bytes[at] ^= 1 << bit;
-            let before = locations.iter().take_while(|place| place.offset + u64::from(place.head + place.logs) <= at as u64).count();
-            let found: Vec<_> = scan(&bytes).0.into_iter().map(|(_, _, at)| at).collect();
-            // Behind the header only the record itself is lost.
-            let rest = if (at as u64) < locations[before].offset + HEADER as u64 { &[] } else { &locations[before + 1..] };
-            prop_assert_eq!(found, [&locations[..before], rest].concat());
+            locations.retain(|place| !range(place).contains(&at));
+            prop_assert_eq!(found(&bytes), locations);
+        }
+
+        /// Nor is anything larger, wherever it begins and ends.
+        #[test]
+        fn damage_loses_only_what_it_touches(
+            records in records(), at in any::<prop::sample::Index>(), damage in prop::collection::vec(any::<u8>(), 0..500),
+        ) {
+            let (mut bytes, mut locations) = encoded(&records);
+            prop_assume!(!bytes.is_empty());
+            let whole = bytes.clone();
+            let at = at.index(bytes.len());
+            bytes[at..].iter_mut().zip(&damage).for_each(|(byte, damage)| *byte = *damage);
+            locations.retain(|place| bytes[range(place)] == whole[range(place)]);
+            prop_assert_eq!(found(&bytes), locations);
+        }
+
+        /// The search finds the next frame wherever it is, whatever is before it.
+        #[test]
+        fn what_is_between_frames_is_passed_over(
+            records in records(), count in 0..3 * SEARCH, filling in prop::sample::select(vec![&b"FRec"[..], b"F", b"\0", b"FRecFR", b"FReFRec"]),
+        ) {
+            let (bytes, locations) = encoded(&records);
+            let between: Vec<u8> = filling.iter().copied().cycle().take(count).collect();
+            let twice = [&between[..], &bytes, &between, &bytes, &between].concat();
+            let (first, second) = (count, 2 * count + bytes.len());
+            let moved = |by: usize| locations.iter().map(move |at| Location { offset: at.offset + by as u64, ..*at });
+            let mut frames = Frames::new(&twice[..], 0, SALT);
+            let mut found = Vec::new();
+            while let Some((_, location)) = frames.next().unwrap() {
+                found.push(location);
+            }
+            prop_assert_eq!(found, moved(first).chain(moved(second)).collect::<Vec<_>>());
+            let (places, lost) = frames.damaged();
+            if !records.is_empty() {
+                prop_assert_eq!(frames.offset() as usize, second + bytes.len());
+                prop_assert_eq!((places, lost), if count == 0 { (0, 0) } else { (2, 2 * count as u64) });
+            }
         }
 
         #[test]
@@ -302,5 +402,34 @@ mod tests {
             let _ = decode_head(&bytes, Key::MIN);
             let _ = decode_logs(&bytes, &bytes);
         }
+    }
+
+    fn range(place: &Location) -> std::ops::Range<usize> {
+        let begin = place.offset as usize;
+        begin..begin + (place.head + place.logs) as usize
+    }
+
+    fn found(bytes: &[u8]) -> Vec<Location> {
+        scan(bytes).0.into_iter().map(|(_, _, at)| at).collect()
+    }
+
+    /// A function prints a frame, which is text for somebody who looks for one, and its own header is damaged.
+    #[test]
+    fn a_printed_frame_is_none() {
+        let mut printed = Vec::new();
+        let forged = (0..1 << 20).find_map(|id| {
+            printed.clear();
+            let forged = record(0, id, false, "");
+            encode(&forged, "work", &[], 0, &mut printed)?;
+            String::from_utf8(printed.clone()).ok()
+        });
+        let forged = forged.unwrap();
+        let logs = vec![forged.clone(), "and on".to_owned(), forged];
+        let (mut bytes, locations) =
+            encoded(&[(1, 1, false, "a".to_owned(), logs), (2, 2, false, "b".to_owned(), Vec::new())]);
+        bytes[5] ^= 1;
+        assert_eq!(found(&bytes), locations[1..]);
+        // It would be one where it has the salt.
+        assert!(Frames::new(&bytes[..], 0, 0).next().unwrap().is_some());
     }
 }

@@ -233,7 +233,7 @@ fn open_sealed(dir: &Path, number: u64, sync: SyncMode) -> Result<Sealed, StoreE
         Ok(sealed) => Ok(sealed),
         Err(error) => {
             tracing::warn!(%error, path = %path.display(), "making the index of a segment again");
-            let Scanned { active, end, damaged } = scan(&path)?;
+            let Scanned { active, end, damaged, .. } = scan(&path)?;
             segment::warn_of(damaged, &path);
             if end < bytes {
                 let detail = format!(
@@ -318,7 +318,7 @@ impl ActivationLog for SegmentLog {
 /// Reads a segment's bytes as recovery and readers do; for fuzz targets.
 #[cfg(feature = "fuzzing")]
 pub fn fuzz_segment(bytes: &[u8]) {
-    let mut frames = frame::Frames::new(bytes, 0);
+    let mut frames = frame::Frames::new(bytes, 0, 0);
     while let Ok(Some((meta, at))) = frames.next() {
         let (begin, head) = (at.offset as usize, at.head as usize);
         let (head, logs) = bytes[begin..begin + head + at.logs as usize].split_at(head);

@@ -1,4 +1,9 @@
 //! A segment: a file of frames in order of arrival.
+//!
+//! ```text
+//! "FLINTSEG", format, salt, checksum of these (u32 each, little-endian), frames
+//! ```
+//! Format 1 has four zeros in place of salt and checksum: the salt of its frames is 0.
 
 use std::{
     fs::{File, OpenOptions},
@@ -9,6 +14,7 @@ use std::{
 
 use flint_model::Activation;
 use flint_store::StoreError;
+use rustix::rand::GetRandomFlags;
 
 use super::{
     active::Active,
@@ -17,12 +23,12 @@ use super::{
 };
 use crate::{SyncMode, fault::file_fault, files};
 
-/// The first bytes of a segment: these, its format, four zeros.
 const MAGIC: &[u8; 8] = b"FLINTSEG";
 /// The format this build writes, and the newest it reads.
-const FORMAT: u32 = 1;
-/// Where the frames begin.
-pub(crate) const BEGIN: u64 = 16;
+const FORMAT: u32 = 2;
+/// Where the frames begin, in this format and in the first.
+const BEGIN: usize = 20;
+const BEGIN_1: usize = 16;
 
 /// The file of segment `number`.
 pub(crate) fn segment_path(dir: &Path, number: u64) -> PathBuf {
@@ -41,6 +47,8 @@ pub(crate) struct Segment {
     pub(crate) number: u64,
     path: PathBuf,
     file: File,
+    /// A random number that only the server knows: what does not have it is no frame of this segment.
+    salt: u32,
     /// The end of the last whole frame.
     end: u64,
     /// The end of what is durable, where anything is made durable.
@@ -51,11 +59,12 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    fn new(number: u64, path: PathBuf, file: File, end: u64) -> Self {
+    fn new(number: u64, path: PathBuf, file: File, salt: u32, end: u64) -> Self {
         Self {
             number,
             path,
             file,
+            salt,
             end,
             durable: end,
             #[cfg(test)]
@@ -67,28 +76,29 @@ impl Segment {
     pub(crate) fn create(dir: &Path, number: u64, sync: SyncMode) -> io::Result<Self> {
         let path = segment_path(dir, number);
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&path)?;
-        let mut begin = [0; BEGIN as usize];
-        begin[..8].copy_from_slice(MAGIC);
-        begin[8..12].copy_from_slice(&FORMAT.to_le_bytes());
+        let mut salt = [0; 4];
+        rustix::rand::getrandom(&mut salt, GetRandomFlags::empty())?;
+        let mut begin = [&MAGIC[..], &FORMAT.to_le_bytes(), &salt].concat();
+        begin.extend_from_slice(&crc32fast::hash(&begin).to_le_bytes());
         file.write_all_at(&begin, 0)?;
         if sync == SyncMode::Durable {
             file.sync_all()?;
             files::sync_dir(dir)?;
         }
-        Ok(Self::new(number, path, file, BEGIN))
+        Ok(Self::new(number, path, file, u32::from_le_bytes(salt), BEGIN as u64))
     }
 
-    /// Opens the last one after a restart: a torn end is cut off, what is before it is indexed.
+    /// Opens the last one after a restart: what is behind the last whole frame is cut off, what is before it is indexed.
     pub(crate) fn recover(dir: &Path, number: u64, sync: SyncMode) -> Result<(Self, Active), StoreError> {
         const OPERATION: &str = "recovering the activation log";
         let path = segment_path(dir, number);
         let fault = || file_fault(OPERATION, &path);
         let length = std::fs::metadata(&path).map_err(fault())?.len();
-        if length <= BEGIN {
+        if length <= BEGIN as u64 {
             // The crash may have come before its first bytes were durable, and there is nothing after them.
             return Ok((Self::create(dir, number, sync).map_err(fault())?, Active::default()));
         }
-        let Scanned { active, end, damaged } = scan(&path)?;
+        let Scanned { active, salt, end, damaged } = scan(&path)?;
         warn_of(damaged, &path);
         let file = OpenOptions::new().read(true).write(true).open(&path).map_err(fault())?;
         if end < length {
@@ -99,7 +109,12 @@ impl Segment {
             // Who was killed may not have synced what is found here, and it counts as durable from now on.
             file.sync_all().map_err(fault())?;
         }
-        Ok((Self::new(number, path, file, end), active))
+        Ok((Self::new(number, path, file, salt, end), active))
+    }
+
+    /// That of its frames.
+    pub(crate) fn salt(&self) -> u32 {
+        self.salt
     }
 
     /// How many bytes it has.
@@ -166,49 +181,59 @@ impl Segment {
     }
 }
 
-/// Says that so many records are lost.
-pub(crate) fn warn_of(damaged: u64, path: &Path) {
-    if damaged > 0 {
-        tracing::error!(path = %path.display(), damaged, "records in the activation log are damaged and lost; the disk may be failing");
+/// Says what [`Frames::damaged`] has found.
+pub(crate) fn warn_of((places, bytes): (u64, u64), path: &Path) {
+    if places > 0 {
+        tracing::error!(path = %path.display(), places, bytes, "records in the activation log are damaged and lost; the disk may be failing");
     }
 }
 
 /// What is in a segment.
 pub(crate) struct Scanned {
     pub(crate) active: Active,
+    pub(crate) salt: u32,
     /// The end of the last whole frame.
     pub(crate) end: u64,
-    /// Frames before that which are not whole.
-    pub(crate) damaged: u64,
+    /// See [`Frames::damaged`].
+    pub(crate) damaged: (u64, u64),
 }
 
 /// Indexes the whole frames of a segment.
 pub(crate) fn scan(path: &Path) -> Result<Scanned, StoreError> {
     let fault = || file_fault("reading the activation log", path);
     let mut file = File::open(path).map_err(fault())?;
-    check_begin(&file, path)?;
-    file.seek(SeekFrom::Start(BEGIN)).map_err(fault())?;
-    let mut frames = Frames::new(BufReader::with_capacity(1 << 20, file), BEGIN);
+    let (salt, begin) = read_begin(&file, path)?;
+    file.seek(SeekFrom::Start(begin)).map_err(fault())?;
+    let mut frames = Frames::new(BufReader::with_capacity(1 << 20, file), begin, salt);
     let mut active = Active::default();
     while let Some((meta, location)) = frames.next().map_err(fault())? {
         active.insert(meta, location);
     }
-    Ok(Scanned { active, end: frames.offset(), damaged: frames.damaged() })
+    Ok(Scanned { active, salt, end: frames.offset(), damaged: frames.damaged() })
 }
 
-/// Refuses a file that is no segment, or a newer one.
-pub(crate) fn check_begin(file: &File, path: &Path) -> Result<(), StoreError> {
-    let mut begin = [0; BEGIN as usize];
-    file.read_exact_at(&mut begin, 0).map_err(file_fault("reading the activation log", path))?;
-    let (magic, rest) = begin.split_at(MAGIC.len());
-    let found = rest.first_chunk().map_or(0, |format| u32::from_le_bytes(*format));
-    match (magic == MAGIC, found) {
-        (true, 1..=FORMAT) => Ok(()),
-        (true, 1..) => Err(StoreError::TooNew { found, known: FORMAT }),
-        _ => Err(StoreError::Damaged {
-            path: path.to_owned(),
-            detail: "it does not begin like a segment".to_owned(),
-        }),
+/// The salt of a segment, and where its frames begin. Refuses a file that is no segment, or a newer one.
+fn read_begin(file: &File, path: &Path) -> Result<(u32, u64), StoreError> {
+    let fault = || file_fault("reading the activation log", path);
+    let damaged = || {
+        let detail = "it does not begin like a segment".to_owned();
+        StoreError::Damaged { path: path.to_owned(), detail }
+    };
+    let mut begin = [0; BEGIN];
+    file.read_exact_at(&mut begin[..BEGIN_1], 0).map_err(fault())?;
+    let field = |begin: &[u8], at: usize| {
+        u32::from_le_bytes([begin[at], begin[at + 1], begin[at + 2], begin[at + 3]])
+    };
+    match (begin.starts_with(MAGIC), field(&begin, 8)) {
+        (true, 1) => Ok((0, BEGIN_1 as u64)),
+        (true, FORMAT) => {
+            file.read_exact_at(&mut begin, 0).map_err(fault())?;
+            // With a wrong salt no frame would be found, and all of them cut off.
+            let whole = field(&begin, BEGIN_1) == crc32fast::hash(&begin[..BEGIN_1]);
+            if whole { Ok((field(&begin, 12), BEGIN as u64)) } else { Err(damaged()) }
+        }
+        (true, found) if found > FORMAT => Err(StoreError::TooNew { found, known: FORMAT }),
+        _ => Err(damaged()),
     }
 }
 
@@ -228,4 +253,61 @@ pub(crate) fn read_record(file: &File, key: Key, at: Location, with_logs: bool) 
         record.logs = frame::decode_logs(&head, &logs).ok_or_else(|| damaged("log"))?;
     }
     Ok(record)
+}
+
+#[cfg(test)]
+mod tests {
+    use flint_store::conformance::sample::activation;
+
+    use super::*;
+
+    fn frames(starts: std::ops::Range<u64>, salt: u32) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for start in starts {
+            let record = activation("guest", "guest/work", start, 0);
+            frame::encode(&record, "work", &[], salt, &mut bytes).unwrap();
+        }
+        bytes
+    }
+
+    fn recovered(dir: &Path) -> (Segment, Active) {
+        Segment::recover(dir, 1, SyncMode::Durable).unwrap()
+    }
+
+    #[test]
+    fn a_segment_of_the_first_format_is_read_and_grows_on() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut bytes = b"FLINTSEG\x01\0\0\0\0\0\0\0".to_vec();
+        bytes.extend(frames(0..3, 0));
+        std::fs::write(segment_path(dir.path(), 1), &bytes).unwrap();
+        let (mut segment, active) = recovered(dir.path());
+        assert_eq!((active.len(), segment.len()), (3, bytes.len() as u64));
+        segment.append(&frames(3..5, segment.salt())).unwrap();
+        let (segment, active) = recovered(dir.path());
+        assert_eq!((active.len(), segment.salt()), (5, 0));
+    }
+
+    #[test]
+    fn every_segment_has_a_salt_of_its_own_and_a_wrong_one_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut segment = Segment::create(dir.path(), 1, SyncMode::Durable).unwrap();
+        let other = Segment::create(dir.path(), 2, SyncMode::Durable).unwrap();
+        assert_ne!(segment.salt(), other.salt());
+        segment.append(&frames(0..3, segment.salt())).unwrap();
+        assert_eq!(recovered(dir.path()).1.len(), 3);
+        segment.file.write_all_at(&(segment.salt() ^ 1).to_le_bytes(), 12).unwrap();
+        let refused = Segment::recover(dir.path(), 1, SyncMode::Durable).unwrap_err();
+        assert!(matches!(refused, StoreError::Damaged { .. }), "{refused}");
+        assert_eq!(std::fs::metadata(segment.path()).unwrap().len(), segment.len(), "nothing is cut");
+    }
+
+    #[test]
+    fn what_failed_writes_left_goes_before_the_segment_is_finished() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut segment = Segment::create(dir.path(), 1, SyncMode::Durable).unwrap();
+        segment.append(&frames(0..3, segment.salt())).unwrap();
+        segment.file.write_all_at(&frames(3..5, segment.salt()), segment.len()).unwrap();
+        segment.trim(SyncMode::Durable).unwrap();
+        assert_eq!(scan(segment.path()).unwrap().active.len(), 3);
+    }
 }
