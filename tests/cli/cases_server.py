@@ -1,11 +1,17 @@
 """The server's life: start, stop, what is in its way, configuration, doctor."""
 
+import base64
+import http.client
 import json
+import os
 import resource
 import signal
 import socket
+import time
 
 from harness import Server, claim, eventually, free_port
+
+GUEST = "23bc46b1-71f6-4ed5-8c54-816aa4f8c502:123zO3xZCLrMN6v2BKK1dXYFpXlPkccOFqm12CdAsMgRU4VrNZ9lyGVCGuMDGIwP"
 
 
 def test_doctor_says_what_runs(world):
@@ -37,6 +43,49 @@ def test_more_callers_than_a_shell_allows_open_files(world):
     finally:
         server.stop()
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_idle_connections_leave_functions_the_open_files_they_need(world):
+    """Without a key anybody can open them. The limit is a hard one here: the server has no right to exceed it."""
+    humbled = ["setpriv", "--bounding-set", "-sys_resource", "--inh-caps", "-sys_resource"] if os.geteuid() == 0 else []
+    server = Server(world, world.path("idle-callers"), before=[*humbled, "prlimit", "--nofile=600:600"])
+    idle, functions = [], {"slow": "await new Promise((done) => setTimeout(done, 8000));", **{f"cold{n}": "" for n in range(5)}}
+    try:
+        claim("200 instead of 8192 (server.max_connections) and 100 instead of 4096 (gate.max_connections)" in server.log(), server.log())
+        doctor = world.run("doctor", "--remote", "--json", url=server.url).json()
+        claim(any(ability["name"] == "connections" for ability in doctor["abilities"]), doctor)
+        for name, work in functions.items():
+            path = world.file(f"idle/{name}.js", f"exports.main = async () => {{ {work} return {{ name: '{name}' }}; }};")
+            world.ok("deploy", path, "--start", "spawn", url=server.url)
+        # Who has a connection keeps it, if there is something to do.
+        callers = {name: http.client.HTTPConnection("127.0.0.1", server.port, timeout=60) for name in functions}
+        for caller in callers.values():
+            caller.connect()
+        call(callers["slow"], "slow")
+        idle = [socket.socket() for _ in range(700)]
+        for connection in idle:
+            connection.setblocking(False)
+            connection.connect_ex(("127.0.0.1", server.port))
+            time.sleep(0.002)  # The kernel lets few wait to be accepted.
+        time.sleep(1)
+        for name in functions:
+            if name != "slow":
+                call(callers[name], name)
+        for name, caller in callers.items():
+            answer = caller.getresponse()
+            body = answer.read()
+            claim(answer.status == 200 and json.loads(body) == {"name": name}, f"{name}: {answer.status} {body}\n{server.log()}")
+    finally:
+        for connection in idle:
+            connection.close()
+        server.stop()
+
+
+def call(caller, name):
+    """Asks for a result that is read later."""
+    key = base64.b64encode(GUEST.encode()).decode()
+    path = f"/api/v1/namespaces/_/actions/{name}?blocking=true&result=true"
+    caller.request("POST", path, body="{}", headers={"authorization": f"Basic {key}", "content-type": "application/json"})
 
 
 def test_config_lists_every_key_with_its_origin(world):

@@ -44,15 +44,15 @@ class Done:
 
 
 class Server:
-    """`flint up`."""
+    """`flint up`, by the command `before` it, where there is one."""
 
-    def __init__(self, world, data_dir, *options, port=None, env=None):
+    def __init__(self, world, data_dir, *options, port=None, env=None, before=()):
         self.world, self.data_dir = world, Path(data_dir)
         self.port = port or free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.log_path = world.path(f"server-{self.port}-{time.monotonic_ns()}.log")
         with open(self.log_path, "wb") as log:
-            command = [world.flint, "up", "--listen", f"127.0.0.1:{self.port}", "--data-dir", str(data_dir), *options]
+            command = [*before, world.flint, "up", "--listen", f"127.0.0.1:{self.port}", "--data-dir", str(data_dir), *options]
             self.process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=world.environment(env)
             )

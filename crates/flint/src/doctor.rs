@@ -12,7 +12,7 @@ use flint_runtimes::{House, HouseConfig};
 use flint_sandbox::{Launcher, LauncherConfig, Probe, ProbeState, SandboxIo, SandboxSpec};
 use tokio::{task::spawn_blocking, time::timeout};
 
-use crate::config::Config;
+use crate::config::{Config, Room};
 
 /// How long the trial may take.
 const TRIAL: Duration = Duration::from_secs(10);
@@ -55,11 +55,24 @@ fn ability_of(probe: Probe) -> AbilityResource {
     AbilityResource { name: probe.name.to_owned(), state, detail: probe.detail, remedy: probe.remedy }
 }
 
+/// That a server with this configuration lets fewer connections in, if it does.
+pub(crate) fn fewer_connections(config: &Config) -> Option<AbilityResource> {
+    Some(AbilityResource {
+        name: "connections".to_owned(),
+        state: AbilityState::Limited,
+        detail: Room::of(config).lacking()?,
+        remedy: "raise the limit of open files (see open-files), or configure fewer".to_owned(),
+    })
+}
+
 /// Looks at this host, and runs a program in a sandbox. Leaves nothing behind, and does not disturb a server.
 pub(crate) async fn examine(config: &Config) -> anyhow::Result<DoctorReport> {
     let scratch = std::env::temp_dir().join(format!("flint-doctor-{}", std::process::id()));
     std::fs::create_dir_all(&scratch).with_context(|| format!("making {}", scratch.display()))?;
-    let report = examine_in(config, &scratch).await;
+    let mut report = examine_in(config, &scratch).await;
+    if let Ok(report) = &mut report {
+        report.abilities.extend(fewer_connections(config));
+    }
     // What is left would be a few files in the directory for temporary ones.
     let _ = std::fs::remove_dir_all(&scratch);
     report

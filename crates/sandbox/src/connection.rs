@@ -18,7 +18,10 @@ use crate::launcher::ARGUMENT;
 use crate::outcome::{Exit, ExitStatus, Usage};
 use crate::sandbox::Sandbox;
 use crate::spec::LauncherConfig;
-use crate::wire::{self, Ask, Event, MESSAGE_MAX, Request, Told};
+use crate::wire::{self, Ask, Descriptors, Event, Lost, MESSAGE_MAX, Request, Told};
+
+/// This process, in messages.
+const SERVER: &str = "the server";
 
 /// How long a launcher may take to come up.
 const GREETING_DEADLINE: Duration = Duration::from_secs(20);
@@ -141,7 +144,7 @@ impl Connection {
         self.socket.async_io(Interest::WRITABLE, |socket| wire::send_bytes(socket.as_fd(), &bytes, fds)).await
     }
 
-    async fn receive(&self, buffer: &mut [u8]) -> io::Result<Option<(Event, Vec<OwnedFd>)>> {
+    async fn receive(&self, buffer: &mut [u8]) -> io::Result<Option<(Event, Descriptors)>> {
         self.socket.async_io(Interest::READABLE, |socket| wire::receive(socket.as_fd(), buffer)).await
     }
 
@@ -246,14 +249,17 @@ impl Connection {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn on_event(self: &Arc<Self>, event: Event, fds: Vec<OwnedFd>) {
+    fn on_event(self: &Arc<Self>, event: Event, fds: Descriptors) {
         self.say_unsaid();
         match event {
             Event::Up | Event::Down { .. } => {}
             Event::Started { sid, setup_us } => {
+                let mut fds = match fds {
+                    Ok(fds) => fds.into_iter(),
+                    Err(Lost) => return self.give_up(sid),
+                };
                 let (told, exit) = watch::channel(None);
                 let Some(start) = self.take_start(sid, Some(told)) else { return };
-                let mut fds = fds.into_iter();
                 let Some(pidfd) = fds.next() else { return };
                 let sandbox = Sandbox::new(start.id, sid, setup_us, pidfd, exit, self.clone());
                 // When nobody waits any more, dropping the sandbox kills it.
@@ -274,9 +280,22 @@ impl Connection {
             Event::Done { seq, answer } => {
                 let reply = self.pending().asks.remove(&seq);
                 if let Some(reply) = reply {
-                    let _ = reply.send(answer.map(|told| (told, fds.into_iter().next())));
+                    let _ = reply.send(answer.and_then(|told| match fds {
+                        Ok(fds) => Ok((told, fds.into_iter().next())),
+                        Err(Lost) => Err(Fault::out_of_descriptors(SERVER)),
+                    }));
                 }
             }
+        }
+    }
+
+    /// Ends a sandbox that has come up, but whose descriptors found no room here: only the launcher can.
+    fn give_up(&self, sid: u64) {
+        self.say(&Request::Kill { sid });
+        if let Some(start) = self.take_start(sid, None) {
+            let error = Fault::out_of_descriptors(SERVER).setup(&start.id);
+            tracing::warn!(%error, "a sandbox was ended again");
+            let _ = start.reply.send(Err(error));
         }
     }
 

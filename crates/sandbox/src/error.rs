@@ -88,6 +88,19 @@ pub enum Error {
         /// What was found.
         what: String,
     },
+    /// Server or launcher had no descriptor left for what belongs to the sandbox. One that was being started has been ended; all others go on.
+    #[error(
+        "sandbox {id}: {process} has as many files open as it may, {limit}. Raise the limit (ulimit -n, LimitNOFILE= of a systemd unit, --ulimit nofile= of a \
+         container), or let fewer sandboxes and connections be open at once"
+    )]
+    OutOfDescriptors {
+        /// The sandbox asked for.
+        id: String,
+        /// Whose limit it is: `the server` or `the sandbox launcher`.
+        process: String,
+        /// The limit of open files.
+        limit: u64,
+    },
     /// An operation on a running sandbox failed.
     #[error("sandbox {id}: {operation}: {source}")]
     Operation {
@@ -113,9 +126,15 @@ pub(crate) enum Fault {
     Ended,
     NotForkable { reasons: Vec<String> },
     Tampered { what: String },
+    OutOfDescriptors { process: String, limit: u64 },
 }
 
 impl Fault {
+    /// `process`, which is this one, had no room for the descriptors of a message.
+    pub(crate) fn out_of_descriptors(process: &str) -> Self {
+        Self::OutOfDescriptors { process: process.into(), limit: crate::open_files::limit() }
+    }
+
     pub(crate) fn step(step: impl Into<String>, error: &io::Error) -> Self {
         Self::Step { step: step.into(), errno: error.raw_os_error().unwrap_or(libc::EIO) }
     }
@@ -135,6 +154,7 @@ impl Fault {
             Self::Ended => Error::Ended { id },
             Self::NotForkable { reasons } => Error::NotForkable { id, reasons },
             Self::Tampered { what } => Error::Tampered { id, what },
+            Self::OutOfDescriptors { process, limit } => Error::OutOfDescriptors { id, process, limit },
         }
     }
 

@@ -9,8 +9,7 @@ const WANTED: u64 = 1 << 20;
 
 /// Raises the limit of this process, and so of those that it starts: with CAP_SYS_RESOURCE to what it wants, otherwise to the hard limit. Returns what it is then.
 pub fn raise_open_files() -> u64 {
-    let present = getrlimit(Resource::Nofile);
-    let hard = present.maximum.unwrap_or(u64::MAX);
+    let hard = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
     let most = fs::read_to_string("/proc/sys/fs/nr_open").ok().and_then(|most| most.trim().parse().ok());
     let wanted = most.map_or(hard, |most: u64| most.min(WANTED)).max(hard);
     for limit in [wanted, hard] {
@@ -18,7 +17,12 @@ pub fn raise_open_files() -> u64 {
             return limit;
         }
     }
-    present.current.unwrap_or(u64::MAX)
+    limit()
+}
+
+/// The limit of this process.
+pub(crate) fn limit() -> u64 {
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -30,6 +34,6 @@ mod tests {
         let hard = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
         let said = raise_open_files();
         assert!(said >= hard, "{said} of {hard}");
-        assert_eq!(getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX), said);
+        assert_eq!(limit(), said);
     }
 }

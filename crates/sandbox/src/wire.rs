@@ -33,6 +33,8 @@ pub(crate) enum Request<'a> {
     DropCell { sid: u64 },
     /// Somebody waits for this sandbox from now on. No answer.
     Foreground { sid: u64 },
+    /// End this sandbox, whose descriptors did not arrive. No answer.
+    Kill { sid: u64 },
     /// Something about a running sandbox; answered by [`Event::Done`].
     Ask { seq: u64, sid: u64, ask: Ask },
     /// End everything and exit.
@@ -94,6 +96,13 @@ pub(crate) enum Event {
     Done { seq: u64, answer: Result<Told, Fault> },
 }
 
+/// The descriptors that came with a message.
+pub(crate) type Descriptors = Result<Vec<OwnedFd>, Lost>;
+
+/// Whoever received the message had no room for all of its descriptors. Those that did arrive have been closed: one alone is of no use.
+#[derive(Debug)]
+pub(crate) struct Lost;
+
 /// Sends one message. On a non-blocking socket `WouldBlock` means that nothing was sent.
 pub(crate) fn send(
     socket: BorrowedFd<'_>,
@@ -119,11 +128,11 @@ pub(crate) fn send_bytes(socket: BorrowedFd<'_>, bytes: &[u8], fds: &[BorrowedFd
     }
 }
 
-/// Receives one message into `buffer` (of [`MESSAGE_MAX`] bytes). `None`: the other side has gone.
+/// Receives one message into `buffer` (of [`MESSAGE_MAX`] bytes). `None`: the other side has gone. Descriptors may be lost on the way, the message is not.
 pub(crate) fn receive<'b, T: Deserialize<'b>>(
     socket: BorrowedFd<'_>,
     buffer: &'b mut [u8],
-) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
+) -> io::Result<Option<(T, Descriptors)>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let received = loop {
@@ -142,11 +151,13 @@ pub(crate) fn receive<'b, T: Deserialize<'b>>(
     if received.bytes == 0 {
         return Ok(None);
     }
-    if received.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
+    if received.flags.contains(ReturnFlags::TRUNC) {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "message cut short"));
     }
     let message = serde_json::from_slice(&buffer[..received.bytes])?;
-    Ok(Some((message, fds)))
+    // There is room for as many as are ever sent: what is missing found none in this process's table.
+    let lost = received.flags.contains(ReturnFlags::CTRUNC);
+    Ok(Some((message, if lost { Err(Lost) } else { Ok(fds) })))
 }
 
 /// A connected pair, close-on-exec, with room for a few large messages.

@@ -24,7 +24,11 @@ pub(crate) const KEYS: &[Key] = &[
     ),
     key("server.data_dir", r#""/var/lib/flint""#, "Where everything is kept; one server a directory"),
     key("server.threads", "1", "Threads that serve requests; built in: half of the cores"),
-    key("server.max_connections", "8192", "Connections at once; further ones wait to be accepted"),
+    key(
+        "server.max_connections",
+        "8192",
+        "Connections at once; further ones wait to be accepted. Fewer where the limit of open files would leave too few for functions",
+    ),
     key("server.max_header", r#""64KB""#, "Largest head of a request, at least 8KB"),
     key(
         "server.header_timeout",
@@ -239,7 +243,7 @@ pub(crate) const KEYS: &[Key] = &[
     key(
         "gate.max_connections",
         "4096",
-        "Connections to it at once from all instances together; further ones wait",
+        "Connections to it at once from all instances together; further ones wait. Fewer with a low limit of open files",
     ),
     key(
         "gate.idle_timeout",

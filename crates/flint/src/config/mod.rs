@@ -2,8 +2,10 @@
 
 mod keys;
 mod load;
+mod room;
 mod sections;
 
 pub(crate) use keys::{KEYS, Key};
 pub(crate) use load::{Setting, load};
+pub(crate) use room::Room;
 pub(crate) use sections::{Config, LogWord, ServerConfig, SyncWord};

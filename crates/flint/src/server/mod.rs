@@ -24,7 +24,10 @@ use anyhow::Context;
 use tokio::sync::oneshot;
 use tracing::info;
 
-use crate::{config::Config, failure::Exit};
+use crate::{
+    config::{Config, Room, ServerConfig},
+    failure::Exit,
+};
 
 /// Runs the server until it is told to stop.
 pub(crate) async fn up(config: Config) -> anyhow::Result<Exit> {
@@ -50,7 +53,14 @@ pub(crate) async fn up(config: Config) -> anyhow::Result<Exit> {
     };
     made.keep();
     let (closing, closed) = oneshot::channel::<()>();
-    let serving = tokio::spawn(connections::serve(listener, parts.service(), config.server.clone(), closed));
+    let room = Room::of(&config);
+    if let Some(lacking) = room.lacking() {
+        tracing::warn!(
+            "fewer connections than configured: {lacking}; `flint doctor` says how to raise that limit"
+        );
+    }
+    let server = ServerConfig { max_connections: room.server, ..config.server.clone() };
+    let serving = tokio::spawn(connections::serve(listener, parts.service(), server, closed));
     banner::print(&parts, &config);
     notify::ready();
 

@@ -19,7 +19,7 @@ use flint_executor::Executor;
 use flint_executor_fork::ForkExecutor;
 use flint_executor_process::ProcessExecutor;
 use flint_executor_wasm::{WasmExecutor, Workshop, host::Services};
-use flint_gate::Gates;
+use flint_gate::{GateConfig, Gates};
 use flint_invoker::{Invoker, InvokerConfig};
 use flint_runtimes::{House, HouseConfig, UnpackLimits};
 use flint_sandbox::{Launcher, LauncherConfig, SweepReport};
@@ -37,7 +37,7 @@ use super::{
     tap::TappedLog,
 };
 use crate::{
-    config::Config,
+    config::{Config, Room},
     doctor,
     failure::{Exit, Failure},
 };
@@ -80,7 +80,10 @@ impl Parts {
         launcher: Launcher,
     ) -> anyhow::Result<Self> {
         let (guest, url) = (bound.ip().is_loopback(), url_of(bound));
-        let gates = config.gate.config(&config.server).map(Gates::new);
+        let gates = config
+            .gate
+            .config(&config.server)
+            .map(|gate| Gates::new(GateConfig { max_connections: Room::of(config).gate, ..gate }));
         let in_house = house_config(config, &data_dir, &url, gates.clone(), launcher.clone());
         let house = Arc::new(House::open(in_house).await?);
         let process = Arc::new(ProcessExecutor::new(Arc::clone(&house)));
@@ -88,10 +91,11 @@ impl Parts {
             ForkExecutor::new(Arc::clone(&house), Arc::clone(process.stems()), config.snapshot.config());
         let executors: Vec<Arc<dyn Executor>> =
             vec![process, Arc::new(fork), wasm(config, &data_dir, &store, gates.clone(), house).await?];
-        let abilities = {
+        let mut abilities = {
             let executors = executors.clone();
             spawn_blocking(move || doctor::abilities(&executors)).await.context("looking at the host")?
         };
+        abilities.extend(doctor::fewer_connections(config));
         let invoker_config = InvokerConfig { pool: config.pool.clone() };
         let invoker = Invoker::new(invoker_config, executors.clone(), store.blobs());
         let scheduler = Scheduler::new(SchedulerConfig { queue: config.queue.clone() }, Arc::clone(&invoker));

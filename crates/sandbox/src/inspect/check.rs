@@ -8,6 +8,7 @@ use super::descriptors::{Descriptor, Kind, Listing};
 use super::mappings::{Wanted, objection};
 use super::{Baseline, Process, Zygote, kcmp, pidfd};
 use crate::TMP_FD;
+use crate::error::Fault;
 
 /// The forked process and what belongs to it.
 pub(crate) struct Candidate<'a> {
@@ -35,6 +36,19 @@ pub(crate) enum Finding {
     Tampered(String),
     /// The process or its zygote has ended.
     Ended,
+    /// Nothing can be said of it: the launcher has too many files open to look.
+    Unseen(io::Error),
+}
+
+impl Finding {
+    /// For whoever wanted to have the process.
+    pub(crate) fn into_fault(self) -> Fault {
+        match self {
+            Self::Passing(what) | Self::Tampered(what) => Fault::Tampered { what },
+            Self::Ended => Fault::Ended,
+            Self::Unseen(error) => Fault::step("look at a forked process", &error),
+        }
+    }
 }
 
 /// How long the zygote may keep a descriptor that it was sent for a clone.
@@ -43,9 +57,12 @@ const DESCRIPTORS_PASS: Duration = Duration::from_secs(2);
 const FORKS_PASS: Duration = Duration::from_secs(20);
 
 impl From<io::Error> for Finding {
-    /// Files of a process can be read as long as it lives.
-    fn from(_: io::Error) -> Self {
-        Self::Ended
+    /// Files of a process can be read as long as it lives, and the launcher may open them.
+    fn from(error: io::Error) -> Self {
+        match error.raw_os_error() {
+            Some(libc::EMFILE | libc::ENFILE) => Self::Unseen(error),
+            _ => Self::Ended,
+        }
     }
 }
 
@@ -87,8 +104,12 @@ impl Zygote {
         }
         let main = self.main().ok_or(Finding::Ended)?;
         for member in members.iter().filter(|pid| **pid != init && **pid != main.0) {
-            if Process(*member).parent().is_ok_and(|parent| parent == process.0) {
-                return tampered("it has forked before it was admitted");
+            match Process(*member).parent().map_err(Finding::from) {
+                Ok(parent) if parent == process.0 => {
+                    return tampered("it has forked before it was admitted");
+                }
+                Ok(_) | Err(Finding::Ended) => {}
+                Err(finding) => return Err(finding),
             }
         }
         Ok(())
@@ -256,8 +277,13 @@ impl Baseline {
         let mut others = Vec::new();
         for pid in candidate.members.iter().filter(|pid| !known.contains(pid)) {
             let other = Process(*pid);
-            // One that ends meanwhile can do no harm.
-            let (Ok(parent), Ok(theirs)) = (other.parent(), other.descriptors()) else { continue };
+            let looked = other.parent().and_then(|parent| Ok((parent, other.descriptors()?)));
+            let (parent, theirs) = match looked.map_err(Finding::from) {
+                Ok(seen) => seen,
+                // One that ends meanwhile can do no harm.
+                Err(Finding::Ended) => continue,
+                Err(finding) => return Err(finding),
+            };
             if parent != self.main.0 {
                 return tampered(format!(
                     "a process that is not the zygote's child is left in its sandbox: {} {}",

@@ -27,9 +27,10 @@ impl Launcher {
                 cell.stage = Stage::Waiting { pid, pidfd: keep(pidfd), since };
                 self.try_to_admit(sid);
             }
-            Err(_) => {
+            Err(error) => {
                 self.give_back(sid);
-                self.tell(&Event::Failed { sid, fault: Fault::Ended }, &[]);
+                let fault = Finding::from(error).into_fault();
+                self.tell(&Event::Failed { sid, fault }, &[]);
             }
         }
     }
@@ -47,10 +48,7 @@ impl Launcher {
         match self.look(sid) {
             Ok(streams) => self.let_in(sid, streams),
             Err(Finding::Passing(_)) if waited < PATIENCE => self.waiting.push(sid),
-            Err(Finding::Passing(what) | Finding::Tampered(what)) => {
-                self.refuse(sid, Fault::Tampered { what })
-            }
-            Err(Finding::Ended) => self.refuse(sid, Fault::Ended),
+            Err(finding) => self.refuse(sid, finding.into_fault()),
         }
     }
 

@@ -22,7 +22,7 @@ use rustix::event::epoll;
 
 use crate::cgroup::{Leaf, Tree};
 use crate::error::Fault;
-use crate::inspect::Zygote;
+use crate::inspect::{Zygote, pidfd};
 use crate::net::Namespaces;
 use crate::outcome::ExitStatus;
 use crate::root::{RootKind, Template};
@@ -30,7 +30,7 @@ use crate::spec::LauncherConfig;
 use crate::wire::{self, Event, MESSAGE_MAX, Request};
 use background::Background;
 pub(crate) use become_launcher::is_root;
-use cells::Cell;
+use cells::{Cell, Stage};
 use groups::Groups;
 use slots::{Slot, Slots};
 use start::Lent;
@@ -179,10 +179,25 @@ impl Launcher {
             Request::Admit { sid, pid } => self.admit(sid, pid),
             Request::DropCell { sid } => self.drop_cell(sid),
             Request::Foreground { sid } => self.come_forward(sid),
+            Request::Kill { sid } => self.kill(sid),
             Request::Ask { seq, sid, ask } => self.answer(seq, sid, ask),
             Request::Shutdown => return false,
         }
         true
+    }
+
+    /// Ends what runs there; its end is told when it has come.
+    fn kill(&self, sid: u64) {
+        match self.cells.get(&sid).map(|cell| &cell.stage) {
+            // Whatever else is in its group ends with it.
+            Some(Stage::Running { pidfd, .. }) => pidfd::kill(pidfd.as_fd()),
+            Some(_) => {}
+            None => {
+                if let Some(live) = self.live.get(&sid) {
+                    live.kill();
+                }
+            }
+        }
     }
 
     /// Tells the server; that it has gone is noticed elsewhere.

@@ -18,7 +18,7 @@ use crate::root::{RootKind, Template};
 use crate::spec::{Mount, SandboxSpec};
 use crate::state::State;
 use crate::sys::{self, Forked};
-use crate::wire::Event;
+use crate::wire::{Descriptors, Event};
 
 /// Forked processes are in their zygote's group until they are admitted to a cell.
 const FORKS_UNDER_WAY: u32 = 256;
@@ -65,9 +65,13 @@ impl Launcher {
         spec: &SandboxSpec,
         [stdin, link]: [bool; 2],
         listen: Option<u16>,
-        fds: Vec<OwnedFd>,
+        fds: Descriptors,
     ) {
         let began = Instant::now();
+        let Ok(fds) = fds else {
+            let fault = Fault::out_of_descriptors("the sandbox launcher");
+            return self.tell(&Event::Failed { sid, fault }, &[]);
+        };
         let mut fds = fds.into_iter();
         let mut next = |wanted: bool| if wanted { fds.next() } else { None };
         let (stdin, stdout, stderr, link) = (next(stdin), next(true), next(true), next(link));
