@@ -69,22 +69,23 @@ pub(super) fn check_list<'a>(
 
 /// A number that `--set NAME=…` says, at least 0.01.
 pub(super) fn option(run: &Run, name: &str, usual: f64) -> Result<f64, Failure> {
-    from(0.01, run, name, usual)
+    between(0.01, MOST, run, name, usual)
 }
 
 /// The same of what there is none or one of, at least 1: a smaller one would silently be measured as something else.
 pub(super) fn at_least_one(run: &Run, name: &str, usual: f64) -> Result<f64, Failure> {
-    from(1.0, run, name, usual)
+    between(1.0, MOST, run, name, usual)
 }
 
-/// Traces have millions of calls, and hosts gigabytes.
+/// Hosts have gigabytes.
 const MOST: f64 = 1e9;
 
-fn from(least: f64, run: &Run, name: &str, usual: f64) -> Result<f64, Failure> {
+/// The same from `least` to `most`.
+pub(super) fn between(least: f64, most: f64, run: &Run, name: &str, usual: f64) -> Result<f64, Failure> {
     let Some(text) = run.effort.set.get(name) else { return Ok(usual) };
-    let number = text.parse().ok().filter(|number: &f64| (least..=MOST).contains(number));
+    let number = text.parse().ok().filter(|number: &f64| (least..=most).contains(number));
     number
-        .ok_or_else(|| Failure::usage(format!("--set {name}={text}: write a number from {least} to {MOST}")))
+        .ok_or_else(|| Failure::usage(format!("--set {name}={text}: write a number from {least} to {most}")))
 }
 
 /// Numbers of callers or instances that `--set NAME=A,B` says.

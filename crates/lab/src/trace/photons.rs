@@ -56,6 +56,12 @@ pub struct Replay {
 }
 
 impl Replay {
+    /// Calls in all: a trace may have more than anybody can make.
+    pub fn calls(&self, function: &FunctionRow) -> u64 {
+        let of_one: u64 = function.minutes.iter().take(self.minutes).map(|&calls| u64::from(calls)).sum();
+        of_one.saturating_mul(self.copies as u64)
+    }
+
     /// The schedule: the calls of a minute are spaced evenly in it. All times are divided by the compression, also those between the
     /// copies' starts, so that as many run side by side.
     pub fn schedule(&self, function: &FunctionRow) -> Vec<Arrival> {
@@ -124,6 +130,7 @@ mod tests {
         let replay = Replay { copies: 2, minutes: 59, compression: 1.0 };
         let expected = [(0.0, 0), (30.0, 0), (30.0, 1), (60.0, 1), (120.0, 0), (150.0, 1)];
         assert_eq!(seconds(replay), expected);
+        assert_eq!(replay.calls(&function), 6);
         assert_eq!(replay.duration(), Duration::from_secs(30 + 59 * 60));
         let fast = Replay { compression: 60.0, ..replay };
         assert_eq!(seconds(fast), expected.map(|(at, which)| (at / 60.0, which)));

@@ -18,6 +18,10 @@ pub struct WholeTrace {
     pub functions: Vec<String>,
     /// Calls in the order in which they start.
     pub calls: Vec<TracedCall>,
+    /// When the last call starts that was kept, where later ones were left out because there are [as many as wanted](Part::calls).
+    pub cut: Option<Duration>,
+    /// Functions of which the trace does not say how long their calls take: a tenth of a second is assumed.
+    pub assumed: usize,
 }
 
 /// A call.
@@ -60,20 +64,33 @@ impl WholeTrace {
             for (at, &function) in chosen.iter().enumerate() {
                 let row = trace.duration(&trace.functions[function]);
                 let count = trace.functions[function].minutes.get(minute).copied().unwrap_or(0) as usize;
-                for _ in 0..count.min(part.calls) {
+                let mut within = InMinute { left: count, at: 0.0 };
+                // One more than is wanted shows that some are left out.
+                for _ in 0..count.min(part.calls.saturating_add(1)) {
+                    let share = match count > part.calls {
+                        true => within.next(&mut random[at]),
+                        false => random[at].unit(),
+                    };
                     calls.push(TracedCall {
-                        at: MINUTE * minute as u32 + MINUTE.mul_f64(random[at].unit()),
+                        at: MINUTE * minute as u32 + MINUTE.mul_f64(share),
                         function: at,
                         took: row.map_or(UNKNOWN, |row| row.at(random[at].unit())),
                     });
                 }
+                // Nor does a minute of many functions take much more than is kept of it.
+                if calls.len() > part.calls.saturating_mul(2) {
+                    calls.sort_by_key(order);
+                    calls.truncate(part.calls.saturating_add(1));
+                }
             }
-            if calls.len() >= part.calls {
+            if calls.len() > part.calls {
                 break;
             }
         }
         let name = |&function: &usize| trace.functions[function].function.clone();
-        Self::sorted(chosen.iter().map(name).collect(), calls, part)
+        let assumed =
+            chosen.iter().filter(|&&function| trace.duration(&trace.functions[function]).is_none()).count();
+        Self { assumed, ..Self::sorted(chosen.iter().map(name).collect(), calls, part) }
     }
 
     /// As it was recorded.
@@ -119,9 +136,11 @@ impl WholeTrace {
 
     fn sorted(functions: Vec<String>, mut calls: Vec<TracedCall>, part: Part) -> Self {
         calls.retain(|call| call.at < part.length);
-        calls.sort_by_key(|call| (call.at, call.function));
+        calls.sort_by_key(order);
+        let is_cut = calls.len() > part.calls;
         calls.truncate(part.calls);
-        Self { functions, calls }
+        let cut = calls.last().filter(|_| is_cut).map(|last| last.at);
+        Self { functions, calls, cut, assumed: 0 }
     }
 
     /// So many times as fast: all times are divided, the calls' own too, so that as many run side by side.
@@ -132,7 +151,33 @@ impl WholeTrace {
             took: call.took.div_f64(times),
             ..*call
         };
-        Self { functions: self.functions.clone(), calls: self.calls.iter().map(fast).collect() }
+        Self {
+            calls: self.calls.iter().map(fast).collect(),
+            cut: self.cut.map(|at| at.div_f64(times)),
+            ..self.clone()
+        }
+    }
+}
+
+const fn order(call: &TracedCall) -> (Duration, usize) {
+    (call.at, call.function)
+}
+
+/// The first of many calls at random times of a minute, in their order, without drawing the others.
+struct InMinute {
+    /// Calls after the last one.
+    left: usize,
+    /// When that was, as a share of the minute.
+    at: f64,
+}
+
+impl InMinute {
+    fn next(&mut self, random: &mut Random) -> f64 {
+        // The earliest of n independent times in what is left of the minute.
+        let earliest = -(random.unit().ln() / self.left.max(1) as f64).exp_m1();
+        self.left = self.left.saturating_sub(1);
+        self.at += (1.0 - self.at) * earliest;
+        self.at
     }
 }
 
@@ -237,7 +282,26 @@ mod tests {
     fn a_minute_of_all_the_worlds_calls_takes_no_more_memory_than_is_asked_for() {
         let text = format!("HashApp,HashFunction,Trigger,1\na,f,http,{}\n", u32::MAX);
         let trace = Azure2019::read(text.as_bytes(), None, None).unwrap();
-        assert_eq!(WholeTrace::of_2019(&trace, Part { calls: 1000, ..ALL }, 1).calls.len(), 1000);
+        let whole = WholeTrace::of_2019(&trace, Part { calls: 1000, ..ALL }, 1);
+        assert_eq!((whole.calls.len(), whole.assumed), (1000, 1));
+        // As dense as in the trace: 1000 calls of four billion are over at once.
+        let end = whole.cut.unwrap().as_secs_f64() / (60.0 * 1000.0 / f64::from(u32::MAX));
+        assert!((0.8..1.25).contains(&end), "{end}");
+    }
+
+    #[test]
+    fn what_was_left_out_is_said_and_what_was_not_is_not() {
+        let text = "HashApp,HashFunction,Trigger,1,2\na,f,http,5,1\na,g,http,4,0\n";
+        let trace = Azure2019::read(text.as_bytes(), None, None).unwrap();
+        for calls in 1..12 {
+            let whole = WholeTrace::of_2019(&trace, Part { calls, ..ALL }, 1);
+            assert_eq!(whole.calls.len(), calls.min(10));
+            assert_eq!(whole.cut, (calls < 10).then(|| whole.calls[calls - 1].at), "{calls}");
+        }
+        let recorded = excerpt::of_2021().unwrap();
+        assert!(WholeTrace::of_2021(&recorded, ALL).cut.is_none());
+        let part = WholeTrace::of_2021(&recorded, Part { calls: 10, ..ALL });
+        assert_eq!(part.compressed(2.0).cut, Some(part.calls[9].at.div_f64(2.0)));
     }
 
     #[test]

@@ -9,12 +9,19 @@ use flint_lab::{
 };
 
 use super::{Manifest, Run, Variant};
-use crate::{bench::asked::at_least_one, failure::Failure};
+use crate::{
+    bench::asked::{at_least_one, between},
+    failure::Failure,
+};
 
 /// Nobody waits longer for a call that a trace has long: the longest are cut to this.
 const LONGEST: Duration = Duration::from_secs(30);
 /// Apps that are drawn for a whole trace: many more than are kept.
 const DRAWN: usize = 2000;
+/// No run makes more calls: each is held with its request and its record, and at a thousand a second these take a quarter of an hour.
+const MOST_CALLS: f64 = 1e6;
+/// Two weeks, which is as long as the traces are.
+const MOST_MINUTES: f64 = 14.0 * 24.0 * 60.0;
 
 /// When which function is called.
 #[derive(Clone, Debug)]
@@ -72,7 +79,7 @@ impl Wanted {
             whole || !matches!(source, Source::Of2021(_)),
             "the trace of 2021 has no minutes that Photons' procedure replays: --set procedure=whole"
         );
-        let minutes = at_least_one(run, "minutes", 59.0)?;
+        let minutes = between(1.0, MOST_MINUTES, run, "minutes", 59.0)?;
         Ok(Self {
             source,
             whole,
@@ -82,7 +89,7 @@ impl Wanted {
             part: Part {
                 length: Duration::from_secs(60 * minutes as u64),
                 functions: at_least_one(run, "functions-at-most", if quick { 6.0 } else { 60.0 })? as usize,
-                calls: at_least_one(run, "calls", if quick { 200.0 } else { 10_000.0 })? as usize,
+                calls: between(1.0, MOST_CALLS, run, "calls", if quick { 200.0 } else { 10_000.0 })? as usize,
             },
             seed: run.effort.seed,
         })
@@ -94,23 +101,45 @@ impl Wanted {
     }
 
     pub(super) fn schedule(&self, variant: &Variant) -> anyhow::Result<Schedule> {
-        if self.whole { self.all() } else { self.photons(variant) }
+        let mut schedule = if self.whole { self.all() } else { self.photons(variant) }?;
+        match &self.source {
+            Source::Of2019(trace) if trace.taken_as_zero > 0 => schedule.note.push_str(&format!(
+                "; {} durations of the trace that are negative or no numbers were taken as 0",
+                trace.taken_as_zero
+            )),
+            _ => {}
+        }
+        Ok(schedule)
+    }
+
+    /// Minutes that are replayed: as many as were asked for, as far as the trace has them.
+    fn minutes(&self, has: usize) -> (usize, String) {
+        match self.minutes > has {
+            true => (has, format!("{has} minutes, which are all that the trace has")),
+            false => (self.minutes, format!("{} minutes", self.minutes)),
+        }
     }
 
     /// Copies of one function, one after the other.
     fn photons(&self, variant: &Variant) -> anyhow::Result<Schedule> {
-        let replay = Replay { copies: self.copies, minutes: self.minutes, compression: self.compression };
         let row = match &self.source {
             Source::Of2019(trace) => photons_choice(trace, variant)?.clone(),
             Source::Of2021(_) | Source::Drawn => synthetic(self.seed)?,
         };
-        let calls: u32 = row.minutes.iter().take(replay.minutes).sum();
-        ensure!(calls > 0, "the trace's function has no call in its first {} minutes", replay.minutes);
+        let (minutes, so_long) = self.minutes(row.minutes.len());
+        let replay = Replay { copies: self.copies, minutes, compression: self.compression };
+        let all = replay.calls(&row);
+        ensure!(all > 0, "the trace's function has no call in its first {minutes} minutes");
+        ensure!(
+            all as f64 <= MOST_CALLS,
+            "{} copies of the trace's function would make {all} calls in {minutes} minutes, and a run makes {MOST_CALLS} at most: fewer --set copies= or --set minutes=",
+            self.copies
+        );
         let note = format!(
-            "{} copies of trace function {}, {calls} calls in {} minutes each, {} × as fast",
+            "{} copies of trace function {}, {} calls in {so_long} each, {} × as fast",
             self.copies,
             row.function.chars().take(8).collect::<String>(),
-            self.minutes,
+            all / self.copies as u64,
             self.compression
         );
         Ok(Schedule {
@@ -124,22 +153,22 @@ impl Wanted {
 
     /// Every call of every function that is kept.
     fn all(&self) -> anyhow::Result<Schedule> {
-        let whole = match &self.source {
-            Source::Of2019(trace) => WholeTrace::of_2019(trace, self.part, self.seed),
-            Source::Of2021(trace) => WholeTrace::of_2021(trace, self.part),
+        let (whole, has) = match &self.source {
+            Source::Of2019(trace) => (WholeTrace::of_2019(trace, self.part, self.seed), trace.minutes()),
+            Source::Of2021(trace) => {
+                let last = trace.calls.last().map_or(0, |call| call.start.as_secs() / 60 + 1);
+                (WholeTrace::of_2021(trace, self.part), last as usize)
+            }
             Source::Drawn => {
                 let hour = Random::new(self.seed).below(24) as u32;
-                WholeTrace::of_apps(
-                    &apps(self.seed, DRAWN),
-                    Duration::from_secs(3600) * hour,
-                    self.part,
-                    self.seed,
-                )
+                let apps = apps(self.seed, DRAWN);
+                let from = Duration::from_secs(3600) * hour;
+                (WholeTrace::of_apps(&apps, from, self.part, self.seed), usize::MAX)
             }
         };
+        ensure!(!whole.calls.is_empty(), "the trace has no call in its first {} minutes", self.minutes);
+        let note = self.note(&whole, has);
         let fast = whole.compressed(self.compression);
-        ensure!(!fast.calls.is_empty(), "the trace has no call in its first {} minutes", self.minutes);
-        let cut = fast.calls.iter().filter(|call| call.took > LONGEST).count();
         let calls: Vec<_> = fast
             .calls
             .iter()
@@ -147,21 +176,44 @@ impl Wanted {
             .collect();
         let arrivals: Vec<_> =
             fast.calls.iter().enumerate().map(|(which, call)| Arrival { at: call.at, which }).collect();
-        let note = format!(
-            "{} calls of {} functions in {} minutes, {} × as fast, {cut} of them cut to {} s",
-            calls.len(),
-            fast.functions.len(),
-            self.minutes,
-            self.compression,
-            LONGEST.as_secs()
-        );
         let length = arrivals.last().map_or(Duration::ZERO, |last| last.at);
         Ok(Schedule { arrivals, calls, functions: fast.functions.len(), length, note })
+    }
+
+    /// Which part of the trace that is, and what is not as the trace says it.
+    fn note(&self, whole: &WholeTrace, has: usize) -> String {
+        let (_, so_long) = self.minutes(has);
+        let part = match whole.cut {
+            None => format!("in {so_long}"),
+            Some(at) => format!(
+                "in the first {:.1} of {so_long}: what comes after so many calls is left out (--set calls=N for more)",
+                at.as_secs_f64() / 60.0
+            ),
+        };
+        let shortened =
+            whole.calls.iter().filter(|call| call.took.div_f64(self.compression) > LONGEST).count();
+        let assumed = match whole.assumed {
+            0 => String::new(),
+            functions => format!(
+                "; of {functions} of the functions the trace does not say how long calls take: 100 ms are assumed"
+            ),
+        };
+        format!(
+            "{} calls of {} functions {part}; {} × as fast, {shortened} calls cut to {} s{assumed}",
+            whole.calls.len(),
+            whole.functions.len(),
+            self.compression,
+            LONGEST.as_secs()
+        )
     }
 }
 
 /// The function with the nearest memory.
 fn photons_choice<'a>(trace: &'a Azure2019, variant: &Variant) -> anyhow::Result<&'a FunctionRow> {
+    ensure!(
+        trace.has_memory(),
+        "the trace has no memory.csv, by which Photons' procedure chooses a function: add it, or replay all functions with --set procedure=whole"
+    );
     let memory = variant
         .functions
         .iter()
@@ -169,7 +221,9 @@ fn photons_choice<'a>(trace: &'a Azure2019, variant: &Variant) -> anyhow::Result
         .and_then(|function| function.memory_mb);
     let most_mb = memory.unwrap_or(256) as f64;
     select(trace, trace::Wanted { least_mb: most_mb / 2.0, most_mb })
-        .context("no function of the trace has more than 10 and fewer than 100 calls in its first 59 minutes")
+        .context(
+        "no function of the trace that memory.csv knows has more than 10 and fewer than 100 calls in its first 59 minutes",
+    )
 }
 
 fn open(path: &Path) -> anyhow::Result<File> {
@@ -218,6 +272,58 @@ mod tests {
         Wanted { source, whole, copies: 2, minutes: 59, compression: 60.0, part, seed: 1 }
     }
 
+    fn variant() -> Variant {
+        let function = serde_json::json!({ "name": "f", "code": "f.js", "kind": "nodejs", "memory_mb": 256 });
+        let variant = serde_json::json!({ "name": "node", "entry": "f", "functions": [function] });
+        serde_json::from_value(variant).unwrap()
+    }
+
+    #[test]
+    fn the_note_says_which_part_of_the_trace_it_is() {
+        let excerpt = || Source::Of2019(excerpt::of_2019().unwrap());
+        let cut = wanted(excerpt(), true).all().unwrap();
+        let minutes = cut.length.as_secs_f64();
+        assert!(
+            cut.note.contains(&format!("100 calls of 5 functions in the first {minutes:.1} of 59 minutes")),
+            "{}",
+            cut.note
+        );
+        let mut all = wanted(excerpt(), true);
+        (all.minutes, all.part.length, all.part.calls) = (600, Duration::from_secs(36_000), 100_000);
+        let all = all.all().unwrap();
+        assert!(
+            all.note.contains("functions in 60 minutes, which are all that the trace has;"),
+            "{}",
+            all.note
+        );
+        let mut copies = wanted(excerpt(), false);
+        copies.minutes = 600;
+        let copies = copies.schedule(&variant()).unwrap();
+        assert!(
+            copies.note.contains("calls in 60 minutes, which are all that the trace has each"),
+            "{}",
+            copies.note
+        );
+        assert_eq!(copies.length, Duration::from_millis(60_500));
+    }
+
+    #[test]
+    fn a_trace_of_more_calls_than_a_run_makes_is_refused_before_they_are_drawn() {
+        let minutes: String = (1..=60).map(|minute| format!(",{minute}")).collect();
+        let text =
+            format!("HashApp,HashFunction,Trigger{minutes}\na,f,http,20{},4000000000\n", ",0".repeat(58));
+        let memory = "HashApp,AverageAllocatedMb,AverageAllocatedMb_pct99\na,100,200\n";
+        let trace = |memory: Option<&[u8]>| Azure2019::read(text.as_bytes(), None, memory).unwrap();
+        let mut long = wanted(Source::Of2019(trace(Some(memory.as_bytes()))), false);
+        assert!(long.schedule(&variant()).is_ok());
+        long.minutes = 120;
+        let refused = long.schedule(&variant()).unwrap_err().to_string();
+        assert!(refused.contains("would make 8000000040 calls in 60 minutes"), "{refused}");
+        let refused =
+            wanted(Source::Of2019(trace(None)), false).schedule(&variant()).unwrap_err().to_string();
+        assert!(refused.contains("the trace has no memory.csv"), "{refused}");
+    }
+
     #[test]
     fn a_drawn_function_is_called_as_often_as_photons_wants_it() {
         for seed in [1, 2] {
@@ -246,10 +352,8 @@ mod tests {
 
     #[test]
     fn copies_are_called_by_their_numbers() {
-        let function = serde_json::json!({ "name": "f", "code": "f.js", "kind": "nodejs", "memory_mb": 256 });
-        let variant = serde_json::json!({ "name": "node", "entry": "f", "functions": [function] });
-        let variant: Variant = serde_json::from_value(variant).unwrap();
-        let schedule = wanted(Source::Of2019(excerpt::of_2019().unwrap()), false).schedule(&variant).unwrap();
+        let wanted = wanted(Source::Of2019(excerpt::of_2019().unwrap()), false);
+        let schedule = wanted.schedule(&variant()).unwrap();
         assert_eq!((schedule.functions, schedule.calls.as_slice()), (2, &[(0, None), (1, None)][..]));
         assert!(schedule.arrivals.iter().all(|arrival| arrival.which < 2) && schedule.arrivals.len() > 20);
     }
