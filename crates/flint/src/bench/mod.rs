@@ -60,7 +60,7 @@ const BUILT_IN: &[(&str, &str)] = &[
 ];
 
 /// Runs `experiment` and prints its report on stdout; everything else goes to stderr. Whether the targets were met is in the report,
-/// not in the exit code: a benchmark that ran has succeeded.
+/// not in the exit code: a benchmark that has measured something has succeeded.
 pub(crate) async fn run(experiment: &str, effort: Effort, json: bool) -> anyhow::Result<()> {
     let mut run = Run::begin(experiment, effort)?;
     let _janitor = Janitor::start()?;
@@ -79,11 +79,22 @@ pub(crate) async fn run(experiment: &str, effort: Effort, json: bool) -> anyhow:
         }
     })?;
     let out = run.effort.out.clone();
-    print(&run.end(report)?, json)?;
+    let report = run.end(report)?;
+    print(&report, json)?;
     if let Some(folder) = out {
         tell!("the report is in {}: report.html, report.md, report.json", folder.display());
     }
+    has_figures(&report)?;
     Ok(())
+}
+
+/// A run in which every arm failed has not succeeded.
+fn has_figures(report: &Report) -> Result<(), Failure> {
+    if !report.is_empty() {
+        return Ok(());
+    }
+    let why = report.failed().unwrap_or_else(|| "no arm was measured".to_owned());
+    Err(Failure::new(Exit::FunctionFailed, "nothing_measured", format!("nothing was measured: {why}")))
 }
 
 async fn measure(experiment: &str, run: &mut Run) -> anyhow::Result<Report> {
@@ -131,6 +142,21 @@ fn print(report: &Report, json: bool) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_run_without_figures_has_not_succeeded() {
+        let arm = |note: Option<&str>| flint_lab::ArmReport {
+            arm: "a".into(),
+            note: note.map(str::to_owned),
+            ..flint_lab::ArmReport::default()
+        };
+        let failed = || arm(Some("unavailable: a wrong answer, no"));
+        let report = |arms| Report { arms, ..Report::default() };
+        let failure = has_figures(&report(vec![failed(), failed()])).unwrap_err();
+        let message = "nothing was measured: 2 of 2 rows have no figures; a: a wrong answer, no";
+        assert_eq!((failure.exit, failure.message.as_str()), (Exit::FunctionFailed, message));
+        assert!(has_figures(&report(vec![failed(), arm(None)])).is_ok());
+    }
 
     #[tokio::test]
     async fn unknown_arms_are_refused_before_anything_is_started() {

@@ -147,14 +147,13 @@ pub(super) fn reports(folder: &Path) -> anyhow::Result<Vec<Report>> {
 
 fn rows(report: &Report) -> Vec<Kept> {
     let row = |target: &Target| {
-        let verdict = match (target.met, &report.withheld) {
-            (Some(true), _) => "met".to_owned(),
-            (Some(false), _) => "MISSED".to_owned(),
-            (None, Some(why)) => format!("host too noisy: {why}"),
-            (None, None) => match missing(report, target) {
-                Some(why) => format!("not measured: {why}"),
-                None => "not measured".to_owned(),
-            },
+        // An arm that failed has no figures on a quiet host either.
+        let verdict = match (target.met, missing(report, target), &report.withheld) {
+            (Some(true), ..) => "met".to_owned(),
+            (Some(false), ..) => "MISSED".to_owned(),
+            (None, Some(why), _) => why,
+            (None, None, Some(why)) => format!("host too noisy: {why}"),
+            (None, None, None) => "not measured".to_owned(),
         };
         Some(Kept {
             promise: target.promise.clone()?,
@@ -168,15 +167,21 @@ fn rows(report: &Report) -> Vec<Kept> {
     report.targets.iter().filter_map(row).collect()
 }
 
-/// Why an arm that the target is about has no figures.
+/// Why an arm that the target is about has no figures: `failed` where it answered wrongly, and `not measured` where it could not be tried.
 fn missing(report: &Report, target: &Target) -> Option<String> {
     report.arms.iter().find_map(|arm| {
-        let why = arm.note.as_deref()?.strip_prefix("unavailable: ")?;
+        let why = arm.unavailable()?;
         let names = [arm.arm.clone(), arm.arm.replace('-', " ")];
         let of_it = arm.function.as_deref().is_none_or(|function| target.name.contains(function));
         let is_about = of_it && names.iter().any(|name| target.name.contains(name.as_str()));
-        is_about.then(|| format!("{}: {}", arm.arm, why.lines().next().unwrap_or_default()))
+        let verdict = if is_wrong(why) { "failed" } else { "not measured" };
+        is_about.then(|| format!("{verdict}: {}: {}", arm.arm, why.lines().next().unwrap_or_default()))
     })
+}
+
+/// Whether there was an answer, and not the one that was to be.
+fn is_wrong(why: &str) -> bool {
+    why.contains("wrong answer") || why.starts_with("the oracle of ") || why.starts_with("status ")
 }
 
 fn show(mut kept: Vec<Kept>, json: bool) -> anyhow::Result<()> {
@@ -311,6 +316,27 @@ mod tests {
             "not measured",
         ];
         assert_eq!(verdicts, expected);
+    }
+
+    #[test]
+    fn a_wrong_answer_is_no_noise() {
+        let wrong = |arm: &str| flint_lab::ArmReport {
+            arm: arm.into(),
+            function: Some("f node".into()),
+            note: Some("unavailable: a wrong answer, /x is not 1: {}".into()),
+            ..flint_lab::ArmReport::default()
+        };
+        let target =
+            Target::at_least("f node: spawn-warm cold takes … as fork-never cold", None, 2.0).of("E2");
+        let mut report =
+            Report { arms: vec![wrong("spawn-warm")], targets: vec![target], ..Report::default() };
+        report.judge(flint_lab::Noise::default(), false);
+        let verdict = |report: &Report| rows(report).remove(0).verdict;
+        let failed = "failed: spawn-warm: a wrong answer, /x is not 1: {}";
+        assert_eq!(verdict(&report), failed);
+        // Nor where another arm was measured meanwhile, on a host that was noisy.
+        report.withheld = Some("stolen".into());
+        assert_eq!(verdict(&report), failed);
     }
 
     #[test]

@@ -72,6 +72,9 @@ impl Report {
     /// what they are: figures of a noisy host.
     pub fn judge(&mut self, noise: Noise, despite_noise: bool) {
         let reasons = noise.reasons();
+        if let Some(failed) = self.failed() {
+            self.notes.push(failed);
+        }
         if noise.repeated > 0 {
             self.notes.push(format!(
                 "{} of the measurements were made in the place of others, during which the host was noisy.",
@@ -79,7 +82,8 @@ impl Report {
             ));
         }
         self.noise = Some(noise);
-        if reasons.is_empty() {
+        // Without figures there is nothing that noise could have spoilt: that there are none has another reason.
+        if reasons.is_empty() || self.is_empty() {
             return;
         }
         let reasons = reasons.join("; ");
@@ -95,6 +99,34 @@ impl Report {
         for target in &mut self.targets {
             (target.value, target.met) = (None, None);
         }
+    }
+}
+
+impl Report {
+    /// Whether no arm has figures.
+    pub fn is_empty(&self) -> bool {
+        self.arms.iter().all(|arm| arm.unavailable().is_some())
+    }
+
+    /// How many arms have no figures, and why the first of them has none; nothing when all have some.
+    pub fn failed(&self) -> Option<String> {
+        let failed: Vec<_> = self.arms.iter().filter_map(|arm| Some((arm, arm.unavailable()?))).collect();
+        let (arm, why) = failed.first()?;
+        let function = arm.function.as_ref().map_or_else(String::new, |function| format!(" of {function}"));
+        Some(format!(
+            "{} of {} rows have no figures; {}{function}: {}",
+            failed.len(),
+            self.arms.len(),
+            arm.arm,
+            why.lines().next().unwrap_or_default()
+        ))
+    }
+}
+
+impl ArmReport {
+    /// Why it has no figures, where it has none.
+    pub fn unavailable(&self) -> Option<&str> {
+        self.note.as_deref()?.strip_prefix("unavailable: ")
     }
 }
 
@@ -270,6 +302,24 @@ mod tests {
         {
             assert!(text.contains(line), "{text}");
         }
+    }
+
+    #[test]
+    fn arms_that_failed_are_said_and_are_no_noise() {
+        let failed = ArmReport {
+            arm: "b".into(),
+            function: Some("f".into()),
+            note: Some("unavailable: a wrong answer".into()),
+            ..ArmReport::default()
+        };
+        let unseen = Noise { spread: 1.0, ..Noise::default() };
+        let mut report = Report { arms: vec![failed.clone()], ..Report::default() };
+        report.judge(unseen.clone(), false);
+        assert!(report.is_empty() && report.withheld.is_none());
+        assert_eq!(report.notes, ["1 of 1 rows have no figures; b of f: a wrong answer"]);
+        let mut half = Report { arms: vec![ArmReport::default(), failed], ..Report::default() };
+        half.judge(unseen, false);
+        assert!(!half.is_empty() && half.withheld.is_some() && half.notes[0].starts_with("1 of 2 rows"));
     }
 
     #[test]

@@ -14,6 +14,7 @@ use super::{
     manifest::{Manifest, Variant},
     place::Place,
     recorder::{Recorded, Recorder},
+    replay::none_right,
     samples::{Sample, latencies, report as row, unavailable},
     site::{Options, build},
     strategy::{CONCURRENT, FLINT, FORK_WARM, OPENWHISK, SPAWN_NEVER, SPAWN_WARM, Strategy, WASM},
@@ -143,6 +144,11 @@ fn add(report: &mut Report, title: &str, measured: &[(&str, anyhow::Result<Vec<R
         };
         let mut failures = Failures::default();
         rounds.iter().for_each(|round| failures.merge(&round.failures));
+        if rounds.iter().all(|round| round.calls.is_empty()) {
+            let why = none_right(&failures);
+            report.arms.push(ArmReport { failures: Some(failures), ..unavailable(name, title, &why) });
+            continue;
+        }
         for (word, cold) in [("cold", true), ("warm", false)] {
             let samples = samples(rounds, cold);
             if samples.is_empty() {

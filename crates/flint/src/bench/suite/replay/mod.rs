@@ -13,6 +13,7 @@ use flint_lab::{Arrivals, Failures, HttpRequest, OpenLoad, Report, drive_open};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub(super) use self::result::none_right;
 use self::schedule::{Schedule, Wanted};
 use super::{
     Suite,

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, iter};
 
-use flint_lab::{ArmReport, Point, Report, Target, quantile};
+use flint_lab::{ArmReport, Failures, Point, Report, Target, quantile};
 
 use super::{INTERVALS, Recorded, Replayed, Strategy};
 use crate::bench::suite::{
@@ -50,6 +50,12 @@ pub(super) fn add(
             }
         };
         let samples: Vec<Sample> = replayed.calls.iter().map(|call| call.sample).collect();
+        if samples.is_empty() {
+            let why = none_right(&replayed.failures);
+            let failures = Some(replayed.failures.clone());
+            report.arms.push(ArmReport { failures, ..unavailable(strategy.name, title, &why) });
+            continue;
+        }
         let felt =
             samples.iter().filter(|sample| is_felt(sample)).count() + replayed.failures.calls() as usize;
         let largest = replayed.memory.iter().max_by_key(|(_, memory, _)| memory.pss);
@@ -73,6 +79,15 @@ pub(super) fn add(
         flint.push((WASM.name, of(WASM.name)));
     }
     report.targets.extend(targets(title, &flint, of(SPAWN_WARM.name), of(OPENWHISK.name)));
+}
+
+/// Why there are no figures where calls were made.
+pub(in crate::bench::suite) fn none_right(failures: &Failures) -> String {
+    let first = failures.kinds().next();
+    first.map_or_else(
+        || "no call was made".to_owned(),
+        |(_, failed)| format!("none of {} calls was answered rightly: {}", failures.calls(), failed.example),
+    )
 }
 
 /// What is promised of Flint, set up as it comes and for little memory, and in WebAssembly, beside its own sandboxes and a runtime's containers.
@@ -143,7 +158,7 @@ fn over_time(replayed: &Replayed) -> Vec<Point> {
 
 #[cfg(test)]
 mod tests {
-    use flint_lab::{Failures, TreeMemory};
+    use flint_lab::{ArmError, TreeMemory};
 
     use super::*;
 
@@ -195,5 +210,14 @@ mod tests {
         add(&mut failed, "sleep node", &[(FLINT, Some(replayed(50, None)), Some("no".into()))], 1);
         assert_eq!(failed.arms[0].note.as_deref(), Some("unavailable: no"));
         assert!(failed.targets.iter().all(|target| target.met.is_none()));
+        // A call that failed has waited in vain: where all did, the promise is missed, and there are no figures.
+        let mut failures = Failures::default();
+        failures.add(&ArmError::WrongAnswer("no".into()));
+        let wrong = Replayed { calls: Vec::new(), failures, ..replayed(50, None) };
+        let mut none = Report::default();
+        add(&mut none, "sleep node", &[(FLINT, Some(wrong), None)], 1);
+        assert!(none.is_empty() && none.targets[0].met == Some(false));
+        let why = "none of 1 calls was answered rightly: wrong answer: no";
+        assert_eq!(none.arms[0].unavailable(), Some(why));
     }
 }
