@@ -67,10 +67,6 @@ pub(super) async fn run(
             measured.push((name, Ok(Vec::new())));
         }
         for round in 1..=rounds {
-            let key = |name: &str| format!("{title} {name} round {round}");
-            let open = measured.iter().filter(|(_, all)| all.is_ok());
-            let keys: Vec<String> = open.map(|(name, _)| key(name)).collect();
-            run.look(&format!("{title} round {round}"), keys).await?;
             for (name, all) in &mut measured {
                 run.show(&format!("{title} {name}"), round - 1, rounds);
                 let (Ok(rounds), Some((_, strategy, memory))) =
@@ -78,7 +74,9 @@ pub(super) async fn run(
                 else {
                     continue;
                 };
-                let key = key(name);
+                let key = format!("{title} {name} round {round}");
+                // Before and after each arm: a round of all of them takes minutes.
+                run.look(&key, [key.clone()]).await?;
                 let one = run.kept(&key, async || {
                     built.clone().map_err(anyhow::Error::msg)?;
                     once(run, manifest, variant, strategy, *memory, seconds).await
@@ -159,6 +157,8 @@ fn add(report: &mut Report, title: &str, measured: &[(&str, anyhow::Result<Vec<R
                 pss_bytes: median(&memory).map(|bytes| bytes as u64),
                 series: if cold { Vec::new() } else { over_time(&rounds[0].calls) },
                 failures: (failures.calls() > 0).then(|| failures.clone()),
+                // Calls come by a clock, however many are under way.
+                concurrency: None,
                 ..row(&format!("{name} {word}"), title, &samples, seed)
             });
         }

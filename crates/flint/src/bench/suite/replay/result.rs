@@ -60,6 +60,8 @@ pub(super) fn add(
             samples.iter().filter(|sample| is_felt(sample)).count() + replayed.failures.calls() as usize;
         let largest = replayed.memory.iter().max_by_key(|(_, memory, _)| memory.pss);
         report.arms.push(ArmReport {
+            // As many are under way as the trace has.
+            concurrency: None,
             calls_per_s: Some(samples.len() as f64 / replayed.wall_s),
             pss_bytes: largest.map(|(_, memory, _)| memory.pss),
             private_bytes: largest.map(|(_, memory, _)| memory.private),
@@ -197,6 +199,7 @@ mod tests {
         );
         let arm = &report.arms[1];
         assert_eq!((arm.cold_starts, arm.instances, arm.pss_bytes), (Some(2), Some(2), Some(50)));
+        assert_eq!(arm.concurrency, None);
         assert_eq!(arm.series.last().unwrap().cold_starts, Some(2));
         let mut slow = Report::default();
         add(&mut slow, "sleep node", &[(FLINT, Some(replayed(50, Some(10_001.0))), None)], 1);
