@@ -209,8 +209,13 @@ mod tests {
 
     /// Two arms, `a` and `b`, in a run of this folder: how often they were called, and what they did in the rounds that count.
     async fn run(folder: &Path, rounds: usize, looks: &[Seen]) -> (usize, Vec<ArmRounds>, Noise) {
-        let identity =
-            Identity { experiment: "x".into(), commit: "c".into(), host: json!(1), settings: json!(2) };
+        let identity = Identity {
+            experiment: "x".into(),
+            commit: "c".into(),
+            host: json!(1),
+            settings: json!(2),
+            workloads: None,
+        };
         let calls = Arc::new(AtomicUsize::new(0));
         let plan = |name: &str| ArmPlan {
             name: name.into(),

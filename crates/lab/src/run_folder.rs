@@ -23,6 +23,9 @@ pub struct Identity {
     pub host: Value,
     /// How: sizes, seeds, numbers of rounds.
     pub settings: Value,
+    /// Which version of what is called, where that is not of the commit.
+    #[serde(default)]
+    pub workloads: Option<String>,
 }
 
 /// Why a folder cannot be used.
@@ -33,7 +36,7 @@ pub enum RunFolderError {
     Other {
         /// Which.
         folder: PathBuf,
-        /// What differs: `commit`, `host`, `settings`, `experiment`.
+        /// What differs: `commit`, `host`, `settings`, `experiment`, `version of the workloads`.
         what: &'static str,
     },
     /// It has files that are not of a run.
@@ -215,6 +218,7 @@ fn difference(found: &Identity, wanted: &Identity) -> Option<&'static str> {
         ("commit", found.commit == wanted.commit),
         ("host", found.host == wanted.host),
         ("settings", found.settings == wanted.settings),
+        ("version of the workloads", found.workloads == wanted.workloads),
     ]
     .into_iter()
     .find_map(|(what, same)| (!same).then_some(what))
@@ -261,6 +265,7 @@ mod tests {
             commit: "c".into(),
             host: json!({ "cores": 2 }),
             settings: json!({ "quick": true }),
+            workloads: Some("v".into()),
         }
     }
 
@@ -281,6 +286,7 @@ mod tests {
             (Identity { host: json!({ "cores": 4 }), ..identity() }, "host"),
             (Identity { settings: json!({}), ..identity() }, "settings"),
             (Identity { experiment: "y".into(), ..identity() }, "experiment"),
+            (Identity { workloads: Some("w".into()), ..identity() }, "version of the workloads"),
         ] {
             let error = RunFolder::open(&folder, &other).unwrap_err().to_string();
             assert!(error.contains(&format!("a run of another {what}")), "{error}");

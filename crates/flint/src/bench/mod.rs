@@ -14,6 +14,7 @@ pub(crate) mod promises;
 mod run;
 mod server;
 mod shim_link;
+mod sources;
 mod suite;
 pub(crate) mod tied;
 mod wasm;
@@ -79,7 +80,7 @@ pub(crate) async fn run(experiment: &str, effort: Effort, json: bool) -> anyhow:
         }
     })?;
     let out = run.effort.out.clone();
-    let report = run.end(report)?;
+    let report = run.end(report).await?;
     print(&report, json)?;
     if let Some(folder) = out {
         tell!("the report is in {}: report.html, report.md, report.json", folder.display());

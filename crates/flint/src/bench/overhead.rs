@@ -384,7 +384,7 @@ fn report(empty: Report, arms: &[ArmRounds], idle_rss: u64, binary: u64) -> Repo
         )
         .of("S11"),
         Target::at_most("Flint idle, RSS, MiB", Some(mib(idle_rss)), 40.0).of("S12"),
-        Target::at_most("binary, MiB", Some(mib(binary)), 60.0).of("S13"),
+        Target::at_most("binary, MiB", Some(mib(binary)), 60.0).of("S13").exactly(),
     ];
     let mut reports: Vec<ArmReport> = arms.iter().map(ArmReport::from).collect();
     reports.push(ArmReport { arm: "flint-idle".into(), rss_bytes: Some(idle_rss), ..ArmReport::default() });

@@ -15,6 +15,7 @@ use serde_json::json;
 use super::{
     asked::check_options,
     interpreter::{self, Interpreter},
+    sources,
 };
 
 /// How large the inputs are.
@@ -80,12 +81,15 @@ pub(super) struct Run {
     pub(super) folder: Arc<RunFolder>,
     pub(super) noise: NoiseWatch,
     pub(super) bar: ProgressBar,
+    /// Which version of the workloads there was when this began.
+    workloads: Option<String>,
 }
 
 impl Run {
     pub(super) fn begin(experiment: &str, effort: Effort) -> anyhow::Result<Self> {
         check_options(experiment, &effort.set)?;
         let host = Host::describe();
+        let workloads = sources::fingerprint(experiment, &effort);
         let folder = match &effort.out {
             None => RunFolder::none(),
             Some(folder) => {
@@ -94,6 +98,7 @@ impl Run {
                     commit: commit(),
                     host: host.lasting(),
                     settings: effort.settings(),
+                    workloads: workloads.clone(),
                 };
                 RunFolder::open(folder, &identity)?
             }
@@ -103,7 +108,7 @@ impl Run {
         if effort.quick {
             noise = noise.without_waits();
         }
-        Ok(Self { effort, host, folder, noise, bar: progress_bar() })
+        Ok(Self { effort, host, folder, noise, bar: progress_bar(), workloads })
     }
 
     /// An empty report of this run.
@@ -112,6 +117,7 @@ impl Run {
             experiment: experiment.to_owned(),
             host: self.host.clone(),
             commit: commit(),
+            workloads: self.workloads.clone(),
             settings: self.effort.settings(),
             ..Report::default()
         }
@@ -149,7 +155,7 @@ impl Run {
     }
 
     /// Judges the report by the host's noise, says when and with what it was made, and writes it to the folder.
-    pub(super) fn end(mut self, mut report: Report) -> anyhow::Result<Report> {
+    pub(super) async fn end(mut self, mut report: Report) -> anyhow::Result<Report> {
         self.bar.finish_and_clear();
         if report.settings.is_null() {
             report.settings = self.effort.settings();
@@ -161,7 +167,13 @@ impl Run {
                 "A quick run: it shows that everything works; its figures are not to be quoted.".into(),
             );
         }
-        self.noise.end()?;
+        if self.workloads != sources::fingerprint(&report.experiment, &self.effort) {
+            report.notes.push(
+                "The workloads' sources were changed while the run went on: not all of it measured the same."
+                    .into(),
+            );
+        }
+        self.noise.end().await?;
         report.judge(self.noise.noise(), self.effort.despite_noise);
         write(&self.folder, &report)?;
         Ok(report)
@@ -243,11 +255,47 @@ mod tests {
             assert_eq!(run.noise.noise().looks, 2 + part);
             if part == 1 {
                 let report = run.report("x");
-                assert_eq!(run.end(report).unwrap().noise.unwrap().looks, 3);
+                // One after the last measurement too.
+                assert_eq!(run.end(report).await.unwrap().noise.unwrap().looks, 4);
             }
         }
         let mut again = Run::begin("x", effort).unwrap();
         again.look("a", ["a", "c"].map(str::to_owned)).await.unwrap();
-        assert_eq!(again.noise.noise().looks, 3);
+        assert_eq!(again.noise.noise().looks, 4);
+    }
+
+    #[tokio::test]
+    async fn a_run_does_not_go_on_with_another_version_of_a_workload() {
+        let scratch = tempfile::tempdir().unwrap();
+        let functions = scratch.path().join("functions");
+        let folder = functions.join("faasdom/fact");
+        std::fs::create_dir_all(&folder).unwrap();
+        let manifest = r#"{ "name": "fact", "suite": "faasdom", "variants": [], "sizes": {} }"#;
+        std::fs::write(folder.join("bench.json"), manifest).unwrap();
+        std::fs::write(folder.join("index.js"), "1").unwrap();
+        let effort = || Effort {
+            quick: true,
+            size: Size::Test,
+            arms: Vec::new(),
+            repeat: None,
+            seed: 1,
+            set: [("functions".to_owned(), functions.display().to_string())].into(),
+            out: Some(scratch.path().join("run")),
+            despite_noise: false,
+        };
+        let run = Run::begin("faasdom", effort()).unwrap();
+        let version = run.report("faasdom").workloads.unwrap();
+        drop(run);
+        assert!(Run::begin("faasdom", effort()).is_ok());
+        std::fs::write(folder.join("index.js"), "2").unwrap();
+        let refused = Run::begin("faasdom", effort()).err().unwrap().to_string();
+        assert!(refused.contains("a run of another version of the workloads"), "{refused}");
+        std::fs::write(folder.join("index.js"), "1").unwrap();
+        let run = Run::begin("faasdom", effort()).unwrap();
+        assert_eq!(run.workloads.as_ref(), Some(&version));
+        std::fs::write(folder.join("index.js"), "3").unwrap();
+        let report = run.report("faasdom");
+        let report = run.end(report).await.unwrap();
+        assert!(report.notes.iter().any(|note| note.contains("were changed while the run went on")));
     }
 }

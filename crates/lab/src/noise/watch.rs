@@ -50,7 +50,8 @@ struct Look {
     after: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     before: Option<String>,
-    /// Nothing when it only closes the account of the processors' time, or says that the look of the line before was one before this too.
+    /// Nothing when it says that the look of the line before was one before this too; of earlier releases also when it only closes the
+    /// account of the processors' time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     seen: Option<Seen>,
     /// Of the time since the look before it, in ticks of all processors: what a hypervisor took, and all.
@@ -120,10 +121,10 @@ impl NoiseWatch {
         self.keep(Some(what), Some(seen))
     }
 
-    /// Nothing more is measured: the processors' time since the last look is part of the account.
-    pub fn end(&mut self) -> Result<(), RunFolderError> {
+    /// Nothing more is measured: what was measured last has a look after it too, as all before it have by the next one.
+    pub async fn end(&mut self) -> Result<(), RunFolderError> {
         match self.measuring {
-            Some(_) => self.keep(None, None),
+            Some(_) => self.look_after().await,
             None => Ok(()),
         }
     }

@@ -66,6 +66,7 @@ impl Report {
                 format!("{} × {}, {gib:.0} GiB, {}, Linux {}", host.cores, host.cpu, host.os, host.kernel),
             ),
         ];
+        lines.extend(self.workloads.iter().map(|version| ("workloads".to_owned(), version.clone())));
         if let Some(noise) = &self.noise {
             let memory = match noise.memory_spread {
                 0.0 => String::new(),

@@ -23,6 +23,9 @@ pub struct Report {
     pub host: Host,
     /// Which commit was measured.
     pub commit: String,
+    /// Which version of the workloads was called, where they are not of that commit's build.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workloads: Option<String>,
     /// What was measured.
     pub arms: Vec<ArmReport>,
     /// Medians of ratios taken round by round.
@@ -96,7 +99,7 @@ impl Report {
         self.withheld = Some(reasons);
         self.ratios.clear();
         self.comparisons.clear();
-        for target in &mut self.targets {
+        for target in self.targets.iter_mut().filter(|target| !target.exact) {
             (target.value, target.met) = (None, None);
         }
     }
@@ -224,6 +227,9 @@ pub struct Target {
     /// Whether it held; absent when it was not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub met: Option<bool>,
+    /// Noise cannot change it: it is judged on any host.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub exact: bool,
 }
 
 impl Target {
@@ -235,6 +241,7 @@ impl Target {
             value,
             target: format!("<= {}", shown(most)),
             met: value.map(|value| value <= most),
+            exact: false,
         }
     }
 
@@ -246,7 +253,14 @@ impl Target {
             value,
             target: format!(">= {}", shown(least)),
             met: value.map(|value| value >= least),
+            exact: false,
         }
+    }
+
+    /// The same of what no noise of the host can change, such as the size of a file.
+    #[must_use]
+    pub fn exactly(self) -> Self {
+        Self { exact: true, ..self }
     }
 
     /// The same as the promise of this number.
@@ -327,7 +341,10 @@ mod tests {
         let report = || Report {
             arms: vec![ArmReport { arm: "a".into(), calls_per_s: Some(7.0), ..ArmReport::default() }],
             ratios: BTreeMap::from([("a / b".into(), 2.0)]),
-            targets: vec![Target::at_most("t", Some(1.0), 2.0)],
+            targets: vec![
+                Target::at_most("t", Some(1.0), 2.0),
+                Target::at_most("size", Some(1.0), 2.0).exactly(),
+            ],
             ..Report::default()
         };
         let noisy = Noise { stolen: 0.2, spread: 1.0, looks: 1, ..Noise::default() };
@@ -336,6 +353,7 @@ mod tests {
         let text = judged.to_string();
         assert!(text.contains("nothing is compared: the hypervisor took 20 %"), "{text}");
         assert!(!text.contains("a / b") && text.contains("t: not judged"), "{text}");
+        assert!(text.contains("met     size: 1.00"), "{text}");
         assert!(judged.arms[0].calls_per_s.is_some());
         let mut forced = report();
         forced.judge(noisy.clone(), true);

@@ -56,9 +56,11 @@ fn table(f: &mut fmt::Formatter<'_>, arms: &[ArmReport]) -> fmt::Result {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Host { cpu, cores, kernel, load_1m, .. } = &self.host;
+        let workloads =
+            self.workloads.iter().map(|version| format!(", workloads {version}")).collect::<String>();
         writeln!(
             f,
-            "{} on {cores} × {cpu}, Linux {kernel}, load {load_1m}, commit {}\n",
+            "{} on {cores} × {cpu}, Linux {kernel}, load {load_1m}, commit {}{workloads}\n",
             self.experiment, self.commit
         )?;
         table(f, &self.arms)?;

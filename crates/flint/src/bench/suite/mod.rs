@@ -19,6 +19,8 @@ mod suites;
 mod sweep;
 mod watch;
 
+use std::{collections::BTreeSet, path::PathBuf};
+
 use anyhow::ensure;
 use flint_lab::Report;
 
@@ -30,7 +32,7 @@ use self::{
 };
 use super::{
     asked::{check_arms, check_list},
-    run::Run,
+    run::{Effort, Run},
 };
 
 /// An experiment.
@@ -59,6 +61,14 @@ enum Procedure {
 /// The experiment of this name.
 pub(super) fn of(name: &str) -> Option<&'static Suite> {
     SUITES.iter().find(|suite| suite.name == name)
+}
+
+/// Where the workloads are.
+pub(super) fn functions_of(effort: &Effort) -> anyhow::Result<PathBuf> {
+    match effort.set.get("functions") {
+        Some(folder) => Ok(folder.into()),
+        None => manifest::functions(),
+    }
 }
 
 impl Suite {
@@ -105,12 +115,26 @@ impl Suite {
         Ok(self.arms.iter().filter(asked).copied().collect())
     }
 
+    /// The folders of its workloads, and what stands beside them for all of a suite; `--set workload=A,B` leaves only those.
+    pub(super) fn folders(&self, effort: &Effort) -> anyhow::Result<Vec<PathBuf>> {
+        let asked = effort.set.get("workload");
+        let mut found = BTreeSet::new();
+        for manifest in manifest::all(&functions_of(effort)?)? {
+            let is_asked = asked.is_none_or(|list| list.split(',').any(|name| name == manifest.name));
+            if !is_asked || !self.suites.contains(&manifest.suite.as_str()) {
+                continue;
+            }
+            let beside = manifest.folder.parent().map(std::fs::read_dir).into_iter().flatten().flatten();
+            let shared = beside.flatten().map(|entry| entry.path());
+            found.extend(shared.filter(|path| !path.join("bench.json").is_file()));
+            found.insert(manifest.folder);
+        }
+        Ok(found.into_iter().collect())
+    }
+
     /// The workloads in their languages; `--set workload=A,B` and `--set variant=A,B` leave only those.
     fn workloads(&self, run: &Run) -> anyhow::Result<Vec<(Manifest, Variant)>> {
-        let folder = match run.effort.set.get("functions") {
-            Some(folder) => folder.into(),
-            None => manifest::functions()?,
-        };
+        let folder = functions_of(&run.effort)?;
         let wanted = |key: &str, name: &str| {
             run.effort.set.get(key).is_none_or(|list| list.split(',').any(|wanted| wanted == name))
         };

@@ -9,8 +9,13 @@ use crate::{
 };
 
 fn watch(folder: &Path, script: &[Seen]) -> NoiseWatch {
-    let identity =
-        Identity { experiment: "x".into(), commit: "c".into(), host: json!(1), settings: json!(2) };
+    let identity = Identity {
+        experiment: "x".into(),
+        commit: "c".into(),
+        host: json!(1),
+        settings: json!(2),
+        workloads: None,
+    };
     scripted(RunFolder::open(folder, &identity).unwrap(), script)
 }
 
@@ -49,12 +54,13 @@ async fn looking_sees_something() {
 async fn an_interrupted_run_is_judged_by_all_that_it_saw() {
     // Quiet for long and then noisy; and the other way round.
     for (early, late, is_quiet) in [(quiet(), busy(), true), (busy(), quiet(), false)] {
-        let whole = [early.clone(), early.clone(), early, late];
+        let whole = [early.clone(), early.clone(), early, late.clone(), late];
         let scratch = tempfile::tempdir().unwrap();
         let mut uninterrupted = watch(&scratch.path().join("a"), &whole);
         for at in 0..4 {
             uninterrupted.look(&at.to_string()).await.unwrap();
         }
+        uninterrupted.end().await.unwrap();
         let folder = scratch.path().join("b");
         let mut first = watch(&folder, &whole[..3]);
         for at in 0..3 {
@@ -67,10 +73,11 @@ async fn an_interrupted_run_is_judged_by_all_that_it_saw() {
         std::fs::write(&path, torn).unwrap();
         let mut second = watch(&folder, &whole[3..]);
         second.look("3").await.unwrap();
-        second.end().unwrap();
+        second.end().await.unwrap();
         let third = restarted(&folder).noise();
         for noise in [uninterrupted.noise(), second.noise(), third] {
-            assert_eq!((noise.looks, noise.others > MOST_OTHERS), (4, !is_quiet), "{noise:?}");
+            // After the last one too.
+            assert_eq!((noise.looks, noise.others > MOST_OTHERS), (5, !is_quiet), "{noise:?}");
         }
     }
 }
@@ -135,7 +142,7 @@ async fn a_noisy_moment_is_waited_for_to_end_and_is_of_nothing_then() {
     whole.look_before("b", 1).await.unwrap();
     assert_eq!(whole.waited, 2 * BETWEEN_LOOKS);
     assert!(!whole.needs_another("b", 1, 1).await.unwrap());
-    whole.end().unwrap();
+    whole.end().await.unwrap();
     assert_eq!((whole.noisy_looks("a try 1"), whole.noisy_looks("b try 1")), (1, 0));
     // Before a, after it, before b, after that; the one in between is of neither.
     for mut watch in [whole, restarted(&folder)] {
