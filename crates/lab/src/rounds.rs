@@ -5,7 +5,8 @@ use std::{io, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Arm, ArmError, Load, Measured, NoiseWatch, ProcessTree, RunFolder, closed_loop::histogram, drive, median,
+    Arm, ArmError, Comparison, Load, Measured, NoiseWatch, ProcessTree, RunFolder, closed_loop::histogram,
+    drive, median,
 };
 
 /// An arm and how it is driven.
@@ -41,6 +42,16 @@ impl ArmRounds {
     /// A quantile of the latency in µs, a figure a round.
     pub fn quantiles_us(&self, quantile: f64) -> Vec<f64> {
         self.rounds.iter().map(|round| round.quantile_us(quantile)).collect()
+    }
+
+    /// What its rounds took beside those of another arm, by their medians.
+    pub fn compared(&self, other: &Self) -> Option<Comparison> {
+        let (mine, theirs) = (self.quantiles_us(0.5), other.quantiles_us(0.5));
+        let title = match self.plan.load.concurrency {
+            1 => "one caller".to_owned(),
+            callers => format!("{callers} callers"),
+        };
+        Comparison::of_rounds(&title, (&self.plan.name, &mine), (&other.plan.name, &theirs))
     }
 
     /// The median over the rounds of a quantile in µs.
@@ -261,6 +272,7 @@ mod tests {
         let (driven, more, _) = run(&folder, 3, &[quiet(), quiet(), quiet()]).await;
         assert!(driven > 0 && more.iter().all(|arm| arm.rounds.len() == 3));
         assert_eq!(shape(&more)[..2], shape(&arms)[..2]);
+        assert!(more[0].compared(&more[1]).is_none(), "three rounds are too few");
     }
 
     #[tokio::test(start_paused = true)]

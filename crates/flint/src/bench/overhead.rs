@@ -317,6 +317,18 @@ fn report(empty: Report, arms: &[ArmRounds], idle_rss: u64, binary: u64) -> Repo
     .filter_map(|(name, ratio)| Some((name.to_owned(), ratio?)))
     .collect();
     let ratio = |name: &str| ratios.get(name).copied();
+    // The pairs that the promises are about.
+    let comparisons = [
+        ("flint-node", "shim-node", 1),
+        ("flint-python", "shim-python", 1),
+        ("flint-node", "plain-node", 32),
+        ("flint-python", "plain-python", 32),
+        ("flint-node-shared", "plain-node", 32),
+        ("flint-variety-100", "flint-node", 32),
+    ]
+    .into_iter()
+    .filter_map(|(a, b, callers)| arm(a, callers)?.compared(arm(b, callers)?))
+    .collect();
     let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
     let targets = vec![
         Target::at_most(
@@ -388,5 +400,5 @@ fn report(empty: Report, arms: &[ArmRounds], idle_rss: u64, binary: u64) -> Repo
     ];
     let mut reports: Vec<ArmReport> = arms.iter().map(ArmReport::from).collect();
     reports.push(ArmReport { arm: "flint-idle".into(), rss_bytes: Some(idle_rss), ..ArmReport::default() });
-    Report { arms: reports, ratios, targets, ..empty }
+    Report { arms: reports, ratios, targets, comparisons, ..empty }
 }

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 pub use samples::{Point, thinned};
 
-use crate::{ArmRounds, Failures, Host, MannWhitney, Median, Noise, median};
+use crate::{ArmRounds, Failures, Host, MannWhitney, Median, Noise, bootstrap::FEWEST, median};
 
 /// The result of an experiment. Latencies are in µs; a field that does not apply is absent.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -55,7 +55,7 @@ pub struct Report {
     pub notes: Vec<String>,
 }
 
-/// Two arms, compared by the latencies of their calls.
+/// Two arms, compared by the latencies of their calls, or where calls follow each other in a closed loop by the medians of its rounds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Comparison {
     /// The first arm.
@@ -68,6 +68,27 @@ pub struct Comparison {
     pub times: f64,
     /// Whether that could be chance.
     pub test: MannWhitney,
+}
+
+impl Comparison {
+    /// Compares values of two arms; `None` when one of them has none.
+    pub fn of(function: &str, (a, left): (&str, &[f64]), (b, right): (&str, &[f64])) -> Option<Self> {
+        Some(Self {
+            a: a.to_owned(),
+            b: b.to_owned(),
+            function: function.to_owned(),
+            times: median(left)? / median(right)?,
+            test: MannWhitney::test(left, right)?,
+        })
+    }
+
+    /// The same of medians of rounds: of fewer than five nothing is said, as of an interval.
+    pub fn of_rounds(function: &str, a: (&str, &[f64]), b: (&str, &[f64])) -> Option<Self> {
+        if a.1.len().min(b.1.len()) < FEWEST {
+            return None;
+        }
+        Self::of(function, a, b)
+    }
 }
 
 impl Report {
@@ -316,6 +337,16 @@ mod tests {
         {
             assert!(text.contains(line), "{text}");
         }
+    }
+
+    #[test]
+    fn few_rounds_are_not_compared() {
+        let (slow, fast) = ([2.0, 3.0, 4.0, 5.0, 6.0], [1.0; 5]);
+        let compared = Comparison::of_rounds("f", ("a", &slow), ("b", &fast)).unwrap();
+        assert_eq!((compared.times, compared.test.n1, compared.test.rank_biserial), (4.0, 5, 1.0));
+        assert!(Comparison::of_rounds("f", ("a", &slow[..4]), ("b", &fast)).is_none());
+        assert!(Comparison::of("f", ("a", &slow[..1]), ("b", &fast)).is_some());
+        assert!(Comparison::of("f", ("a", &[]), ("b", &fast)).is_none());
     }
 
     #[test]

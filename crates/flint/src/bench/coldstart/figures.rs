@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use flint_lab::Target;
+use flint_lab::{Comparison, Target};
 
 use super::{
     memory::Held,
@@ -117,6 +117,21 @@ impl Measured<'_> {
         ratios
     }
 
+    /// A fresh process beside a clone, and each step between them beside the one before it, call by call.
+    pub(super) fn comparisons(&self) -> Vec<Comparison> {
+        let mut functions: Vec<_> = self.cells.iter().map(|cell| cell.workload.name).collect();
+        functions.dedup();
+        let pairs = [(SPAWN_NEVER, FORK_NEVER), (SPAWN_COLD, FORK_NEVER)];
+        let pairs = pairs.into_iter().chain(FACTORS.map(|(_, from, to)| (from, to)));
+        let of = |function: &str, a: &str, b: &str| {
+            let (left, right) =
+                (self.series(a, function)?.latencies(), self.series(b, function)?.latencies());
+            Comparison::of(function, (a, &left), (b, &right))
+        };
+        let all = functions.iter().flat_map(|&function| pairs.clone().map(move |(a, b)| (function, a, b)));
+        all.filter_map(|(function, a, b)| of(function, a, b)).collect()
+    }
+
     /// The first call of a new instance beside the calls of one that stays.
     fn first_to_steady(&self, arm: &str, function: &str) -> Option<f64> {
         Some(self.series(arm, function)?.first_us()? / self.series(FORK_WARM, function)?.steady_us()?)
@@ -194,7 +209,7 @@ mod tests {
     #[test]
     fn what_was_not_measured_is_no_figure() {
         let nothing = Measured { cells: &[], held: &[], rates: &[] };
-        assert!(nothing.ratios().is_empty());
+        assert!(nothing.ratios().is_empty() && nothing.comparisons().is_empty());
         let targets = nothing.targets();
         assert!(
             targets.len() == 15

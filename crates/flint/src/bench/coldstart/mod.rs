@@ -117,8 +117,8 @@ pub(super) async fn run(run: &mut Run) -> anyhow::Result<Report> {
         });
     }
     let measured = Measured { cells: &cells, held: &held, rates: &rates };
-    let (ratios, targets) = (measured.ratios(), measured.targets());
-    Ok(Report { arms, ratios, targets, ..run.report("coldstart") })
+    let (ratios, targets, comparisons) = (measured.ratios(), measured.targets(), measured.comparisons());
+    Ok(Report { arms, ratios, targets, comparisons, ..run.report("coldstart") })
 }
 
 /// What is promised, of nothing that was measured.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use flint_lab::{ArmReport, Comparison, MannWhitney, Report, TreeMemory, median};
+use flint_lab::{ArmReport, Comparison, Report, TreeMemory, median};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -241,13 +241,9 @@ fn add(report: &mut Report, title: &str, arms: &[Arm], seed: u64) {
             // Where each call makes an instance, users get that also where others are warm.
             let is_in_place = calls.when == When::Next && reference.when == When::Warm;
             if calls.when == reference.when || is_in_place {
-                report.comparisons.extend(compared(
-                    title,
-                    &reference.name,
-                    &reference.samples,
-                    &calls.name,
-                    &calls.samples,
-                ));
+                let (theirs, ours) = (latencies(&reference.samples), latencies(&calls.samples));
+                let compared = Comparison::of(title, (&reference.name, &theirs), (&calls.name, &ours));
+                report.comparisons.extend(compared);
             }
         }
     }
@@ -265,17 +261,6 @@ fn row(name: &str, title: &str, samples: &[Sample], arm: &Arm, seed: u64) -> Arm
         note: chosen.filter(|chosen| !chosen.is_empty()),
         ..report(name, title, samples, seed)
     }
-}
-
-fn compared(title: &str, a: &str, left: &[Sample], b: &str, right: &[Sample]) -> Option<Comparison> {
-    let (left, right) = (latencies(left), latencies(right));
-    Some(Comparison {
-        a: a.to_owned(),
-        b: b.to_owned(),
-        function: title.to_owned(),
-        times: median(&left)? / median(&right)?,
-        test: MannWhitney::test(&left, &right)?,
-    })
 }
 
 #[cfg(test)]

@@ -4,8 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use flint_lab::{
-    ArmReport, Arrivals, Comparison, Failures, MannWhitney, OpenLoad, Point, Report, TreeMemory, drive_open,
-    median,
+    ArmReport, Arrivals, Comparison, Failures, OpenLoad, Point, Report, TreeMemory, drive_open, median,
 };
 use serde::{Deserialize, Serialize};
 
@@ -173,14 +172,8 @@ fn add(report: &mut Report, title: &str, measured: &[(&str, anyhow::Result<Vec<R
         for (other, ..) in ARMS.iter().filter(|arm| arm.0 != "default") {
             let Some(theirs) = of(other) else { continue };
             let word = if cold { "cold" } else { "warm" };
-            let both = median(&default).zip(median(&theirs)).zip(MannWhitney::test(&default, &theirs));
-            report.comparisons.extend(both.map(|((mine, their), test)| Comparison {
-                a: format!("default {word}"),
-                b: format!("{other} {word}"),
-                function: title.to_owned(),
-                times: mine / their,
-                test,
-            }));
+            let (a, b) = (format!("default {word}"), format!("{other} {word}"));
+            report.comparisons.extend(Comparison::of(title, (&a, &default), (&b, &theirs)));
         }
     }
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use flint_lab::Comparison;
+
 /// An arm.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Strategy {
@@ -123,5 +125,42 @@ impl Strategy {
 
     pub(super) const fn is_flints(&self) -> bool {
         matches!(self.by, By::Flint(_))
+    }
+}
+
+/// What a comparison is made by, of the values of two arms of one function.
+type Compare = fn(&str, (&str, &[f64]), (&str, &[f64])) -> Option<Comparison>;
+
+/// Each of the references beside each of Flint's arms, by what their calls or rounds took.
+pub(super) fn compared(title: &str, arms: &[(Strategy, Vec<f64>)], compare: Compare) -> Vec<Comparison> {
+    let references = arms.iter().filter(|(strategy, _)| strategy.is_reference());
+    let pairs = references.flat_map(|reference| {
+        let others = arms.iter().filter(|(strategy, _)| strategy.is_flints());
+        others.filter(|other| other.0.name != reference.0.name).map(move |other| (reference, other))
+    });
+    pairs.filter_map(|(a, b)| compare(title, (a.0.name, &a.1), (b.0.name, &b.1))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn references_are_compared_with_flints_arms_and_not_with_themselves() {
+        let arms: Vec<_> = [OPENWHISK, WORKERD, SPAWN_WARM, FORK_WARM]
+            .into_iter()
+            .enumerate()
+            .map(|(at, strategy)| (strategy, vec![f64::from(4 - at as u32); 5]))
+            .collect();
+        let pairs: Vec<_> = compared("f", &arms, Comparison::of_rounds)
+            .into_iter()
+            .map(|one| (one.a, one.b, one.times))
+            .collect();
+        let expected = [
+            ("openwhisk", "spawn-warm", 2.0),
+            ("openwhisk", "fork-warm", 4.0),
+            ("spawn-warm", "fork-warm", 2.0),
+        ];
+        assert_eq!(pairs, expected.map(|(a, b, times)| (a.to_owned(), b.to_owned(), times)));
     }
 }

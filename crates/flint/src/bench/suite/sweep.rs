@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use flint_lab::{
-    ArmReport, Latency, Load, Median, Report, TreeMemory, drive, machine_cpu_us, median, process_cpu_us,
+    ArmReport, Comparison, Latency, Load, Median, Report, TreeMemory, drive, machine_cpu_us, median,
+    process_cpu_us,
 };
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +15,7 @@ use super::{
     place::Place,
     samples::unavailable,
     site::{Options, build},
-    strategy::Strategy,
+    strategy::{Strategy, compared},
     watch::Watch,
 };
 use crate::bench::{
@@ -55,7 +56,7 @@ pub(super) async fn run(
     workloads: &[(Manifest, Variant)],
 ) -> anyhow::Result<Report> {
     let quick = run.effort.quick;
-    let rounds = run.effort.rounds(if quick { 1 } else { 3 });
+    let rounds = run.effort.rounds(if quick { 1 } else { 5 });
     let levels = numbers(
         "levels",
         run.effort.set.get("levels").map_or(if quick { "1,4" } else { "1,2,4,8,16" }, String::as_str),
@@ -79,7 +80,22 @@ pub(super) async fn run(
                     ArmReport { concurrency: Some(callers), ..unavailable(level.strategy.name, &title, why) }
                 }
             }));
+            // With the most callers, as promises are judged.
+            if levels.iter().max() == Some(&callers) {
+                let with = format!("{title} at {callers}");
+                let latencies: Vec<_> = measured
+                    .iter()
+                    .filter(|level| level.failed.is_none())
+                    .map(|level| (level.strategy, medians(&level.rounds)))
+                    .collect();
+                report.comparisons.extend(compared(&with, &latencies, Comparison::of_rounds));
+            }
         }
+    }
+    if rounds < 5 {
+        report.notes.push(format!(
+            "Of {rounds} rounds there are no intervals and no comparisons: these need five (--repeat 5)."
+        ));
     }
     suite.judge(&mut report);
     Ok(report)
@@ -172,14 +188,13 @@ async fn drive_once(place: &Place, callers: usize, duration: Duration) -> anyhow
 fn row(arm: &str, title: &str, callers: usize, rounds: &[Round], seed: u64) -> ArmReport {
     let of = |pick: &dyn Fn(&Round) -> f64| median(&rounds.iter().map(pick).collect::<Vec<_>>());
     let quantile = |at: usize| of(&|round| round.quantiles[at]).unwrap_or(0.0);
-    let medians: Vec<f64> = rounds.iter().map(|round| round.quantiles[0]).collect();
     ArmReport {
         arm: arm.to_owned(),
         function: Some(title.to_owned()),
         concurrency: Some(callers),
         n: Some(rounds.iter().map(|round| round.calls).sum()),
         latency_us: Some(Latency { p50: quantile(0), p90: quantile(1), p99: quantile(2) }),
-        interval_us: Median::of(&medians, seed),
+        interval_us: Median::of(&medians(rounds), seed),
         calls_per_s: of(&|round| round.rate),
         cpu_us_per_call: of(&|round| round.cpu_us),
         pss_bytes: of(&|round| round.memory.pss as f64).map(|bytes| bytes as u64),
@@ -188,4 +203,8 @@ fn row(arm: &str, title: &str, callers: usize, rounds: &[Round], seed: u64) -> A
         note: rounds.first().map(|round| round.chosen.clone()).filter(|chosen| !chosen.is_empty()),
         ..ArmReport::default()
     }
+}
+
+fn medians(rounds: &[Round]) -> Vec<f64> {
+    rounds.iter().map(|round| round.quantiles[0]).collect()
 }

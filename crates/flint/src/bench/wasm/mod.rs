@@ -271,9 +271,12 @@ fn report(empty: Report, arms: &[ArmRounds], live: Option<&Live>, absent: Vec<(S
         median_ratio(&arm(a, concurrency)?.rates(), &arm(b, concurrency)?.rates())
     };
     let mut ratios: BTreeMap<String, f64> = BTreeMap::new();
+    let mut comparisons = Vec::new();
     for concurrency in [1, 32, 128] {
         for (a, b) in [("flint-http", SERVE), (UNRECORDED, SERVE), ("flint-http", BARE), ("flint-core", BARE)]
         {
+            let both = arm(a, concurrency).zip(arm(b, concurrency));
+            comparisons.extend(both.and_then(|(a, b)| a.compared(b)));
             if let Some(ratio) = ratio_of(a, b, concurrency) {
                 ratios.insert(format!("{a} / {b} calls/s at {concurrency}"), ratio);
             }
@@ -322,7 +325,7 @@ fn report(empty: Report, arms: &[ArmRounds], live: Option<&Live>, absent: Vec<(S
         note: Some(format!("unavailable: {why}")),
         ..ArmReport::default()
     }));
-    Report { arms: reports, ratios, targets, ..empty }
+    Report { arms: reports, ratios, targets, comparisons, ..empty }
 }
 
 #[cfg(test)]

@@ -2,12 +2,12 @@
 
 use std::{collections::HashMap, iter};
 
-use flint_lab::{ArmReport, Failures, Point, Report, Target, quantile};
+use flint_lab::{ArmReport, Comparison, Failures, Point, Report, Target, quantile};
 
 use super::{INTERVALS, Recorded, Replayed, Strategy};
 use crate::bench::suite::{
-    samples::{Sample, report as row, unavailable},
-    strategy::{FLINT, LEAN, OPENWHISK, SPAWN_WARM, WASM},
+    samples::{Sample, latencies, report as row, unavailable},
+    strategy::{FLINT, LEAN, OPENWHISK, SPAWN_WARM, WASM, compared},
 };
 
 /// Waits longer than this are felt.
@@ -40,6 +40,7 @@ pub(super) fn add(
         let found = done.iter().find(|(strategy, _, failed)| strategy.name == name && failed.is_none());
         found.and_then(|(_, replayed, _)| replayed.as_ref())
     };
+    let mut measured = Vec::new();
     for (strategy, replayed, failed) in done {
         let replayed = match (replayed, failed) {
             (Some(replayed), None) => replayed,
@@ -56,6 +57,7 @@ pub(super) fn add(
             report.arms.push(ArmReport { failures, ..unavailable(strategy.name, title, &why) });
             continue;
         }
+        measured.push((*strategy, latencies(&samples)));
         let felt =
             samples.iter().filter(|sample| is_felt(sample)).count() + replayed.failures.calls() as usize;
         let largest = replayed.memory.iter().max_by_key(|(_, memory, _)| memory.pss);
@@ -76,6 +78,8 @@ pub(super) fn add(
             ..row(strategy.name, title, &samples, seed)
         });
     }
+    // All arms are given the same calls.
+    report.comparisons.extend(compared(title, &measured, Comparison::of));
     let mut flint = vec![(FLINT.name, of(FLINT.name)), (LEAN.name, of(LEAN.name))];
     if done.iter().any(|(strategy, ..)| strategy.name == WASM.name) {
         flint.push((WASM.name, of(WASM.name)));
@@ -200,6 +204,8 @@ mod tests {
         let arm = &report.arms[1];
         assert_eq!((arm.cold_starts, arm.instances, arm.pss_bytes), (Some(2), Some(2), Some(50)));
         assert_eq!(arm.concurrency, None);
+        let both = &report.comparisons[0];
+        assert_eq!((both.a.as_str(), both.b.as_str(), both.test.n1), ("spawn-warm", "flint-lean", 3));
         assert_eq!(arm.series.last().unwrap().cold_starts, Some(2));
         let mut slow = Report::default();
         add(&mut slow, "sleep node", &[(FLINT, Some(replayed(50, Some(10_001.0))), None)], 1);
