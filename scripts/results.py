@@ -5,7 +5,7 @@
     scripts/results.py --empty  takes all figures out again
 
 Between `<!-- figures: EXPERIMENT -->` and `<!-- /figures -->` everything is written anew: what was run and on what, a table of the arms,
-what is promised of them, what was left out and why. Nothing else of the page is touched. A run with --quick is refused: its figures are not
+what is promised of them, how they compare (Mann–Whitney U), what was left out and why. Nothing else of the page is touched. A run with --quick is refused: its figures are not
 to be quoted. An experiment that DIR does not have keeps what it had.
 """
 
@@ -98,10 +98,22 @@ def verdict(target, withheld):
     return "met" if target["met"] else "**missed**"
 
 
+def comparisons(report):
+    """Compared arms, a row each; rank-biserial is 1 where the first always takes longer, −1 where it never does."""
+    rows = [["function", "arm", "times", "of", "U", "n", "p", "rank-biserial"], ["---"] * 8]
+    for one in report.get("comparisons", []):
+        test = one["test"]
+        p = "< 0.001" if test["p"] < 0.001 else f"{test['p']:.3f}"
+        times, n, effect = f"{one['times']:.2f}", f"{test['n1']}, {test['n2']}", f"{test['rank_biserial']:.2f}"
+        rows.append([one["function"], one["a"], times, one["b"], f"{test['u']:.0f}", n, p, effect])
+    return f"\n{table(rows)}" if len(rows) > 2 else ""
+
+
 def figures(report):
     host, noise = report["host"], report["noise"]
     ended = datetime.datetime.fromtimestamp(report["ended"], datetime.timezone.utc)
-    text = f"`{command(report)}`, {ended:%Y-%m-%d}, commit {report['commit'][:12]}, on {host['cores']} × {host['cpu']}, "
+    workloads = f", workloads {report['workloads']}" if report.get("workloads") else ""
+    text = f"`{command(report)}`, {ended:%Y-%m-%d}, commit {report['commit'][:12]}{workloads}, on {host['cores']} × {host['cpu']}, "
     text += f"Linux {host['kernel']}; {100 * noise['stolen']:.1f} % of the time stolen, {100 * noise['others']:.1f} % used by others, "
     text += f"a fixed computation varied by {noise['spread']:.2f} ×"
     if noise.get("memory_spread"):
@@ -118,6 +130,7 @@ def figures(report):
             value = "–" if target.get("value") is None else f"{target['value']:.2f}"
             rows.append([number + target["name"], target["target"], value, verdict(target, report.get("withheld"))])
         text += "\n" + table(rows)
+    text += comparisons(report)
     lines = [*report.get("notes", []), *(f"Left out: {short(line)}" for line in left_out)]
     return text + ("\n" + "".join(f"- {line}\n" for line in lines) if lines else "")
 

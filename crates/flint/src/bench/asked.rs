@@ -3,7 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{run::Run, suite};
+use super::{
+    run::{Run, Size},
+    suite,
+};
 use crate::failure::Failure;
 
 /// The names that `--set` of an experiment may have; `docs/benchmarks.md` says what they mean.
@@ -29,6 +32,15 @@ pub(super) fn check_options(experiment: &str, set: &BTreeMap<String, String>) ->
             known.join(", ")
         ))),
     }
+}
+
+/// Refuses a size of inputs where there are no inputs of several sizes: the report would name one that nothing had.
+pub(super) fn check_size(experiment: &str, size: Size) -> Result<(), Failure> {
+    if size == Size::Small || suite::of(experiment).is_some() {
+        return Ok(());
+    }
+    let size = size.as_str();
+    Err(Failure::usage(format!("--size {size}: the functions of the experiment {experiment} have one size")))
 }
 
 /// Refuses arms that the experiment does not have. `names` may have one more than once.
@@ -125,6 +137,14 @@ mod tests {
         let message = "there is no arm 'nosuch': choose from bare-http, flint-node, flint-python";
         assert_eq!((failure.exit, failure.message.as_str()), (Exit::Usage, message));
         assert_eq!(numbers("live", "1,x").unwrap_err().exit, Exit::Usage);
+    }
+
+    #[test]
+    fn a_size_is_refused_where_nothing_has_one() {
+        assert!(check_size("faasdom", Size::Large).is_ok() && check_size("overhead", Size::Small).is_ok());
+        let refused = check_size("fireworks-density", Size::Large).unwrap_err();
+        let message = "--size large: the functions of the experiment fireworks-density have one size";
+        assert_eq!((refused.exit, refused.message.as_str()), (Exit::Usage, message));
     }
 
     #[test]

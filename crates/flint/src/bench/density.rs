@@ -10,7 +10,7 @@ use std::{
 };
 
 use anyhow::ensure;
-use flint_lab::{ArmReport, HttpClient, HttpRequest, Point, Report, Target, TreeMemory};
+use flint_lab::{ArmReport, HttpClient, HttpRequest, Point, Report, Target, TreeMemory, median};
 use serde::{Deserialize, Serialize};
 use tokio::{task::JoinSet, time::sleep};
 
@@ -48,6 +48,17 @@ struct Density {
     steps: Vec<(usize, u64, TreeMemory)>,
 }
 
+/// A way of one language.
+struct Arm<'a> {
+    way: &'a Way,
+    language: Language,
+    rounds: anyhow::Result<Vec<Density>>,
+}
+
+fn function(way: &Way, language: Language) -> &'static str {
+    if way.is_wasm() { "pause" } else { language.0 }
+}
+
 pub(super) async fn run(run: &mut Run) -> anyhow::Result<Report> {
     check_arms(&run.effort.arms, WAYS.iter().map(|way| way.name))?;
     let quick = run.effort.quick;
@@ -58,28 +69,43 @@ pub(super) async fn run(run: &mut Run) -> anyhow::Result<Report> {
         .iter()
         .filter(|way| run.effort.arms.is_empty() || run.effort.arms.iter().any(|name| name == way.name))
         .collect();
-    let steps = LANGUAGES.len() * ways.len();
-    for (at, language) in LANGUAGES.into_iter().enumerate() {
-        let mut counts = Vec::new();
-        for (step, way) in ways.iter().enumerate() {
-            let function = if way.is_wasm() { "pause" } else { language.0 };
-            // It is not of any of the languages.
-            if way.is_wasm() && at > 0 {
-                continue;
-            }
-            let name = format!("{} {function}", way.name);
-            run.show(&name, at * ways.len() + step, steps);
+    let rounds = run.effort.rounds(1);
+    let mut arms: Vec<Arm<'_>> = LANGUAGES
+        .into_iter()
+        .enumerate()
+        .flat_map(|(at, language)| ways.iter().map(move |way| (at, language, *way)))
+        // WebAssembly is not of any of the languages.
+        .filter(|(at, _, way)| *at == 0 || !way.is_wasm())
+        .map(|(_, language, way)| Arm { way, language, rounds: Ok(Vec::new()) })
+        .collect();
+    let steps = arms.len() * rounds;
+    for round in 1..=rounds {
+        for (at, arm) in arms.iter_mut().enumerate() {
+            let Ok(measured) = &mut arm.rounds else { continue };
+            let name = format!("{} {} round {round}", arm.way.name, function(arm.way, arm.language));
+            run.show(&name, at * rounds + round - 1, steps);
             run.look(&name, [name.clone()]).await?;
-            let measured = run.kept(&name, async || fill(way, language, limit, most).await).await;
-            match measured {
-                Ok(density) => {
-                    report.arms.push(row(way.name, function, &density));
-                    if density.event.is_some() {
-                        counts.push((way.name, density.instances as f64));
-                    }
+            let (way, language) = (arm.way, arm.language);
+            match run.kept(&name, async || fill(way, language, limit, most).await).await {
+                Ok(density) => measured.push(density),
+                Err(error) => arm.rounds = Err(error),
+            }
+        }
+    }
+    for language in LANGUAGES {
+        let mut counts = Vec::new();
+        for arm in arms.iter().filter(|arm| arm.language.0 == language.0) {
+            let function = function(arm.way, language);
+            match &arm.rounds {
+                Ok(rounds) => {
+                    let row = row(arm.way.name, function, rounds);
+                    let ended = rounds.iter().all(|density| density.event.is_some());
+                    let count = row.instances.filter(|_| ended);
+                    counts.extend(count.map(|count| (arm.way.name, count as f64)));
+                    report.arms.push(row);
                 }
                 Err(error) => report.arms.push(ArmReport {
-                    arm: way.name.to_owned(),
+                    arm: arm.way.name.to_owned(),
                     function: Some(function.to_owned()),
                     note: Some(format!("unavailable: {error:#}")),
                     ..ArmReport::default()
@@ -208,30 +234,46 @@ async fn next(
     }
 }
 
-fn row(arm: &str, function: &str, density: &Density) -> ArmReport {
-    let last = density.steps.last().filter(|step| step.0 > 0);
-    let each = |bytes: u64| last.map(|step| bytes / step.0 as u64);
-    let series = density.steps.iter().map(|(instances, used, _)| Point {
+/// The medians of all rounds, with the picture of the round in the middle.
+fn row(arm: &str, function: &str, rounds: &[Density]) -> ArmReport {
+    let mut rounds: Vec<&Density> = rounds.iter().collect();
+    rounds.sort_by_key(|density| density.instances);
+    let Some(middle) = rounds.get(rounds.len().saturating_sub(1) / 2) else { return ArmReport::default() };
+    let each = |pick: fn(&TreeMemory) -> u64| {
+        let lasts = rounds.iter().filter_map(|density| density.steps.last().filter(|step| step.0 > 0));
+        let bytes: Vec<f64> = lasts.map(|(instances, _, all)| pick(all) as f64 / *instances as f64).collect();
+        median(&bytes).map(|bytes| bytes as u64)
+    };
+    let counts: Vec<f64> = rounds.iter().map(|density| density.instances as f64).collect();
+    let series = middle.steps.iter().map(|(instances, used, _)| Point {
         // Of this picture the axis is instances.
         at_s: *instances as f64,
         memory_bytes: Some(*used),
         ..Point::default()
     });
-    let ended = match &density.event {
+    let ended = match &middle.event {
         None => "the experiment's own bound: raise it with --set most=N".to_owned(),
         Some(event) => event.to_string(),
+    };
+    let all = match rounds.len() {
+        1 => String::new(),
+        rounds => {
+            let counts: Vec<_> = counts.iter().map(f64::to_string).collect();
+            format!("; the medians of {rounds} rounds, with {} instances", counts.join(", "))
+        }
     };
     ArmReport {
         arm: arm.to_owned(),
         function: Some(function.to_owned()),
-        instances: Some(density.instances as u64),
-        pss_bytes: last.and_then(|step| each(step.2.pss)),
-        private_bytes: last.and_then(|step| each(step.2.private)),
-        rss_bytes: last.and_then(|step| each(step.2.rss)),
+        n: Some(rounds.len() as u64).filter(|n| *n > 1),
+        instances: median(&counts).map(|count| count as u64),
+        pss_bytes: each(|memory| memory.pss),
+        private_bytes: each(|memory| memory.private),
+        rss_bytes: each(|memory| memory.rss),
         series: series.collect(),
         note: Some(format!(
-            "ended by {ended}; {} MiB used before the first instance; over-time pictures count instances",
-            density.base >> 20
+            "ended by {ended}; {} MiB used before the first instance; over-time pictures count instances{all}",
+            middle.base >> 20
         )),
         ..ArmReport::default()
     }
@@ -250,19 +292,33 @@ mod tests {
             base: 0,
             steps: vec![(0, 0, TreeMemory::default()), (3, 10, memory)],
         };
-        let container = row(CONTAINER, "wait-node", &density);
+        let container = row(CONTAINER, "wait-node", std::slice::from_ref(&density));
         let seen = (container.instances, container.pss_bytes, container.private_bytes);
         assert_eq!(seen, (Some(3), Some(100), Some(30)));
         assert!(container.note.as_ref().unwrap().contains("ended by a process that the kernel ended"));
         let none = Density { instances: 0, event: None, base: 0, steps: vec![(0, 0, TreeMemory::default())] };
-        assert_eq!(row("a", "f", &none).pss_bytes, None);
+        assert_eq!(row("a", "f", &[none]).pss_bytes, None);
         let small = TreeMemory { pss: 30, ..memory };
         let clone = Density { instances: 6, steps: vec![(6, 10, small)], ..density };
         let mut report =
-            Report { arms: vec![container, row(CLONE, "wait-node", &clone)], ..Report::default() };
+            Report { arms: vec![container, row(CLONE, "wait-node", &[clone])], ..Report::default() };
         let met: Vec<_> = promised(&report, "wait-node").iter().map(|one| (one.value, one.met)).collect();
         assert_eq!(met, [(None, None), (Some(20.0), Some(true))]);
         ratios(&mut report, "wait-node", &[(CONTAINER, 3.0), (CLONE, 6.0)]);
         assert_eq!(report.ratios["wait-node: fork-never / openwhisk, instances"], 2.0);
+    }
+
+    #[test]
+    fn of_several_rounds_the_medians_are_shown() {
+        let round = |instances: usize, pss| Density {
+            instances,
+            event: Some(Event::OutOfMemory),
+            base: 0,
+            steps: vec![(instances, 10, TreeMemory { pss, ..TreeMemory::default() })],
+        };
+        let row = row("a", "f", &[round(10, 1000), round(30, 1200), round(20, 4000)]);
+        assert_eq!((row.n, row.instances, row.pss_bytes), (Some(3), Some(20), Some(100)));
+        assert_eq!(row.series[0].at_s, 20.0);
+        assert!(row.note.unwrap().ends_with("the medians of 3 rounds, with 10, 20, 30 instances"));
     }
 }

@@ -164,7 +164,7 @@ mod tests {
         for (experiment, _) in experiments() {
             let effort = Effort {
                 quick: true,
-                size: Size::Test,
+                size: Size::Small,
                 arms: vec!["nosuch".to_owned()],
                 repeat: None,
                 seed: 1,

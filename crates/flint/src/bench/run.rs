@@ -13,7 +13,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 
 use super::{
-    asked::check_options,
+    asked::{check_options, check_size},
     interpreter::{self, Interpreter},
     sources,
 };
@@ -88,6 +88,7 @@ pub(super) struct Run {
 impl Run {
     pub(super) fn begin(experiment: &str, effort: Effort) -> anyhow::Result<Self> {
         check_options(experiment, &effort.set)?;
+        check_size(experiment, effort.size)?;
         let host = Host::describe();
         let workloads = sources::fingerprint(experiment, &effort);
         let folder = match &effort.out {
@@ -237,7 +238,7 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let effort = Effort {
             quick: true,
-            size: Size::Test,
+            size: Size::Small,
             arms: Vec::new(),
             repeat: None,
             seed: 1,
