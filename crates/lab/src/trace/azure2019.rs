@@ -16,6 +16,8 @@ pub struct Azure2019 {
     durations: HashMap<String, DurationRow>,
     /// By function or, as Microsoft published it, by app.
     memory: HashMap<String, MemoryRow>,
+    /// Durations that were negative or no numbers, and were taken as 0.
+    pub taken_as_zero: usize,
 }
 
 /// A function's calls.
@@ -27,7 +29,7 @@ pub struct FunctionRow {
     pub function: String,
     /// What calls it: `http`, `timer`, `queue`, …
     pub trigger: String,
-    /// Calls in each minute.
+    /// Calls in each minute, from the first minute of the table on.
     pub minutes: Vec<u32>,
 }
 
@@ -70,9 +72,7 @@ impl Azure2019 {
     ) -> Result<Self, TraceError> {
         let mut trace = Self::default();
         let table = Table::open(invocations, &["HashApp", "HashFunction", "Trigger"])?;
-        // The columns whose names are numbers are minutes, whichever the first one is.
-        let minutes: Vec<usize> =
-            (0..table.columns().len()).filter(|&at| table.columns()[at].parse::<u32>().is_ok()).collect();
+        let minutes = minutes(table.columns())?;
         table.rows(|row| {
             let calls = |&at: &usize| {
                 let text = row.field(at);
@@ -98,14 +98,17 @@ impl Azure2019 {
     fn read_durations(&mut self, source: impl Read) -> Result<(), TraceError> {
         let needed = [&["HashFunction", "Average", "Count"][..], &DURATIONS].concat();
         Table::open(source, &needed)?.rows(|row| {
-            let mut percentiles_ms = [0.0; 7];
-            for (into, column) in percentiles_ms.iter_mut().zip(DURATIONS) {
-                // The published table has a few negative durations, of clocks that were set back.
-                *into =
-                    row.text(column).parse::<f64>().ok().filter(|ms| ms.is_finite()).unwrap_or(0.0).max(0.0);
-            }
-            let average_ms = row.number("Average")?;
-            let read = DurationRow { average_ms, count: row.number("Count")?, percentiles_ms };
+            let mut ms = |column: &str| {
+                // The published tables have a few negative durations, also on average, of clocks that were set back.
+                let read = row.number(column);
+                self.taken_as_zero += usize::from(read.is_err());
+                read.unwrap_or(0.0)
+            };
+            let read = DurationRow {
+                average_ms: ms("Average"),
+                percentiles_ms: DURATIONS.map(&mut ms),
+                count: row.number("Count")?,
+            };
             self.durations.insert(row.text("HashFunction").to_owned(), read);
             Ok(())
         })
@@ -125,6 +128,16 @@ impl Azure2019 {
         })
     }
 
+    /// Minutes that there are.
+    pub fn minutes(&self) -> usize {
+        self.functions.first().map_or(0, |function| function.minutes.len())
+    }
+
+    /// Whether there is a table of memory, and a row in it.
+    pub fn has_memory(&self) -> bool {
+        !self.memory.is_empty()
+    }
+
     /// What its calls took, where the trace says it.
     pub fn duration(&self, of: &FunctionRow) -> Option<&DurationRow> {
         self.durations.get(&of.function)
@@ -134,6 +147,25 @@ impl Azure2019 {
     pub fn memory(&self, of: &FunctionRow) -> Option<&MemoryRow> {
         self.memory.get(&of.function).or_else(|| self.memory.get(&of.app))
     }
+}
+
+/// Where the minutes stand, in their order. The columns whose names are numbers are minutes, whichever the first one is and wherever it stands.
+fn minutes(columns: &[String]) -> Result<Vec<usize>, TraceError> {
+    let named = columns.iter().enumerate().filter_map(|(at, name)| Some((name.parse::<u32>().ok()?, at)));
+    let mut minutes: Vec<(u32, usize)> = named.collect();
+    minutes.sort_unstable();
+    let wrong = |why: String| Err(TraceError::Line { line: 1, why });
+    if minutes.is_empty() {
+        return wrong("there is no column of a minute: their names are numbers".into());
+    }
+    for pair in minutes.windows(2) {
+        match pair[1].0 - pair[0].0 {
+            0 => return wrong(format!("there are two columns of minute {}", pair[0].0)),
+            1 => {}
+            _ => return wrong(format!("there is no column of minute {}, but later ones", pair[0].0 + 1)),
+        }
+    }
+    Ok(minutes.into_iter().map(|(_, at)| at).collect())
 }
 
 #[cfg(test)]
@@ -156,8 +188,10 @@ mod tests {
     #[test]
     fn the_published_format_is_read() {
         let memory = "HashOwner,HashApp,SampleCount,AverageAllocatedMb,AverageAllocatedMb_pct1,AverageAllocatedMb_pct99\no,a,9,120,100,150\n";
-        let durations = "HashOwner,HashApp,HashFunction,Average,Count,Minimum,Maximum,percentile_Average_0,percentile_Average_1,percentile_Average_25,percentile_Average_50,percentile_Average_75,percentile_Average_99,percentile_Average_100\no,a,f,30,23,-1,99,-1,2,10,20,30,90,99\n";
+        let durations = "HashOwner,HashApp,HashFunction,Average,Count,Minimum,Maximum,percentile_Average_0,percentile_Average_1,percentile_Average_25,percentile_Average_50,percentile_Average_75,percentile_Average_99,percentile_Average_100\no,a,f,-41692,23,-1,99,-1,2,10,20,30,90,99\n";
         let trace = read(CALLS, durations, memory).unwrap();
+        assert_eq!(trace.taken_as_zero, 2);
+        assert_eq!((trace.minutes(), trace.duration(&trace.functions[0]).unwrap().average_ms), (3, 0.0));
         let f = &trace.functions[0];
         assert_eq!((&*f.trigger, &*f.minutes), ("http", &[1, 0, 22][..]));
         assert_eq!(trace.duration(f).unwrap().percentiles_ms, [0.0, 2.0, 10.0, 20.0, 30.0, 90.0, 99.0]);
@@ -167,12 +201,23 @@ mod tests {
     }
 
     #[test]
+    fn minutes_are_those_that_the_head_names_and_quotes_are_not_part_of_a_field() {
+        let text = "\"HashApp\",3,\"HashFunction\",\"2\",Trigger,4\n\"a\",\"33\",\"f,1\",22,\"http\",44\n";
+        let trace = read(text, "", "").unwrap();
+        let f = &trace.functions[0];
+        assert_eq!((&*f.app, &*f.function, &*f.minutes), ("a", "f,1", &[22, 33, 44][..]));
+    }
+
+    #[test]
     fn what_is_no_trace_is_refused_with_its_line() {
         for (text, words) in [
             ("", "there is no column HashApp"),
             ("HashApp,HashFunction,Trigger,1\na,f,http\n", "line 2 of the trace: 3 fields instead of 4"),
             ("HashApp,HashFunction,Trigger,1\na,f,http,-3\n", "'-3' is not a number of calls"),
             ("HashApp,HashFunction,Trigger,1\na,f,http,4294967296\n", "is not a number of calls"),
+            ("HashApp,HashFunction,Trigger\na,f,http\n", "there is no column of a minute"),
+            ("HashApp,HashFunction,Trigger,1,3\na,f,http,1,1\n", "there is no column of minute 2, but later"),
+            ("HashApp,HashFunction,Trigger,1,01\na,f,http,1,1\n", "two columns of minute 1"),
         ] {
             let error = read(text, "", "").unwrap_err().to_string();
             assert!(error.contains(words), "{error}");

@@ -1,7 +1,10 @@
-//! Tables as the traces have them: comma-separated, without quotes, a head with the columns' names. What is read comes from outside, so
-//! lines and rows are bounded.
+//! Tables as the traces have them: comma-separated, a head with the columns' names, a row a line. Fields may be quoted, as programs write
+//! tables that have read and written the traces. What is read comes from outside, so lines and rows are bounded.
 
-use std::io::{BufRead as _, BufReader, Read};
+use std::{
+    borrow::Cow,
+    io::{BufRead as _, BufReader, Read},
+};
 
 use super::TraceError;
 
@@ -20,7 +23,7 @@ pub(super) struct Table<R> {
 pub(super) struct Row<'a> {
     line: usize,
     columns: &'a [String],
-    fields: Vec<&'a str>,
+    fields: Vec<Cow<'a, str>>,
 }
 
 impl<R: Read> Table<R> {
@@ -30,7 +33,8 @@ impl<R: Read> Table<R> {
         let head = table.line()?.unwrap_or_default();
         // Spreadsheets put a byte order mark before the first name.
         let head = head.trim_start_matches('\u{feff}');
-        table.columns = head.split(',').map(|name| name.trim().to_owned()).collect();
+        let names = fields(head).map_err(|why| TraceError::Line { line: 1, why })?;
+        table.columns = names.into_iter().map(|name| name.trim().to_owned()).collect();
         match needed.iter().find(|name| !table.columns.iter().any(|column| column == *name)) {
             None => Ok(table),
             Some(missing) => Err(TraceError::Line { line: 1, why: format!("there is no column {missing}") }),
@@ -50,7 +54,8 @@ impl<R: Read> Table<R> {
             if line.is_empty() {
                 continue;
             }
-            let row = Row { line: self.at, columns: &self.columns, fields: line.split(',').collect() };
+            let fields = fields(&line).map_err(|why| TraceError::Line { line: self.at, why })?;
+            let row = Row { line: self.at, columns: &self.columns, fields };
             if row.fields.len() != self.columns.len() {
                 let why = format!("{} fields instead of {}", row.fields.len(), self.columns.len());
                 return Err(row.wrong(why));
@@ -79,19 +84,19 @@ impl<R: Read> Table<R> {
     }
 }
 
-impl<'a> Row<'a> {
+impl Row<'_> {
     pub(super) fn wrong(&self, why: impl Into<String>) -> TraceError {
         TraceError::Line { line: self.line, why: why.into() }
     }
 
     /// What stands in a column; empty when there is none of that name.
-    pub(super) fn text(&self, column: &str) -> &'a str {
+    pub(super) fn text(&self, column: &str) -> &str {
         let at = self.columns.iter().position(|name| name == column);
         at.map_or("", |at| self.fields[at].trim())
     }
 
     /// The field at `at`, counted from 0.
-    pub(super) fn field(&self, at: usize) -> &'a str {
+    pub(super) fn field(&self, at: usize) -> &str {
         self.fields[at].trim()
     }
 
@@ -102,5 +107,45 @@ impl<'a> Row<'a> {
             Ok(number) if number.is_finite() && number >= 0.0 => Ok(number),
             _ => Err(self.wrong(format!("{column} is '{text}' instead of a number"))),
         }
+    }
+}
+
+/// The fields of a line. In a quoted one commas are text, and two quotes are one.
+fn fields(line: &str) -> Result<Vec<Cow<'_, str>>, String> {
+    if !line.contains('"') {
+        return Ok(line.split(',').map(Cow::Borrowed).collect());
+    }
+    let (mut fields, mut field, mut quoted) = (Vec::new(), String::new(), false);
+    let mut signs = line.chars().peekable();
+    while let Some(sign) = signs.next() {
+        match sign {
+            '"' if quoted && signs.next_if_eq(&'"').is_some() => field.push('"'),
+            '"' => quoted = !quoted,
+            ',' if !quoted => fields.push(Cow::Owned(std::mem::take(&mut field))),
+            sign => field.push(sign),
+        }
+    }
+    if quoted {
+        return Err("a quote that is opened and not closed in this line".into());
+    }
+    fields.push(Cow::Owned(field));
+    Ok(fields)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quoted_fields_are_what_they_quote() {
+        for (line, expected) in [
+            ("a,,b", &["a", "", "b"][..]),
+            (r#""a","1","b""#, &["a", "1", "b"]),
+            (r#""a,b",say "",c"#, &["a,b", "say ", "c"]),
+            (r#""he said ""no""",2"#, &["he said \"no\"", "2"]),
+        ] {
+            assert_eq!(fields(line).unwrap(), expected, "{line}");
+        }
+        assert!(fields(r#"a,"b"#).unwrap_err().contains("not closed"));
     }
 }
