@@ -89,15 +89,15 @@ impl Caller {
         request: &HttpRequest,
         check: &(dyn Fn(&[u8]) -> Result<(), String> + Sync),
     ) -> anyhow::Result<Called> {
-        let (answer, latency) = self.answered(request, check).await?;
+        let (answer, latency) = self.answered(request, &|body, _| check(body)).await?;
         Called::of(&answer, latency).context("an answer without its activation")
     }
 
-    /// The same of a server that need not be Flint's.
+    /// The same of a server that need not be Flint's; `check` is told how long it took, too.
     pub(super) async fn answered(
         &mut self,
         request: &HttpRequest,
-        check: &(dyn Fn(&[u8]) -> Result<(), String> + Sync),
+        check: &(dyn Fn(&[u8], Duration) -> Result<(), String> + Sync),
     ) -> anyhow::Result<(HttpAnswer, Duration)> {
         if self.connection.is_none() {
             self.connection = Some(HttpClient::connect(self.address).await?);
@@ -105,7 +105,7 @@ impl Caller {
         let (answer, latency) = self.exchange(request).await?;
         let shown = || String::from_utf8_lossy(&answer.body[..answer.body.len().min(300)]).into_owned();
         ensure!(answer.status == 200, "status {}: {}", answer.status, shown());
-        if let Err(why) = check(&answer.body) {
+        if let Err(why) = check(&answer.body, latency) {
             bail!("a wrong answer, {why}: {}", shown());
         }
         Ok((answer, latency))
@@ -121,7 +121,7 @@ impl Caller {
         let since = since.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
         let path = format!("/v1/activations?limit=1000&since={since}");
         let request = HttpRequest::new("GET", &path, self.address, &[authorization()], b"", 200);
-        let (answer, _) = self.answered(&request, &|_| Ok(())).await?;
+        let (answer, _) = self.answered(&request, &|_, _| Ok(())).await?;
         let list: ActivationList =
             serde_json::from_slice(&answer.body).context("reading the activations' records")?;
         let stations = |record: &ActivationResource| Stations {

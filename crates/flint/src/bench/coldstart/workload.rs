@@ -8,6 +8,7 @@ use std::{
 
 use flint_lab::HttpRequest;
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
 use crate::bench::caller::post;
 
@@ -87,7 +88,7 @@ impl Sizes {
         Self { fact: 88_834_647, matrix: 20, files: 20, calls_of_empty: 5, calls: 2 };
 }
 
-const FILE_BYTES: u64 = 10_240;
+const FILE_BYTES: usize = 10_240;
 const SEED: u64 = 7;
 /// Longest side of a thumbnail when nobody says another.
 const THUMBNAIL: u32 = 128;
@@ -118,9 +119,10 @@ pub(super) fn all(sizes: Sizes, samples: Option<&Path>) -> Vec<Workload> {
         let arguments = json!({ "n": matrix, "seed": SEED });
         json(name, language, source, "total_of_product", arguments, calls, total.clone())
     };
+    let read_back = json!({ "files": files, "digest": digest_of_files(files, FILE_BYTES, SEED) });
     let disk = |name, language, source| {
-        let arguments = json!({ "n": files, "size": FILE_BYTES });
-        json(name, language, source, "", arguments, calls, json!({ "files": files }))
+        let arguments = json!({ "n": files, "size": FILE_BYTES, "seed": SEED });
+        json(name, language, source, "", arguments, calls, read_back.clone())
     };
     let mut workloads = vec![
         empty("empty-node", Language::Node, EMPTY_NODE),
@@ -188,6 +190,16 @@ fn png_size(bytes: &[u8]) -> Option<(u32, u32)> {
     Some((field(16)?, field(20)?))
 }
 
+/// SHA-256 of what diskio reads back, file after file.
+fn digest_of_files(files: u64, bytes: usize, seed: u64) -> String {
+    let mut digest = Sha256::new();
+    for file in 0..files {
+        let mark = (seed * 1_000_003 + file) % (1 << 32);
+        digest.update(format!("{mark:08x}{}", "A".repeat(bytes - 8)));
+    }
+    digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -207,8 +219,16 @@ mod tests {
         let workloads = all(Sizes::QUICK, None);
         let named = |name| workloads.iter().find(|workload| workload.name == name).unwrap();
         assert!((named("empty-node").check)(b"{ }") && !(named("empty-node").check)(b"null"));
-        assert!((named("diskio-python").check)(br#"{"files":20}"#));
-        assert!(!(named("diskio-python").check)(br#"{"files":19}"#));
+        let digest = digest_of_files(20, FILE_BYTES, SEED);
+        let answer = json!({ "files": 20, "digest": digest }).to_string();
+        assert!((named("diskio-python").check)(answer.as_bytes()));
+        // As bench.json of diskio has it, computed by a Python program.
+        assert_eq!(
+            digest_of_files(20, 1024, 7),
+            "f4df9cc46b213c691ded25ced3174196a68d27bd4fc0139dead0411bae4848da"
+        );
+        // Who only repeats what was asked has read nothing.
+        assert!(!(named("diskio-python").check)(br#"{"files":20}"#));
         let png =
             |w: u8| [b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\0".as_slice(), &[w], &[0, 0, 0, 100]].concat();
         assert!((named("resize-node").check)(&png(128)) && !(named("resize-node").check)(&png(129)));

@@ -1,12 +1,12 @@
 //! An arm whose every answer is judged by its workload.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{net::SocketAddr, sync::Arc, time::Instant};
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use flint_lab::{Arm, ArmError, Connection, HttpClient, HttpRequest};
 
-use super::{manifest::Manifest, place::Place};
+use super::{manifest::Manifest, place::Place, shown::Shown};
 
 /// Calls the copies of a place's function in turn.
 pub(super) struct Checked {
@@ -14,6 +14,7 @@ pub(super) struct Checked {
     requests: Arc<[HttpRequest]>,
     manifest: Arc<Manifest>,
     size: &'static str,
+    shown: Shown,
 }
 
 impl Checked {
@@ -23,6 +24,7 @@ impl Checked {
             requests: place.requests().into(),
             manifest: Arc::new(place.manifest().clone()),
             size: place.size,
+            shown: place.shown().clone(),
         }
     }
 }
@@ -34,6 +36,7 @@ struct Checking {
     requests: Arc<[HttpRequest]>,
     manifest: Arc<Manifest>,
     size: &'static str,
+    shown: Shown,
     next: usize,
     /// The last answer that was right: another one like it need not be read again.
     right: Bytes,
@@ -48,6 +51,7 @@ impl Arm for Checked {
             requests: Arc::clone(&self.requests),
             manifest: Arc::clone(&self.manifest),
             size: self.size,
+            shown: self.shown.clone(),
             next: 0,
             right: Bytes::new(),
         }))
@@ -61,18 +65,22 @@ impl Connection for Checking {
             Some(client) => client,
             None => HttpClient::connect(self.address).await?,
         };
+        let sent = Instant::now();
         let answer = client.exchange(&self.requests[self.next % self.requests.len()]).await?;
+        let took = sent.elapsed();
         self.next = self.next.wrapping_add(1);
         let body = || String::from_utf8_lossy(&answer.body[..answer.body.len().min(300)]).into_owned();
         if answer.status != 200 {
             return Err(ArmError::Status { status: answer.status, expected: 200, body: body() });
         }
-        if answer.body != self.right || self.right.is_empty() {
+        // How long it took is another matter each time.
+        if answer.body != self.right || self.right.is_empty() || self.manifest.duration.is_some() {
             self.manifest
-                .verify(self.size, &answer.body)
+                .verify(self.size, &answer.body, took)
                 .map_err(|why| ArmError::WrongAnswer(format!("{why}: {}", body())))?;
             self.right = answer.body.clone();
         }
+        self.shown.see(&answer.body);
         let closes = answer.header("connection").is_some_and(|value| value.eq_ignore_ascii_case("close"));
         self.client = Some(client).filter(|_| !closes);
         Ok(())

@@ -166,7 +166,9 @@ async fn round(place: &Place, caller: &mut Caller, calls: usize) -> anyhow::Resu
             samples.push(sample);
         }
     }
-    Ok(Round { samples, memory: place.belongings().memory().0, chosen: place.chosen().to_owned() })
+    let memory = place.belongings().memory().0;
+    place.judge()?;
+    Ok(Round { samples, memory, chosen: place.chosen().to_owned() })
 }
 
 /// When calls of an arm came.

@@ -4,6 +4,7 @@ use std::{
     collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use anyhow::{Context as _, bail, ensure};
@@ -95,6 +96,39 @@ pub(super) struct Told {
     pub(super) param: String,
     /// Where the answer repeats it.
     pub(super) answer: String,
+}
+
+/// The clocks that a function sleeps by tick by milliseconds, and Node.js rounds its timers down to one.
+const CLOCK: Duration = Duration::from_millis(2);
+
+impl Told {
+    fn told_by(&self, params: &Value) -> Option<Duration> {
+        let told = params.get(&self.param)?;
+        let ms = told.as_u64().or_else(|| told.as_str()?.parse().ok())?;
+        Some(Duration::from_millis(ms))
+    }
+
+    /// Whether the answer to a call that was told `ms` repeats that, and was so long on its way.
+    pub(super) fn verify(&self, ms: u64, body: &[u8], took: Duration) -> Result<(), String> {
+        not_before(Duration::from_millis(ms), took)?;
+        let said: Value = serde_json::from_slice(body).map_err(|error| format!("it is not JSON: {error}"))?;
+        match said.pointer(&self.answer).and_then(Value::as_u64) == Some(ms) {
+            true => Ok(()),
+            false => Err(format!("{} is not {ms}", self.answer)),
+        }
+    }
+}
+
+/// What was told to take `told` and was answered before has not done it, whatever it says.
+fn not_before(told: Duration, took: Duration) -> Result<(), String> {
+    match took.saturating_add(CLOCK) >= told {
+        true => Ok(()),
+        false => Err(format!(
+            "it was told to take {} ms and was there after {:.1}",
+            told.as_millis(),
+            took.as_secs_f64() * 1e3
+        )),
+    }
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -204,9 +238,11 @@ impl Manifest {
         })
     }
 
-    /// Whether a response's body is what it has to be at this size.
-    pub(super) fn verify(&self, size: &str, body: &[u8]) -> Result<(), String> {
+    /// Whether a response's body is what it has to be at this size. `took`: from the sending of the request to the end of its answer, by the caller's clock.
+    pub(super) fn verify(&self, size: &str, body: &[u8], took: Duration) -> Result<(), String> {
         let size = self.sizes.get(size).ok_or("there is no such size")?;
+        let told = self.duration.as_ref().and_then(|told| told.told_by(&size.params));
+        told.map_or(Ok(()), |told| not_before(told, took))?;
         let answer = match size.expect.get("").is_some_and(|rule| rule.encoding.is_some()) {
             true => Value::String(BASE64.encode(body)),
             false => serde_json::from_slice(body).map_err(|error| format!("it is not JSON: {error}"))?,
@@ -219,7 +255,11 @@ impl Manifest {
         Ok(())
     }
 
-    /// Asks the workload's own program, where it has one. It is asked once, not for each call: it is a process.
+    pub(super) const fn has_oracle(&self) -> bool {
+        self.oracle.is_some()
+    }
+
+    /// Asks the workload's own program, where it has one.
     pub(super) fn ask_oracle(
         &self,
         size: &str,
@@ -264,6 +304,8 @@ mod tests {
 
     use super::*;
 
+    const AT_ONCE: Duration = Duration::ZERO;
+
     fn manifest(folder: &Path, text: &Value) -> anyhow::Result<Manifest> {
         fs::create_dir_all(folder).unwrap();
         fs::write(folder.join("bench.json"), text.to_string()).unwrap();
@@ -301,16 +343,36 @@ mod tests {
                 .contains("no back end says s3.url")
         );
         assert_eq!(manifest.warmup("test", &values).unwrap(), json!({}));
-        assert_eq!(manifest.verify("test", br#"{"n":1}"#), Ok(()));
-        assert_eq!(manifest.verify("test", br#"{"n":2}"#).unwrap_err(), "/n: 2 is not 1.0");
-        assert!(manifest.verify("test", b"<html>").unwrap_err().contains("not JSON"));
-        assert_eq!(manifest.verify("raw", b"\xff\xfe"), Ok(()));
+        assert_eq!(manifest.verify("test", br#"{"n":1}"#, AT_ONCE), Ok(()));
+        assert_eq!(manifest.verify("test", br#"{"n":2}"#, AT_ONCE).unwrap_err(), "/n: 2 is not 1.0");
+        assert!(manifest.verify("test", b"<html>", AT_ONCE).unwrap_err().contains("not JSON"));
+        assert_eq!(manifest.verify("raw", b"\xff\xfe", AT_ONCE), Ok(()));
         let variant = &manifest.variants[0];
         assert_eq!(
             (manifest.entry(variant, "test").unwrap(), manifest.entry(variant, "raw").unwrap()),
             ("resize-node", "other")
         );
         assert_eq!(all(scratch.path()).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn what_is_told_to_take_its_time_has_taken_it() {
+        let scratch = tempfile::tempdir().unwrap();
+        let mut sleep = example();
+        sleep["sizes"] =
+            json!({ "test": { "params": { "time": "100" }, "expect": { "/slept": { "equals": 100 } } } });
+        sleep["duration"] = json!({ "param": "time", "answer": "/slept" });
+        let sleep = manifest(scratch.path(), &sleep).unwrap();
+        let ms = Duration::from_millis;
+        let (right, told) = (br#"{"slept":100}"#, sleep.duration.as_ref().unwrap());
+        assert_eq!(
+            sleep.verify("test", right, ms(3)).unwrap_err(),
+            "it was told to take 100 ms and was there after 3.0"
+        );
+        assert!(told.verify(100, right, ms(3)).is_err() && told.verify(99, right, ms(100)).is_err());
+        for took in [ms(99), ms(100), ms(5000)] {
+            assert_eq!((sleep.verify("test", right, took), told.verify(100, right, took)), (Ok(()), Ok(())));
+        }
     }
 
     #[test]

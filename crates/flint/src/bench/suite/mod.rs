@@ -13,6 +13,7 @@ mod promise;
 mod recorder;
 mod replay;
 mod samples;
+mod shown;
 mod site;
 mod strategy;
 mod suites;
@@ -182,7 +183,7 @@ impl Suite {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
+    use std::{path::Path, time::Duration};
 
     use super::*;
     use crate::bench::Size;
@@ -222,7 +223,7 @@ mod tests {
             for size in [Size::Test, Size::Small, Size::Large] {
                 let size = size.as_str();
                 // An answer of nothing is wrong for each of them.
-                assert!(workload.verify(size, b"").is_err(), "{} {size}", workload.name);
+                assert!(workload.verify(size, b"", Duration::MAX).is_err(), "{} {size}", workload.name);
                 for variant in &workload.variants {
                     workload.entry(variant, size).unwrap();
                 }

@@ -118,6 +118,7 @@ async fn once(
         timeout: Duration::from_secs(60),
     };
     let driven = drive_open(recorder.clone(), &load).await?;
+    place.judge()?;
     let calls = recorder.records(place.caller()).await?;
     Ok(Round { calls, failures: driven.failures, memory: place.belongings().memory().0 })
 }

@@ -7,8 +7,9 @@ use flint_lab::{HttpAnswer, HttpRequest};
 use super::{
     baseline::Baseline,
     belongings::Belongings,
-    manifest::{Manifest, Variant},
+    manifest::{Manifest, Values, Variant},
     samples::Sample,
+    shown::Shown,
     site::{Options, Site},
     strategy::{By, Strategy},
 };
@@ -21,6 +22,7 @@ pub(super) struct Place {
     pub(super) size: &'static str,
     /// Its time is in the records of several functions.
     is_chain: bool,
+    shown: Shown,
 }
 
 enum At {
@@ -43,7 +45,7 @@ impl Place {
             }
         };
         let is_chain = variant.functions.len() > 1 || !variant.sequences.is_empty();
-        Ok(Self { at, manifest: manifest.clone(), size, is_chain })
+        Ok(Self { at, manifest: manifest.clone(), size, is_chain, shown: Shown::new() })
     }
 
     pub(super) fn address(&self) -> SocketAddr {
@@ -93,11 +95,28 @@ impl Place {
         &self.manifest
     }
 
+    /// Answers that the workload's own program is to be shown.
+    pub(super) const fn shown(&self) -> &Shown {
+        &self.shown
+    }
+
+    /// Shows the workload's own program answers of what was just measured; an arm with a wrong one has no figures.
+    pub(super) fn judge(&self) -> anyhow::Result<()> {
+        let none = Values::new();
+        let values = match &self.at {
+            At::Flint(site) => &site.back_ends.values,
+            // It reaches no back ends.
+            At::Baseline(_) => &none,
+        };
+        self.shown.judge(&self.manifest, self.size, values)
+    }
+
     /// One call, judged, with where its time went.
     pub(super) async fn call(&self, caller: &mut Caller, request: &HttpRequest) -> anyhow::Result<Sample> {
         let began = std::time::SystemTime::now();
         let (answer, latency) =
-            caller.answered(request, &|body| self.manifest.verify(self.size, body)).await?;
+            caller.answered(request, &|body, took| self.manifest.verify(self.size, body, took)).await?;
+        self.shown.see(&answer.body);
         match Called::of(&answer, latency) {
             None => Ok(baseline_sample(&answer, latency)),
             Some(called) => {

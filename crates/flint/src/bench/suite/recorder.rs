@@ -14,6 +14,7 @@ use super::{
     manifest::Manifest,
     place::{Place, baseline_sample},
     samples::Sample,
+    shown::Shown,
 };
 use crate::bench::caller::{Called, Caller};
 
@@ -42,14 +43,15 @@ enum Call {
     Known(Sample),
 }
 
-/// Whether the answer to that request is right.
-pub(super) type Check = Arc<dyn Fn(usize, &[u8]) -> Result<(), String> + Send + Sync>;
+/// Whether the answer to that request, which took so long from its sending, is right.
+pub(super) type Check = Arc<dyn Fn(usize, &[u8], Duration) -> Result<(), String> + Send + Sync>;
 
 /// Sends request n when the schedule says n.
 pub(super) struct Recorder {
     address: SocketAddr,
     requests: Arc<[HttpRequest]>,
     check: Check,
+    shown: Shown,
     begin: Instant,
     noted: Arc<Mutex<Vec<Noted>>>,
 }
@@ -58,12 +60,12 @@ impl Recorder {
     /// Calls the copies of a place's function: copy n when the schedule says n.
     pub(super) fn of(place: &Place) -> Self {
         let (manifest, size): (Manifest, _) = (place.manifest().clone(), place.size);
-        let check: Check = Arc::new(move |_, body| manifest.verify(size, body));
-        Self::new(place.address(), place.requests().into(), check)
+        let check: Check = Arc::new(move |_, body, took| manifest.verify(size, body, took));
+        Self::new(place.address(), place.requests().into(), check, place.shown().clone())
     }
 
-    pub(super) fn new(address: SocketAddr, requests: Arc<[HttpRequest]>, check: Check) -> Self {
-        Self { address, requests, check, begin: Instant::now(), noted: Arc::default() }
+    pub(super) fn new(address: SocketAddr, requests: Arc<[HttpRequest]>, check: Check, shown: Shown) -> Self {
+        Self { address, requests, check, shown, begin: Instant::now(), noted: Arc::default() }
     }
 
     /// Every call that was answered rightly, with what its record says, in the order of the answers.
@@ -88,6 +90,7 @@ impl Arm for Recorder {
             client: HttpClient::connect(self.address).await?,
             requests: Arc::clone(&self.requests),
             check: Arc::clone(&self.check),
+            shown: self.shown.clone(),
             begin: self.begin,
             noted: Arc::clone(&self.noted),
         }))
@@ -98,6 +101,7 @@ struct Recording {
     client: HttpClient,
     requests: Arc<[HttpRequest]>,
     check: Check,
+    shown: Shown,
     begin: Instant,
     noted: Arc<Mutex<Vec<Noted>>>,
 }
@@ -113,15 +117,18 @@ impl Connection for Recording {
     }
 
     async fn call_meant(&mut self, which: usize, intended: Instant) -> Result<(), ArmError> {
+        let sent = Instant::now();
         let answer = self.client.exchange(&self.requests[which % self.requests.len()]).await?;
+        let took = sent.elapsed();
         // What it waited for a connection, or for a generator that was late, its caller waited too.
         let latency = intended.elapsed();
         let body = || String::from_utf8_lossy(&answer.body[..answer.body.len().min(300)]).into_owned();
         if answer.status != 200 {
             return Err(ArmError::Status { status: answer.status, expected: 200, body: body() });
         }
-        (self.check)(which, &answer.body)
+        (self.check)(which, &answer.body, took)
             .map_err(|why| ArmError::WrongAnswer(format!("{why}: {}", body())))?;
+        self.shown.see(&answer.body);
         let noted = Noted { at_s: self.begin.elapsed().as_secs_f64(), which, call: noted(&answer, latency) };
         self.noted.lock().unwrap_or_else(PoisonError::into_inner).push(noted);
         Ok(())
@@ -132,5 +139,49 @@ fn noted(answer: &HttpAnswer, latency: Duration) -> Call {
     match Called::of(answer, latency) {
         Some(called) => Call::Recorded(called),
         None => Call::Known(baseline_sample(answer, latency)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _},
+        net::TcpListener,
+    };
+
+    use super::*;
+
+    /// A server that says at once that it has slept.
+    async fn liar() -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut asked = [0; 4096];
+            while stream.read(&mut asked).await.is_ok_and(|read| read > 0) {
+                stream
+                    .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 13\r\n\r\n{\"slept\":100}")
+                    .await
+                    .unwrap();
+            }
+        });
+        address
+    }
+
+    #[tokio::test]
+    async fn a_call_that_waited_for_its_turn_has_not_slept_meanwhile() {
+        let address = liar().await;
+        let request = HttpRequest::new("POST", "/", address, &[], b"{}", 200);
+        let hundred = Duration::from_millis(100);
+        let check: Check = Arc::new(move |_, _, took| match took >= hundred {
+            true => Ok(()),
+            false => Err("too early".into()),
+        });
+        let recorder = Recorder::new(address, vec![request].into(), check, Shown::new());
+        let mut connection = recorder.connect().await.unwrap();
+        let meant = Instant::now().checked_sub(hundred * 10).unwrap();
+        let refused = connection.call_meant(0, meant).await.unwrap_err();
+        assert!(matches!(&refused, ArmError::WrongAnswer(why) if why.starts_with("too early")), "{refused}");
+        assert!(recorder.records(Caller::new(address)).await.unwrap().is_empty());
     }
 }

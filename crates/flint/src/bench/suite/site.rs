@@ -6,7 +6,7 @@ use std::{
     net::SocketAddr,
     path::PathBuf,
     process::{Command, Stdio},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context as _, bail, ensure};
@@ -39,7 +39,7 @@ pub(super) struct Options {
     pub(super) copies: usize,
     /// Clones are forked ahead, as users have it; otherwise every call that needs one waits for it.
     pub(super) standbys: bool,
-    /// Without a first call of which the answer is shown to the workload's own program: it would take the cold start away.
+    /// Without a first call before what is measured: it would take the cold start away.
     pub(super) unchecked: bool,
 }
 
@@ -282,15 +282,15 @@ impl Site {
     async fn check(&mut self) -> anyhow::Result<()> {
         let (size, request) =
             (self.options.size, self.requests.first().context("nothing was deployed")?.clone());
-        let answer = tokio::time::timeout(
-            Duration::from_secs(300),
-            HttpClient::connect(self.address()).await?.exchange(&request),
-        )
-        .await
-        .context("no answer to the first call")??;
+        let mut client = HttpClient::connect(self.address()).await?;
+        let sent = Instant::now();
+        let answer = tokio::time::timeout(Duration::from_secs(300), client.exchange(&request))
+            .await
+            .context("no answer to the first call")??;
+        let took = sent.elapsed();
         let shown = || String::from_utf8_lossy(&answer.body[..answer.body.len().min(300)]).into_owned();
         ensure!(answer.status == 200, "status {}: {}", answer.status, shown());
-        if let Err(why) = self.manifest.verify(size, &answer.body) {
+        if let Err(why) = self.manifest.verify(size, &answer.body, took) {
             bail!("a wrong answer, {why}: {}", shown());
         }
         let params = self.manifest.params(size, &self.back_ends.values)?;

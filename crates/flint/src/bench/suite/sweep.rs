@@ -170,6 +170,7 @@ async fn drive_once(place: &Place, callers: usize, duration: Duration) -> anyhow
     let measured = drive(&checked, load).await?;
     let used = used().saturating_sub(before);
     let looks = watch.end()?;
+    place.judge()?;
     let memory =
         looks.iter().map(|(_, memory, _)| *memory).max_by_key(|memory| memory.pss).unwrap_or_default();
     let processes = looks.iter().map(|(.., processes)| *processes).max().unwrap_or(0);

@@ -132,6 +132,7 @@ async fn once(
     let driven = drive_open(recorder.clone(), &load).await?;
     let wall_s = begin.elapsed().as_secs_f64();
     let memory = watch.end()?;
+    place.judge()?;
     let mut calls = recorder.records(place.caller()).await?;
     for call in &mut calls {
         call.which = schedule.calls[call.which].0;
@@ -154,19 +155,12 @@ fn recorder(place: &Place, manifest: &Manifest, schedule: &Schedule) -> anyhow::
         requests.push(place.request(function, &params));
         expected.push(ms);
     }
-    let (manifest, size, answer) = (manifest.clone(), place.size, duration.answer.clone());
-    let check: Check = Arc::new(move |which, body| match expected.get(which).copied().flatten() {
-        None => manifest.verify(size, body),
-        Some(ms) => {
-            let said: Value =
-                serde_json::from_slice(body).map_err(|error| format!("it is not JSON: {error}"))?;
-            match said.pointer(&answer).and_then(Value::as_u64) == Some(ms) {
-                true => Ok(()),
-                false => Err(format!("{answer} is not {ms}")),
-            }
-        }
+    let (manifest, size, told) = (manifest.clone(), place.size, duration.clone());
+    let check: Check = Arc::new(move |which, body, took| match expected.get(which).copied().flatten() {
+        None => manifest.verify(size, body, took),
+        Some(ms) => told.verify(ms, body, took),
     });
-    Ok(Recorder::new(place.address(), requests.into(), check))
+    Ok(Recorder::new(place.address(), requests.into(), check, place.shown().clone()))
 }
 
 /// What is promised, of nothing that was measured.
@@ -179,5 +173,6 @@ fn recorder_of_copies(place: &Place, schedule: &Schedule) -> Recorder {
     let requests: Vec<HttpRequest> =
         schedule.calls.iter().map(|&(function, _)| place.requests()[function].clone()).collect();
     let (manifest, size) = (place.manifest().clone(), place.size);
-    Recorder::new(place.address(), requests.into(), Arc::new(move |_, body| manifest.verify(size, body)))
+    let check: Check = Arc::new(move |_, body, took| manifest.verify(size, body, took));
+    Recorder::new(place.address(), requests.into(), check, place.shown().clone())
 }
