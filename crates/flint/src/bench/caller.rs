@@ -18,6 +18,9 @@ const LONGEST: Duration = Duration::from_secs(120);
 /// Records are written behind the answer.
 const RECORDED_WITHIN: Duration = Duration::from_secs(5);
 
+/// Says what is wrong with an answer that took so long.
+type Timed<'a> = dyn Fn(&[u8], Duration) -> Result<(), String> + Sync + 'a;
+
 pub(super) struct Caller {
     address: SocketAddr,
     connection: Option<HttpClient>,
@@ -97,7 +100,7 @@ impl Caller {
     pub(super) async fn answered(
         &mut self,
         request: &HttpRequest,
-        check: &(dyn Fn(&[u8], Duration) -> Result<(), String> + Sync),
+        check: &Timed<'_>,
     ) -> anyhow::Result<(HttpAnswer, Duration)> {
         if self.connection.is_none() {
             self.connection = Some(HttpClient::connect(self.address).await?);
