@@ -7,7 +7,7 @@ use std::time::Duration;
 pub struct ForkConfig {
     /// The most clones that are forked ahead of need for one function; 0 = none.
     pub standbys: usize,
-    /// How long a zygote that is not called is kept; its successor is made at the next call.
+    /// How long a zygote that is not called is kept, once no clone of it lives; its successor is made at the next call.
     pub idle: Duration,
     /// The most calls that warm-up events are repeated in.
     pub warmup_calls: u32,

@@ -75,14 +75,20 @@ impl Forest {
     async fn reclaim(&self, wanted: ByteSize, spare: &FunctionPath) {
         let others = self.trees().into_iter().filter(|tree| tree.function.path != *spare);
         let mut trees: Vec<_> = others.filter_map(|tree| Some((tree.unused()?, tree))).collect();
-        trees.sort_by_key(|(idle, _)| Reverse(*idle));
+        trees.sort_by_key(|((idle, _), _)| Reverse(*idle));
         let (mut freed, mut gone) = (0, 0);
-        for (_, tree) in trees {
+        for ((_, zygote), tree) in trees {
             if freed >= wanted.as_u64() {
                 break;
             }
-            freed += tree.memory().await.as_u64();
-            gone += usize::from(tree.prune(Duration::ZERO));
+            // Its own: those before it stay with their clones.
+            let Some(zygote) = zygote.upgrade() else { continue };
+            let memory = zygote.memory().await.as_u64();
+            drop(zygote);
+            if tree.prune(Duration::ZERO) {
+                freed += memory;
+                gone += 1;
+            }
         }
         tracing::debug!(wanted = wanted.as_u64(), freed, gone, "snapshots were let go for calls that wait");
     }

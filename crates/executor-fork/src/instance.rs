@@ -44,6 +44,7 @@ impl Instance for Clone {
 
     async fn invoke(&self, call: Call) -> Invoked {
         self.calls.fetch_add(1, Ordering::Relaxed);
+        self.zygote.called();
         self.handler.invoke(call).await
     }
 

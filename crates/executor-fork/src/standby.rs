@@ -23,7 +23,7 @@ const FORK_WITHIN: Duration = Duration::from_secs(5);
 #[derive(Default)]
 pub(crate) struct Standbys {
     kept: Mutex<Kept>,
-    changed: Notify,
+    changed: Arc<Notify>,
 }
 
 #[derive(Default)]
@@ -73,12 +73,11 @@ impl Standbys {
 /// Keeps as many as demand says until the zygote is gone or does not fork any more.
 pub(crate) async fn keep(zygote: Weak<Zygote>, most: usize) {
     loop {
-        let Some(strong) = zygote.upgrade() else { return };
-        {
-            let standbys = &strong.standbys;
-            let _ = timeout(LOOK_EVERY, standbys.changed.notified()).await;
-        }
-        drop(strong);
+        // Not held while nothing happens: one that is let go is to end at once.
+        let Some(changed) = zygote.upgrade().map(|strong| Arc::clone(&strong.standbys.changed)) else {
+            return;
+        };
+        let _ = timeout(LOOK_EVERY, changed.notified()).await;
         tokio::time::sleep(REFILL_AFTER).await;
         loop {
             let Some(strong) = zygote.upgrade() else { return };

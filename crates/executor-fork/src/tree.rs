@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicBool, AtomicU32, Ordering},
     },
     time::{Duration, Instant},
@@ -43,13 +43,51 @@ pub(crate) struct Ground {
     pub(crate) tally: Tally,
 }
 
+/// The zygotes of one revision.
+#[derive(Default)]
+struct Zygotes {
+    /// The one that clones come from.
+    serving: Option<Arc<Zygote>>,
+    /// Those before it. One lives as long as clones of it do, which are its children, in its sandbox.
+    former: Vec<Weak<Zygote>>,
+}
+
+impl Zygotes {
+    /// All that live.
+    fn all(&self) -> impl Iterator<Item = Arc<Zygote>> {
+        // The latest first.
+        self.serving.iter().cloned().chain(self.former.iter().rev().filter_map(Weak::upgrade))
+    }
+
+    /// The one that serves; where that can be forked no more, or there is none, the latest of those before it that can.
+    fn forkable(&self) -> Option<Arc<Zygote>> {
+        self.all().find(|zygote| zygote.is_forkable())
+    }
+
+    fn is_serving(&self, zygote: &Arc<Zygote>) -> bool {
+        self.serving.as_ref().is_some_and(|serving| Arc::ptr_eq(serving, zygote))
+    }
+
+    /// From now on this one serves.
+    fn serve(&mut self, zygote: Option<Arc<Zygote>>) {
+        if let Some(former) = std::mem::replace(&mut self.serving, zygote) {
+            self.former.push(Arc::downgrade(&former));
+        }
+        let Self { serving, former } = self;
+        former.retain(|former| {
+            former.strong_count() > 0
+                && serving.as_ref().is_none_or(|serving| !std::ptr::eq(former.as_ptr(), Arc::as_ptr(serving)))
+        });
+    }
+}
+
 /// One revision of a function.
 pub(crate) struct Tree {
     ground: Arc<Ground>,
     pub(crate) function: Arc<Function>,
     pub(crate) artefact: SharedArtefact,
     pub(crate) runtime: Arc<Runtime>,
-    zygote: Mutex<Option<Arc<Zygote>>>,
+    zygotes: Mutex<Zygotes>,
     /// Only one is grown for those who wait.
     growing: tokio::sync::Mutex<()>,
     /// The task that grows a thorough one beside the one that serves.
@@ -75,7 +113,7 @@ impl Tree {
             function,
             artefact,
             runtime,
-            zygote: Mutex::default(),
+            zygotes: Mutex::default(),
             growing: tokio::sync::Mutex::default(),
             succession: Mutex::default(),
             worth: Worth::default(),
@@ -240,12 +278,12 @@ impl Tree {
         if self.grown.swap(true, Ordering::Relaxed) {
             self.ground.tally.rebuilt.one();
         }
-        *self.slot() = Some(zygote);
+        self.zygotes().serve(Some(zygote));
     }
 
     /// Whether there is nothing to fork.
     pub(crate) fn lacks_zygote(&self) -> bool {
-        self.living().is_none()
+        self.zygotes().forkable().is_none()
     }
 
     /// A call was served by a fresh process because there was nothing to fork. Where such calls keep coming, a zygote is grown beside them.
@@ -257,11 +295,21 @@ impl Tree {
 
     /// How many clones wait for a call; `None` when it has no zygote.
     pub(crate) fn standbys(&self) -> Option<usize> {
-        self.living().map(|zygote| zygote.standbys.ready())
+        self.zygotes().forkable().map(|zygote| zygote.standbys.ready())
     }
 
-    fn living(&self) -> Option<Arc<Zygote>> {
-        self.slot().as_ref().filter(|zygote| !zygote.has_ended()).map(Arc::clone)
+    /// The zygote to fork. One that had been replaced, and lives on for the sake of its clones, serves again when there is no better one left: another one would be added to it.
+    fn living(self: &Arc<Self>) -> Option<Arc<Zygote>> {
+        let mut zygotes = self.zygotes();
+        let zygote = zygotes.forkable()?;
+        if !zygotes.is_serving(&zygote) {
+            zygotes.serve(Some(Arc::clone(&zygote)));
+            drop(zygotes);
+            if !zygote.thorough {
+                self.succeed();
+            }
+        }
+        Some(zygote)
     }
 
     /// This one is not to be asked again, and its clones are not to go on. Whether it was in service until now.
@@ -272,24 +320,27 @@ impl Tree {
 
     /// This one is not to be asked again, but its clones may go on. Whether it was in service until now.
     fn retire(&self, zygote: &Arc<Zygote>) -> bool {
-        let mut slot = self.slot();
-        let served = slot.as_ref().is_some_and(|current| Arc::ptr_eq(current, zygote));
+        zygote.give_up();
+        let mut zygotes = self.zygotes();
+        let served = zygotes.is_serving(zygote);
         if served {
-            *slot = None;
+            zygotes.serve(None);
         }
         served
     }
 
-    fn slot(&self) -> MutexGuard<'_, Option<Arc<Zygote>>> {
-        self.zygote.lock().unwrap_or_else(PoisonError::into_inner)
+    fn zygotes(&self) -> MutexGuard<'_, Zygotes> {
+        self.zygotes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets go of a zygote that nobody has asked for a clone for this long, and of the one that was to succeed it.
+    /// Lets go of a zygote that nobody has called for this long and that no clone needs, and of the one that was to succeed it. With clones it would live on, and another
+    /// one be made beside it when one is wanted: it goes when they have gone.
     pub(crate) fn prune(&self, idle: Duration) -> bool {
-        let mut slot = self.slot();
-        let idles = slot.as_ref().is_some_and(|zygote| zygote.idle() >= idle);
+        let mut zygotes = self.zygotes();
+        let idles =
+            zygotes.serving.as_ref().is_some_and(|zygote| zygote.is_unused() && zygote.idle() >= idle);
         if idles {
-            *slot = None;
+            zygotes.serve(None);
             // Cancelled, its candidate is dropped, and so ended.
             if let Some(task) = &*self.succession.lock().unwrap_or_else(PoisonError::into_inner) {
                 task.abort();
@@ -298,22 +349,24 @@ impl Tree {
         idles
     }
 
-    /// Since when its zygote was not asked for a clone; `None` without one, or where clones of it live: these keep what they were forked from.
-    pub(crate) fn unused(&self) -> Option<Duration> {
-        let slot = self.slot();
-        slot.as_ref().filter(|zygote| zygote.is_unused()).map(|zygote| zygote.idle())
+    /// The zygote that [`Self::prune`] lets go of now, and since when nobody has called it.
+    pub(crate) fn unused(&self) -> Option<(Duration, Weak<Zygote>)> {
+        let zygotes = self.zygotes();
+        let unused = zygotes.serving.as_ref().filter(|zygote| zygote.is_unused())?;
+        Some((unused.idle(), Arc::downgrade(unused)))
     }
 
-    /// What its zygote uses.
+    /// What its zygotes use, those included that only live on for their clones.
     pub(crate) async fn memory(&self) -> ByteSize {
-        let zygote = self.slot().clone();
-        match zygote {
-            Some(zygote) => zygote.memory().await,
-            None => ByteSize::bytes(0),
+        let zygotes: Vec<_> = self.zygotes().all().collect();
+        let mut bytes = 0;
+        for zygote in zygotes {
+            bytes += zygote.memory().await.as_u64();
         }
+        ByteSize::bytes(bytes)
     }
 
-    /// Ends its zygote and waits until nothing is left.
+    /// Ends its zygotes and waits until nothing is left.
     pub(crate) async fn end(&self) {
         let succession = self.succession.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(task) = succession {
@@ -321,9 +374,11 @@ impl Tree {
             // Cancelled, its candidate is dropped, and so ended.
             let _ = task.await;
         }
-        let zygote = self.slot().take();
-        if let Some(zygote) = zygote {
+        let zygotes: Vec<_> = std::mem::take(&mut *self.zygotes()).all().collect();
+        for zygote in &zygotes {
             zygote.kill();
+        }
+        for zygote in zygotes {
             zygote.ended().await;
         }
     }

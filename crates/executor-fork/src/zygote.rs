@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -41,10 +41,12 @@ pub(crate) struct Zygote {
     turns: Semaphore,
     spare: Mutex<Vec<flint_sandbox::Cell>>,
     born: Instant,
-    /// When it was last asked for a clone, in ms after it was born.
+    /// When it was last asked for a clone, or one of its clones was called, in ms after it was born.
     used: AtomicU64,
     /// Another one is held for each clone, and for each call that is about to have one.
     user: Arc<()>,
+    /// It is not to be asked again.
+    given_up: AtomicBool,
 }
 
 impl Zygote {
@@ -71,6 +73,7 @@ impl Zygote {
             born: Instant::now(),
             used: AtomicU64::new(0),
             user: Arc::default(),
+            given_up: AtomicBool::new(false),
         });
         if standbys > 0 {
             tokio::spawn(standby::keep(Arc::downgrade(&zygote), standbys));
@@ -84,9 +87,8 @@ impl Zygote {
         deadline: Instant,
         tally: &Tally,
     ) -> Result<Cell, NotForked> {
-        let now = Instant::now();
-        self.used.store(self.age_ms(now), Ordering::Relaxed);
-        match self.standbys.take(now) {
+        self.called();
+        match self.standbys.take(Instant::now()) {
             Some(cell) => {
                 tally.from_standby.one();
                 Ok(cell)
@@ -149,7 +151,12 @@ impl Zygote {
         now.saturating_duration_since(self.born).as_millis().try_into().unwrap_or(u64::MAX)
     }
 
-    /// Since when nobody has asked for a clone.
+    /// Somebody asks for a clone, or calls one.
+    pub(crate) fn called(&self) {
+        self.used.store(self.age_ms(Instant::now()), Ordering::Relaxed);
+    }
+
+    /// Since when nobody has asked for a clone or called one.
     pub(crate) fn idle(&self) -> Duration {
         let now = self.age_ms(Instant::now());
         Duration::from_millis(now.saturating_sub(self.used.load(Ordering::Relaxed)))
@@ -162,6 +169,16 @@ impl Zygote {
 
     pub(crate) fn is_unused(&self) -> bool {
         Arc::strong_count(&self.user) == 1
+    }
+
+    /// It is not to be asked again; its clones may go on.
+    pub(crate) fn give_up(&self) {
+        self.given_up.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it may be asked for a clone.
+    pub(crate) fn is_forkable(&self) -> bool {
+        !self.has_ended() && !self.given_up.load(Ordering::Relaxed)
     }
 
     /// Whether it can be forked no more.

@@ -82,18 +82,69 @@ async fn an_idle_zygote_goes_and_comes_back_with_the_next_call() {
     let idle = Duration::from_millis(300);
     let house = House::with(ForkConfig { idle, ..ForkConfig::default() }).await;
     let prepared = house.prepare(handler("python:default", "def main(params): return {}\n")).await;
-    // Alive, an instance keeps what it was forked from.
-    let instance = house.start_prepared(&prepared).await.instance;
-    eventually("it is let go", || house.counts().zygotes == 0).await;
-    // On a busy machine it may have been let go before that start as well.
+    eventually("it is let go, and nothing is left of it", || {
+        house.counts().zygotes == 0 && house.shims().is_empty()
+    })
+    .await;
     let rebuilt = house.counts().rebuilt;
-    assert_eq!(support::text(instance.invoke(support::json("{}")).await), "{}");
-    instance.stop().await;
-    drop(instance);
-    eventually("nothing is left of it", || house.shims().is_empty()).await;
     assert_eq!(house.answer_of(&prepared, "{}").await, serde_json::json!({}));
     // Or more: on a busy machine one may be let go again before it was forked.
     assert!(house.counts().rebuilt > rebuilt);
+    house.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_zygote_that_an_instance_runs_from_is_not_let_go_before_it() {
+    let idle = Duration::from_secs(2);
+    let house = House::with(ForkConfig { idle, standbys: 0, ..ForkConfig::default() }).await;
+    let prepared = house.prepare(handler("python:default", "def main(params): return {}\n")).await;
+    let warm = house.start_prepared(&prepared).await.instance;
+    let (rebuilt, shims) = (house.counts().rebuilt, house.shims());
+    tokio::time::sleep(idle * 3).await;
+    house.executor.prewarm(&[]).await;
+    house.executor.reclaim(ByteSize::mib(1024), &"guest/another".parse().unwrap()).await;
+    assert_eq!((house.counts().zygotes, house.shims()), (1, shims.clone()), "it lives and counts");
+    assert!(house.executor.prewarmed_memory().await > ByteSize::mib(5));
+    let another = house.start_prepared(&prepared).await.instance;
+    assert_eq!(house.shims().len(), shims.len() + 1, "no other zygote is made beside it");
+    assert_eq!(house.counts().rebuilt, rebuilt);
+    assert_eq!(support::text(warm.invoke(support::json("{}")).await), "{}");
+    for instance in [warm, another] {
+        instance.stop().await;
+    }
+    eventually("it goes when the last one has gone", || {
+        house.counts().zygotes == 0 && house.shims().is_empty()
+    })
+    .await;
+    assert_eq!(house.executor.prewarmed_memory().await, ByteSize::bytes(0));
+    house.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_zygote_that_lives_on_for_its_clones_counts_and_serves_again_when_its_successor_has_gone() {
+    let config = || ForkConfig { idle: Duration::from_secs(3), standbys: 0, ..ForkConfig::default() };
+    let mut house = House::with(config()).await;
+    let source = || warmed(handler("nodejs:default", COUNTING), &["{}"]);
+    drop(house.prepare(source()).await);
+    house.restart(config()).await;
+    let prepared = house.prepare(source()).await;
+    // Of one that was not warmed up, because it waited.
+    let warm = house.start_prepared(&prepared).await.instance;
+    let first = house.shims()[0];
+    let alone = house.executor.prewarmed_memory().await;
+    eventually("the warmed-up one has taken over", || house.counts().rebuilt == 1).await;
+    let both = house.executor.prewarmed_memory().await;
+    assert!(both.as_u64() > alone.as_u64() + (5 << 20), "{both} of two, {alone} of one");
+    eventually("nobody wants a clone of it, and it is let go", || house.shims().len() == 2).await;
+    assert!(house.shims().contains(&first) && house.counts().zygotes == 1);
+    assert!(house.executor.prewarmed_memory().await > ByteSize::mib(5));
+    let answer = house.answer_of(&prepared, "{}").await;
+    assert_eq!(answer["calls"], 0, "of the first one, which there is");
+    eventually("a warmed-up one is made again", || house.counts().rebuilt == 2).await;
+    assert!(house.answer_of(&prepared, "{}").await["calls"].as_u64() > Some(0));
+    warm.stop().await;
+    drop(warm);
+    eventually("the first one has gone", || !house.shims().contains(&first)).await;
     house.end().await;
 }
 

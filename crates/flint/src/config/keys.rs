@@ -289,7 +289,7 @@ pub(crate) const KEYS: &[Key] = &[
     key(
         "snapshot.idle",
         r#""10min""#,
-        "How long a snapshot that is not called is kept; the next calls start in a prewarmed runtime, and the sixth within that time makes it anew",
+        "How long a snapshot that is not called, and that nothing runs from, is kept; the next calls start in a prewarmed runtime, and the sixth within that time makes it anew",
     ),
     key("snapshot.warmup_calls", "2000", "The most calls that a function's warm-up events are repeated in"),
     key("snapshot.warmup_budget", r#""10s""#, "How long that may take"),
