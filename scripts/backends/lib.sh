@@ -56,6 +56,12 @@ ready() {
 
 accepts() { "${inside[@]}" python3 -c 'import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), 1)' "$address" "$1"; }
 
+# version COMMAND…: the first line of what a program says of its release; nothing where it does not say.
+version() { "$@" 2> /dev/null | head -n 1 || true; }
+
+# package FOLDER: name and release of what npm has put there.
+package() { node -p 'const { name, version } = require(process.argv[1]); `${name} ${version}`' "$1/package.json" 2> /dev/null || true; }
+
 # say KEY=VALUE…
 say() {
   (umask 077 && : > "$data/env")

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A server with CouchDB's API: PouchDB Server, with its databases in memory. CouchDB itself is in no registry in reach.
 #
-#   start.sh DATA_DIR [--network NETWORK_DIR]      says url, pid
+#   start.sh DATA_DIR [--network NETWORK_DIR]      says url, version, pid
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 
@@ -12,4 +12,4 @@ port=$(free_port)
 cd "$data"
 run node "$program" --in-memory --no-color --host "$address" --port "$port"
 ready accepts "$port"
-say "url=http://$address:$port"
+say "url=http://$address:$port" "version=$(package "${program%/.bin/*}/pouchdb-server")"

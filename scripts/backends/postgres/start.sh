@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # PostgreSQL from Debian's package, with a cluster of its own; as root it runs as an account of its own (see below).
 #
-#   start.sh DATA_DIR [--network NETWORK_DIR]      says url, host, port, pid
+#   start.sh DATA_DIR [--network NETWORK_DIR]      says url, host, port, version, pid
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 
@@ -35,4 +35,4 @@ port=$(free_port)
 run "${as[@]}" "$programs/postgres" -D "$data/cluster" -c "listen_addresses=$address" -c "port=$port" \
   -c unix_socket_directories= -c max_connections=200 -c shared_buffers=64MB
 ready "${inside[@]}" env "PGPASSWORD=$password" "$programs/psql" -h "$address" -p "$port" -U flint -d postgres -c 'SELECT 1'
-say "url=postgresql://flint:$password@$address:$port/postgres" "host=$address" "port=$port"
+say "url=postgresql://flint:$password@$address:$port/postgres" "host=$address" "port=$port" "version=$(version "$programs/postgres" --version)"

@@ -2,7 +2,7 @@
 # A container for every call, as a platform on containers has it when no warm one is left: runc (or runsc) makes the container, the
 # language's runtime starts in it, loads the function, answers once. Needs root.
 #
-#   [CONTAINER_RUNTIME=runsc] start.sh DATA_DIR FILE.js|FILE.py      says url, runtime, pid
+#   [CONTAINER_RUNTIME=runsc] start.sh DATA_DIR FILE.js|FILE.py      says url, runtime, version, pid
 #
 # It is the least that a container costs: no daemon, no image to unpack, no overlay, no network but loopback, no HTTP server inside.
 set -euo pipefail
@@ -26,4 +26,4 @@ python3 "$baselines/container/bundle.py" --probe "$data"
   die "containers cannot run here: $(tail -n 1 "$data/log")"
 run python3 "$baselines/container/serve.py" "$data" "$program" "$port"
 ready accepts "$port"
-say "url=http://127.0.0.1:$port/" "runtime=$program"
+say "url=http://127.0.0.1:$port/" "runtime=$program" "version=$(version "$program" --version)"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Google's Functions Framework for Node.js (npm, Apache-2.0): one process, no sandbox.
 #
-#   start.sh DATA_DIR FILE.js      says url, pid
+#   start.sh DATA_DIR FILE.js      says url, version, pid
 #
 # BASELINE_NODE names the Node.js that it runs in, where that is to be another than the first node on PATH.
 set -euo pipefail
@@ -13,4 +13,4 @@ begin "$1"
 port=$(free_port)
 NODE_PATH=$packages/node_modules NODE_ENV=production run "${BASELINE_NODE:-node}" "$baselines/functions-framework-node/serve.js" "$code" "$port"
 ready accepts "$port"
-say "url=http://127.0.0.1:$port/"
+say "url=http://127.0.0.1:$port/" "version=$(package "$packages/node_modules/@google-cloud/functions-framework")"

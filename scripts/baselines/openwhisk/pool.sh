@@ -2,7 +2,7 @@
 # What the baselines on kept containers share. Source it from scripts/baselines/NAME.
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 
-# start_pool INSTALL DATA_DIR FILE|DIRECTORY [OPTION…]: says url, runtime, pid.
+# start_pool INSTALL DATA_DIR FILE|DIRECTORY [OPTION…]: says url, runtime, version, pid.
 start_pool() {
   local install=$1 file=${3-} program code port
   [ "$(id -u)" = 0 ] || die "containers cannot run here: making them needs root"
@@ -30,7 +30,7 @@ start_pool() {
     die "containers cannot run here: $(tail -n 1 "$data/log")"
   run python3 "$baselines/openwhisk/pool.py" "$data" "$program" "$port" "$(basename "$code")" "${@:4}"
   ready accepts "$port"
-  say "url=http://127.0.0.1:$port/" "runtime=$program"
+  say "url=http://127.0.0.1:$port/" "runtime=$program" "version=$(version "$program" --version)"
 }
 
 # runtime_options PROGRAM: gVisor makes no groups of its own here, and lets a container make sockets where it is given a folder.

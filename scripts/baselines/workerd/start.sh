@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # workerd (npm, Apache-2.0): one process, an isolate of V8 for the function, all calls in the same isolate.
 #
-#   start.sh DATA_DIR FILE.js      says url, pid
+#   start.sh DATA_DIR FILE.js      says url, version, pid
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 
@@ -41,6 +41,7 @@ const worker :Workerd.Worker = (
   compatibilityFlags = ["nodejs_compat"],
 );
 CONFIG
-run "$packages/node_modules/@cloudflare/workerd-linux-$machine/bin/workerd" serve "$data/config.capnp"
+program=$packages/node_modules/@cloudflare/workerd-linux-$machine/bin/workerd
+run "$program" serve "$data/config.capnp"
 ready accepts "$port"
-say "url=http://127.0.0.1:$port/"
+say "url=http://127.0.0.1:$port/" "version=$(version "$program" --version)"

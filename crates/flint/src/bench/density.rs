@@ -86,7 +86,7 @@ pub(super) async fn run(run: &mut Run) -> anyhow::Result<Report> {
             run.show(&name, at * rounds + round - 1, steps);
             run.look(&name, [name.clone()]).await?;
             let (way, language) = (arm.way, arm.language);
-            match run.kept(&name, async || fill(way, language, limit, most).await).await {
+            match run.kept(&name, async || fill(run, way, language, limit, most).await).await {
                 Ok(density) => measured.push(density),
                 Err(error) => arm.rounds = Err(error),
             }
@@ -160,11 +160,12 @@ fn promised(report: &Report, function: &str) -> Vec<Target> {
     [SPAWN, CONTAINER].map(target).into()
 }
 
-async fn fill(way: &Way, language: Language, limit: u64, most: usize) -> anyhow::Result<Density> {
+async fn fill(run: &Run, way: &Way, language: Language, limit: u64, most: usize) -> anyhow::Result<Density> {
     let scratch = janitor::scratch()?;
     // Declared before the place, and so removed after it.
     let group = Group::make(limit)?;
     let place = Place::open(way, language, &group, scratch.path()).await?;
+    run.uses(place.versions())?;
     ensure!(
         group.has(place.pid())?,
         "the server is not in its group: this experiment needs to be run as root"

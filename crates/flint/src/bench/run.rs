@@ -1,9 +1,9 @@
 //! One run of an experiment: how thorough it is to be, where its results are kept, and what is looked at meanwhile.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     time::{SystemTime, UNIX_EPOCH},
 };
 
@@ -83,7 +83,12 @@ pub(super) struct Run {
     pub(super) bar: ProgressBar,
     /// Which version of the workloads there was when this began.
     workloads: Option<String>,
+    /// Releases of baselines and back ends that were used, by all starts of the run.
+    used: Mutex<BTreeSet<(String, String)>>,
 }
+
+/// The file of the releases that were used, one a line.
+const USED: &str = "versions.jsonl";
 
 impl Run {
     pub(super) fn begin(experiment: &str, effort: Effort) -> anyhow::Result<Self> {
@@ -105,11 +110,12 @@ impl Run {
             }
         };
         let folder = Arc::new(folder);
+        let used = Mutex::new(folder.lines(USED).into_iter().collect());
         let mut noise = NoiseWatch::of(Arc::clone(&folder));
         if effort.quick {
             noise = noise.without_waits();
         }
-        Ok(Self { effort, host, folder, noise, bar: progress_bar(), workloads })
+        Ok(Self { effort, host, folder, noise, bar: progress_bar(), workloads, used })
     }
 
     /// An empty report of this run.
@@ -122,6 +128,18 @@ impl Run {
             settings: self.effort.settings(),
             ..Report::default()
         }
+    }
+
+    /// Notes releases of what this run uses, so that a report of what an earlier start has measured has them too.
+    pub(super) fn uses(&self, versions: Vec<(String, String)>) -> anyhow::Result<()> {
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        for version in versions {
+            if !used.contains(&version) {
+                self.folder.append(USED, &version)?;
+                used.insert(version);
+            }
+        }
+        Ok(())
     }
 
     /// Says what is being done.
@@ -162,6 +180,11 @@ impl Run {
             report.settings = self.effort.settings();
         }
         report.versions.extend(versions());
+        for (name, version) in self.used.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            // Of two releases in the parts of one run, both are named.
+            let said = report.versions.entry(name).or_default();
+            *said = if said.is_empty() { version } else { format!("{said}; {version}") };
+        }
         report.ended = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         if self.effort.quick {
             report.notes.push(
@@ -263,6 +286,32 @@ mod tests {
         let mut again = Run::begin("x", effort).unwrap();
         again.look("a", ["a", "c"].map(str::to_owned)).await.unwrap();
         assert_eq!(again.noise.noise().looks, 4);
+    }
+
+    #[tokio::test]
+    async fn releases_of_what_was_used_are_in_the_report_of_a_resumed_run_too() {
+        let scratch = tempfile::tempdir().unwrap();
+        let effort = Effort {
+            quick: true,
+            size: Size::Small,
+            arms: Vec::new(),
+            repeat: None,
+            seed: 1,
+            set: BTreeMap::new(),
+            out: Some(scratch.path().join("run")),
+            despite_noise: false,
+        };
+        let said = |name: &str, version: &str| vec![(name.to_owned(), version.to_owned())];
+        let run = Run::begin("x", effort.clone()).unwrap();
+        run.uses(said("openwhisk", "runc version 1")).unwrap();
+        run.uses(said("s3", "v1")).unwrap();
+        drop(run);
+        let run = Run::begin("x", effort).unwrap();
+        run.uses(said("s3", "v1")).unwrap();
+        run.uses(said("s3", "v2")).unwrap();
+        let report = run.report("x");
+        let versions = run.end(report).await.unwrap().versions;
+        assert_eq!((&*versions["openwhisk"], &*versions["s3"]), ("runc version 1", "v1; v2"));
     }
 
     #[tokio::test]

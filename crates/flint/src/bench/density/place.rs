@@ -122,6 +122,14 @@ impl Place {
         Ok(Self::Flint { before, own, path, concurrent: way.kind == Kind::Concurrent, server })
     }
 
+    /// The release of what makes the containers, where that says it.
+    pub(super) fn versions(&self) -> Vec<(String, String)> {
+        match self {
+            Self::Flint { .. } => Vec::new(),
+            Self::Container { baseline } => baseline.versions(),
+        }
+    }
+
     pub(super) fn pid(&self) -> u32 {
         match self {
             Self::Flint { server, .. } => server.pid(),

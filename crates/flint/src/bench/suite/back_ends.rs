@@ -52,6 +52,14 @@ impl BackEnds {
         Ok(())
     }
 
+    /// Their releases, as far as they say them.
+    pub(super) fn versions(&self) -> Vec<(String, String)> {
+        let said = self.values.iter().filter_map(|(name, said)| Some((name, said.get("version")?)));
+        said.filter(|(_, version)| !version.is_empty())
+            .map(|(name, version)| (name.clone(), version.clone()))
+            .collect()
+    }
+
     fn one(
         &mut self,
         scripts: &Path,

@@ -29,6 +29,8 @@ use crate::{
 
 /// A running baseline with one function; dropping it ends it.
 pub(in crate::bench) struct Baseline {
+    /// The folder of its scripts.
+    name: String,
     pub(in crate::bench) address: SocketAddr,
     /// A request for each copy.
     pub(super) requests: Vec<HttpRequest>,
@@ -89,10 +91,11 @@ impl Baseline {
         let address = value("url")?.trim_start_matches("http://").trim_end_matches('/').to_owned();
         let pid: u32 = value("pid")?.parse().context("reading its process id")?;
         Ok(Self {
+            name: script.to_owned(),
             address: address.parse().with_context(|| format!("{script} listens at {address}"))?,
             requests: Vec::new(),
             process: ProcessTree::new(pid),
-            version: said.get("version").cloned(),
+            version: said.get("version").filter(|version| !version.is_empty()).cloned(),
             apart: if is_plain { HashSet::new() } else { HashSet::from([pid]) },
             stop,
             data,
@@ -106,6 +109,11 @@ impl Baseline {
         let path = if copy == 0 { "/".to_owned() } else { format!("/copy-{copy}") };
         let header = ["content-type: application/json".to_owned()];
         HttpRequest::new("POST", &path, self.address, &header, params.to_string().as_bytes(), 200)
+    }
+
+    /// Its release, by its name, where it says that.
+    pub(in crate::bench) fn versions(&self) -> Vec<(String, String)> {
+        self.version.iter().map(|version| (self.name.clone(), version.clone())).collect()
     }
 
     pub(in crate::bench) fn pid(&self) -> u32 {

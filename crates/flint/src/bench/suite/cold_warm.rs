@@ -93,6 +93,9 @@ async fn measure(
                 }
             })
         };
+        if let Some(Ok(place)) = &place {
+            run.uses(place.versions())?;
+        }
         arms.push(Arm { strategy, place, caller: None, last: None, rounds: Vec::new(), failed: None });
     }
     // The first round does not count.

@@ -109,6 +109,7 @@ async fn once(
         ..Options::new(run.effort.size.as_str())
     };
     let place = Place::open(manifest, variant, strategy, options).await?;
+    run.uses(place.versions())?;
     let recorder = Arc::new(Recorder::of(&place));
     let load = OpenLoad {
         arrivals: Arrivals::Constant { rate: 1.0 },

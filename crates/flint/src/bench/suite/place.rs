@@ -83,6 +83,14 @@ impl Place {
         }
     }
 
+    /// Releases of the baseline or the back ends, by their names, as far as these say them.
+    pub(super) fn versions(&self) -> Vec<(String, String)> {
+        match &self.at {
+            At::Flint(site) => site.back_ends.versions(),
+            At::Baseline(baseline) => baseline.versions(),
+        }
+    }
+
     /// Everything that belongs to the functions.
     pub(super) fn belongings(&self) -> Belongings {
         match &self.at {

@@ -131,6 +131,9 @@ async fn level(
                 Ok(()) => Place::open(manifest, variant, strategy, options).await,
             })
         };
+        if let Some(Ok(place)) = &place {
+            run.uses(place.versions())?;
+        }
         arms.push(Level { strategy: *strategy, place, rounds: kept, failed: None });
     }
     // The first time that an arm is driven warms everything up.

@@ -216,6 +216,9 @@ async fn platform_level(
             .ok(),
         false => None,
     };
+    if let Some(peer) = &peer {
+        run.uses(peer.versions())?;
+    }
     let bare = match chosen(BARE) {
         true => Some(bare_http::start(SAMPLES[2].answer)?),
         false => None,

@@ -114,6 +114,7 @@ async fn once(
         ..Options::new(run.effort.size.as_str())
     };
     let place = Place::open(manifest, variant, strategy, options).await?;
+    run.uses(place.versions())?;
     if strategy.is_lean() {
         // The deploys' own snapshots are not what the trace needs.
         tokio::time::sleep(LEAN_IDLE * 4).await;
