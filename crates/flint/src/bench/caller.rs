@@ -127,11 +127,7 @@ impl Caller {
         let (answer, _) = self.answered(&request, &|_, _| Ok(())).await?;
         let list: ActivationList =
             serde_json::from_slice(&answer.body).context("reading the activations' records")?;
-        let stations = |record: &ActivationResource| Stations {
-            cpu_us: record.usage.cpu_us,
-            ..Stations::of(&record.timeline)
-        };
-        Ok(list.activations.iter().map(stations).collect())
+        Ok(list.activations.iter().map(Stations::of_record).collect())
     }
 
     /// Where the time of an activation went.
@@ -147,7 +143,7 @@ impl Caller {
             if answer.status == 200 {
                 let record: ActivationResource =
                     serde_json::from_slice(&answer.body).context("reading an activation's record")?;
-                return Ok(Stations { cpu_us: record.usage.cpu_us, ..Stations::of(&record.timeline) });
+                return Ok(Stations::of_record(&record));
             }
             if begin.elapsed() > RECORDED_WITHIN {
                 bail!("there is no record of activation {activation}: status {}", answer.status);
@@ -170,9 +166,15 @@ pub(super) struct Stations {
     pub(super) wait_us: Option<u64>,
     /// CPU time that the call used.
     pub(super) cpu_us: Option<u64>,
+    /// When it was placed, in µs since 1970; the record has it to the millisecond.
+    pub(super) placed_at_us: u64,
 }
 
 impl Stations {
+    fn of_record(record: &ActivationResource) -> Self {
+        Self { cpu_us: record.usage.cpu_us, placed_at_us: record.start * 1000, ..Self::of(&record.timeline) }
+    }
+
     fn of(timeline: &Timeline) -> Self {
         let there = timeline.restored.max(timeline.initialised);
         let placed = timeline.placed;
@@ -182,7 +184,7 @@ impl Stations {
         let init_us = timeline.initialised.zip(up).map(|(loaded, up)| loaded.saturating_sub(up));
         let admitted = timeline.queued.unwrap_or(0);
         let wait_us = there.max(placed).map(|there| there.saturating_sub(admitted));
-        Self { start_us, init_us, run_us, wait_us, cpu_us: None }
+        Self { start_us, init_us, run_us, wait_us, cpu_us: None, placed_at_us: 0 }
     }
 }
 
@@ -207,7 +209,7 @@ mod tests {
                 init_us: Some(100),
                 run_us: Some(300),
                 wait_us: Some(1000),
-                cpu_us: None
+                ..Stations::default()
             }
         );
         let forked = Timeline { restored: at(700), initialised: None, ..spawned };

@@ -16,7 +16,7 @@ fn mib(bytes: u64) -> String {
 }
 
 /// Everything there is a figure for.
-pub(super) const COLUMNS: [Column; 17] = [
+pub(super) const COLUMNS: [Column; 18] = [
     ("at once", |arm| arm.concurrency.map(|n| n.to_string())),
     ("n", |arm| arm.n.map(|n| n.to_string())),
     ("p50 µs", |arm| arm.latency_us.as_ref().map(|latency| whole(latency.p50))),
@@ -26,6 +26,7 @@ pub(super) const COLUMNS: [Column; 17] = [
     ("p90 µs", |arm| arm.latency_us.as_ref().map(|latency| whole(latency.p90))),
     ("p99 µs", |arm| arm.latency_us.as_ref().map(|latency| whole(latency.p99))),
     ("start µs", |arm| arm.start_us.map(whole)),
+    ("waits µs", |arm| arm.waits_us.map(whole)),
     ("init µs", |arm| arm.init_us.map(whole)),
     ("first µs", |arm| arm.first_us.map(whole)),
     ("steady µs", |arm| arm.steady_us.map(whole)),

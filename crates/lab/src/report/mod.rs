@@ -174,6 +174,9 @@ pub struct ArmReport {
     /// Until an instance was there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_us: Option<f64>,
+    /// Of a chain of functions: what all of them waited for instances, added up, also of those that waited side by side.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits_us: Option<f64>,
     /// The first call of an instance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_us: Option<f64>,

@@ -13,12 +13,13 @@ fn table(f: &mut fmt::Formatter<'_>, arms: &[ArmReport]) -> fmt::Result {
     fn mib(bytes: Option<u64>) -> Option<f64> {
         bytes.map(|bytes| bytes as f64 / f64::from(1 << 20))
     }
-    let columns: [Column; 14] = [
+    let columns: [Column; 15] = [
         ("conc", |arm| arm.concurrency.map(|n| n as f64)),
         ("p50 µs", |arm| arm.latency_us.as_ref().map(|latency| latency.p50)),
         ("p90 µs", |arm| arm.latency_us.as_ref().map(|latency| latency.p90)),
         ("p99 µs", |arm| arm.latency_us.as_ref().map(|latency| latency.p99)),
         ("start µs", |arm| arm.start_us),
+        ("waits µs", |arm| arm.waits_us),
         ("init µs", |arm| arm.init_us),
         ("first µs", |arm| arm.first_us),
         ("steady µs", |arm| arm.steady_us),

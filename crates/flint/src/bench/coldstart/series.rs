@@ -114,7 +114,14 @@ mod tests {
     use super::*;
 
     const fn stations(start_us: Option<u64>, run_us: u64) -> Stations {
-        Stations { start_us, init_us: None, run_us: Some(run_us), wait_us: start_us, cpu_us: None }
+        Stations {
+            start_us,
+            init_us: None,
+            run_us: Some(run_us),
+            wait_us: start_us,
+            cpu_us: None,
+            placed_at_us: 0,
+        }
     }
 
     #[test]

@@ -15,8 +15,6 @@ use super::{
 };
 use crate::bench::{caller::Caller, run::Run};
 
-/// Idle instances go after a second, are looked for every quarter of that, and take a moment to stop.
-const GONE_AFTER: Duration = Duration::from_millis(1800);
 /// Calls of an instance before its steady ones.
 const SETTLING: usize = 2;
 /// Calls that an instance is ready for at once, where it takes several.
@@ -152,7 +150,7 @@ impl Arm {
         let Some(Ok(place)) = &self.place else { return None };
         let caller = self.caller.get_or_insert_with(|| place.caller());
         let since = self.last.map_or(Duration::ZERO, |last| last.elapsed());
-        tokio::time::sleep(GONE_AFTER.saturating_sub(since)).await;
+        tokio::time::sleep(place.gone_after().saturating_sub(since)).await;
         let measured = round(place, caller, calls).await;
         self.last = Some(Instant::now());
         Some(measured)

@@ -1,6 +1,6 @@
 //! Where a workload is called: a Flint server, or a baseline.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, time::Duration};
 
 use flint_lab::{HttpAnswer, HttpRequest};
 
@@ -22,6 +22,8 @@ pub(super) struct Place {
     pub(super) size: &'static str,
     /// Its time is in the records of several functions.
     is_chain: bool,
+    /// How long an idle instance stays.
+    keep_alive: Duration,
     shown: Shown,
 }
 
@@ -35,17 +37,35 @@ impl Place {
         manifest: &Manifest,
         variant: &Variant,
         strategy: &Strategy,
-        options: Options,
+        mut options: Options,
     ) -> anyhow::Result<Self> {
         let size = options.size;
+        let is_chain = variant.functions.len() > 1 || !variant.sequences.is_empty();
         let at = match strategy.by {
-            By::Flint(wish) => At::Flint(Box::new(Site::open(manifest, variant, wish, options).await?)),
+            By::Flint(wish) => {
+                let mut site = Site::open(manifest, variant, wish, options.clone()).await?;
+                let needed = outlasting(options.keep_alive, site.first_took);
+                let stays = !wish.wasm && wish.asked.is_none_or(|(_, reuse)| reuse != "never");
+                if is_chain && stays && needed > options.keep_alive {
+                    options.keep_alive = needed;
+                    // The ports and the network of its back ends are free again before others want them.
+                    drop(site);
+                    site = Site::open(manifest, variant, wish, options.clone()).await?;
+                }
+                At::Flint(Box::new(site))
+            }
             By::Baseline(scripts) => {
                 At::Baseline(Baseline::start(manifest, variant, scripts, &options)?.into())
             }
         };
-        let is_chain = variant.functions.len() > 1 || !variant.sequences.is_empty();
-        Ok(Self { at, manifest: manifest.clone(), size, is_chain, shown: Shown::new() })
+        Ok(Self {
+            at,
+            manifest: manifest.clone(),
+            size,
+            is_chain,
+            keep_alive: options.keep_alive,
+            shown: Shown::new(),
+        })
     }
 
     pub(super) fn address(&self) -> SocketAddr {
@@ -103,6 +123,11 @@ impl Place {
         &self.manifest
     }
 
+    /// After so long without a call no instance is left: idle ones are looked for every quarter of the time that they stay, and take a moment to stop.
+    pub(super) fn gone_after(&self) -> Duration {
+        self.keep_alive.mul_f64(1.25) + Duration::from_millis(550)
+    }
+
     /// Answers that the workload's own program is to be shown.
     pub(super) const fn shown(&self) -> &Shown {
         &self.shown
@@ -140,8 +165,14 @@ impl Place {
     }
 }
 
+/// How long the parts of a chain are kept so that they are there when it is called again: between its turns a part is idle for nearly as long as the whole
+/// chain takes. `took`: its first, cold call.
+fn outlasting(usual: Duration, took: Option<Duration>) -> Duration {
+    usual.max(took.unwrap_or_default() * 2)
+}
+
 /// What a baseline says of a call.
-pub(super) fn baseline_sample(answer: &HttpAnswer, latency: std::time::Duration) -> Sample {
+pub(super) fn baseline_sample(answer: &HttpAnswer, latency: Duration) -> Sample {
     let us = |name: &str| answer.header(name).and_then(|value| value.parse().ok());
     Sample {
         latency: latency.as_secs_f64() * 1e6,
@@ -149,6 +180,20 @@ pub(super) fn baseline_sample(answer: &HttpAnswer, latency: std::time::Duration)
         init: us("x-init-us"),
         run: us("x-run-us"),
         wait: None,
+        waits: None,
         cpu: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_a_long_chain_are_kept_longer_than_it_takes() {
+        let second = Duration::from_secs(1);
+        assert_eq!(outlasting(second, None), second);
+        assert_eq!(outlasting(second, Some(second / 5)), second);
+        assert_eq!(outlasting(second, Some(second * 3)), second * 6);
     }
 }

@@ -32,7 +32,8 @@ impl Figure {
     fn of(self, row: &ArmReport) -> Option<f64> {
         match self {
             Self::Latency => row.latency_us.as_ref().map(|latency| latency.p50),
-            Self::Start => row.start_us,
+            // Of a chain all that its parts waited.
+            Self::Start => row.waits_us.or(row.start_us),
             // The more of it, the less a call takes.
             Self::Rate => row.calls_per_s.map(f64::recip),
             Self::Memory => row.pss_bytes.map(|bytes| bytes as f64),

@@ -19,6 +19,9 @@ pub(super) struct Sample {
     /// Until an instance was there, also where that was another call's; nothing where that is not known.
     #[serde(default)]
     pub(super) wait: Option<f64>,
+    /// Of a chain: what each of its parts waited for its instance, added up, also where several waited side by side.
+    #[serde(default)]
+    pub(super) waits: Option<f64>,
     /// CPU time.
     pub(super) cpu: Option<f64>,
 }
@@ -32,29 +35,63 @@ impl Sample {
             init: us(stations.init_us),
             run: us(stations.run_us),
             wait: us(stations.wait_us),
+            waits: None,
             cpu: us(stations.cpu_us),
         }
     }
 
-    /// A call of a function that calls others, or of a sequence: what all of them waited for, side by side or one after the other.
+    /// A call of a function that calls others, or of a sequence. Its time is split as that of a single call is: while any part waits for its instance it is
+    /// starting; while none does and any runs it is executing, and what waits for another part meanwhile is not counted twice.
     pub(super) fn of_chain(called: &Called, parts: &[Stations]) -> Self {
         let sum = |pick: fn(&Stations) -> Option<u64>| {
             let all: Vec<u64> = parts.iter().filter_map(pick).collect();
             (!all.is_empty()).then(|| all.iter().sum::<u64>() as f64)
         };
+        let there = |part: &Stations| part.placed_at_us + part.start_us.unwrap_or(0);
+        let starts = Spans::of(parts, |part| Some((part.placed_at_us, part.start_us?)));
+        let loads = Spans::of(parts, |part| Some((there(part).saturating_sub(part.init_us?), part.init_us?)));
+        let runs = Spans::of(parts, |part| Some((there(part), part.run_us?)));
+        let waits = sum(|part| part.start_us);
         Self {
             latency: called.latency.as_secs_f64() * 1e6,
-            start: sum(|part| part.start_us),
-            init: sum(|part| part.init_us),
-            // A function's own time has that of those that it waits for in it.
-            run: None,
+            start: waits.map(|_| starts.covered()),
+            init: sum(|part| part.init_us).map(|_| loads.covered()),
+            run: sum(|part| part.run_us).map(|_| starts.and(runs).covered() - starts.covered()),
             wait: None,
+            waits,
             cpu: sum(|part| part.cpu_us),
         }
     }
 
     pub(super) const fn is_cold(&self) -> bool {
         self.start.is_some()
+    }
+}
+
+/// Stretches of time, in µs: when they begin and how long they are. They may overlap.
+#[derive(Clone)]
+struct Spans(Vec<(u64, u64)>);
+
+impl Spans {
+    fn of(parts: &[Stations], pick: impl Fn(&Stations) -> Option<(u64, u64)>) -> Self {
+        Self(parts.iter().filter_map(pick).collect())
+    }
+
+    fn and(&self, other: Self) -> Self {
+        Self([self.0.as_slice(), &other.0].concat())
+    }
+
+    /// How long any of them lasts.
+    fn covered(&self) -> f64 {
+        let mut spans = self.0.clone();
+        spans.sort_unstable();
+        let (mut covered, mut until) = (0, 0);
+        for (begin, long) in spans {
+            let end = begin + long;
+            covered += end.saturating_sub(begin.max(until));
+            until = until.max(end);
+        }
+        covered as f64
     }
 }
 
@@ -81,6 +118,7 @@ pub(super) fn report(arm: &str, function: &str, samples: &[Sample], seed: u64) -
         latency_us: median(&all).zip(q(0.9)).zip(q(0.99)).map(|((p50, p90), p99)| Latency { p50, p90, p99 }),
         interval_us: Median::of(&all, seed),
         start_us: median_of(samples, |sample| sample.start),
+        waits_us: median_of(samples, |sample| sample.waits),
         init_us: median_of(samples, |sample| sample.init),
         first_us: run.filter(|_| cold > 0),
         steady_us: run.filter(|_| cold == 0),
@@ -98,5 +136,34 @@ pub(super) fn unavailable(arm: &str, function: &str, why: &str) -> ArmReport {
         function: Some(function.to_owned()),
         note: Some(format!("unavailable: {why}")),
         ..ArmReport::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_chains_time_is_split_without_counting_any_of_it_twice() {
+        let part = |placed_at_us, start_us: Option<u64>, run_us| Stations {
+            start_us,
+            init_us: start_us.map(|us| us / 2),
+            run_us: Some(run_us),
+            placed_at_us,
+            ..Stations::default()
+        };
+        let called = Called { latency: Duration::from_micros(1000), activation: String::new() };
+        // A function starts for 100 and runs for 800. Meanwhile it calls two others side by side, which start for 200 and 250 and run for 50.
+        let parts = [part(0, Some(100), 800), part(300, Some(200), 50), part(300, Some(250), 50)];
+        let cold = Sample::of_chain(&called, &parts);
+        assert_eq!((cold.start, cold.waits), (Some(350.0), Some(550.0)));
+        assert_eq!((cold.init, cold.run), (Some(50.0 + 150.0), Some(550.0)));
+        assert!(cold.start.unwrap() + cold.run.unwrap() <= cold.latency);
+        let warm = Sample::of_chain(&called, &[part(0, None, 800), part(300, None, 50)]);
+        assert_eq!((warm.start, warm.waits, warm.run), (None, None, Some(800.0)));
+        let row = report("a cold", "chain node", &[cold], 1);
+        assert_eq!((row.start_us, row.first_us, row.waits_us), (Some(350.0), Some(550.0), Some(550.0)));
     }
 }

@@ -66,6 +66,8 @@ pub(super) struct Site {
     pub(super) requests: Vec<HttpRequest>,
     /// How Flint runs the entry, in its own words.
     pub(super) chosen: String,
+    /// How long the call took that was made before what is measured.
+    pub(super) first_took: Option<Duration>,
     _scratch: tempfile::TempDir,
 }
 
@@ -127,6 +129,7 @@ impl Site {
             entry: String::new(),
             requests: Vec::new(),
             chosen: String::new(),
+            first_took: None,
             _scratch: scratch,
         };
         for copy in 0..site.options.copies {
@@ -288,6 +291,7 @@ impl Site {
             .await
             .context("no answer to the first call")??;
         let took = sent.elapsed();
+        self.first_took = Some(took);
         let shown = || String::from_utf8_lossy(&answer.body[..answer.body.len().min(300)]).into_owned();
         ensure!(answer.status == 200, "status {}: {}", answer.status, shown());
         if let Err(why) = self.manifest.verify(size, &answer.body, took) {
