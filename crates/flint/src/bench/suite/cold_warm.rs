@@ -1,14 +1,20 @@
-//! Single calls, each with what its record says: those that had to wait for an instance, and those that found one.
+//! Single calls, each with what its record says: those that had to wait for an instance, and those that found one. Of a workload that is about many
+//! callers at once, the calls of all of them.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
-use flint_lab::{ArmReport, Comparison, Report, TreeMemory, median};
+use anyhow::Context as _;
+use flint_lab::{Arm as _, ArmReport, Comparison, Report, TreeMemory, median};
 use serde::{Deserialize, Serialize};
 
 use super::{
     Suite,
-    manifest::{Manifest, Variant},
+    manifest::{Crowd, Manifest, Variant},
     place::Place,
+    recorder::Recorder,
     samples::{Sample, latencies, report, unavailable},
     site::{Options, build},
     strategy::Strategy,
@@ -19,6 +25,8 @@ use crate::bench::{caller::Caller, run::Run};
 const SETTLING: usize = 2;
 /// Calls that an instance is ready for at once, where it takes several.
 const AT_ONCE: usize = 8;
+/// Nobody of a crowd waits longer for all its calls.
+const CROWD_WITHIN: Duration = Duration::from_secs(600);
 
 /// What one arm measured of one workload in one round.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -27,6 +35,17 @@ struct Round {
     /// Of everything that belongs to the functions, after the last call.
     memory: TreeMemory,
     chosen: String,
+    /// Of a crowd: the first calls of all its callers come first among the samples.
+    #[serde(default)]
+    crowd: Option<Crowded>,
+}
+
+/// A round of many callers at once.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Crowded {
+    callers: usize,
+    /// Calls a second, of all of them.
+    rate: f64,
 }
 
 struct Arm {
@@ -84,7 +103,9 @@ async fn measure(
             Some(match made.clone() {
                 Err(why) => Err(why),
                 Ok(()) => {
-                    let options = Options { callers: AT_ONCE, ..Options::new(run.effort.size.as_str()) };
+                    let size = run.effort.size.as_str();
+                    let callers = manifest.crowd(size).map_or(AT_ONCE, |crowd| crowd.callers);
+                    let options = Options { callers, ..Options::new(size) };
                     Place::open(manifest, variant, &strategy, options)
                         .await
                         .map_err(|error| format!("{error:#}"))
@@ -151,7 +172,10 @@ impl Arm {
         let caller = self.caller.get_or_insert_with(|| place.caller());
         let since = self.last.map_or(Duration::ZERO, |last| last.elapsed());
         tokio::time::sleep(place.gone_after().saturating_sub(since)).await;
-        let measured = round(place, caller, calls).await;
+        let measured = match place.manifest().crowd(place.size) {
+            None => round(place, caller, calls).await,
+            Some(crowd) => round_of_many(place, crowd).await,
+        };
         self.last = Some(Instant::now());
         Some(measured)
     }
@@ -169,7 +193,42 @@ async fn round(place: &Place, caller: &mut Caller, calls: usize) -> anyhow::Resu
     }
     let memory = place.belongings().memory().0;
     place.judge()?;
-    Ok(Round { samples, memory, chosen: place.chosen().to_owned() })
+    Ok(Round { samples, memory, chosen: place.chosen().to_owned(), crowd: None })
+}
+
+/// All callers begin at once, when no instance is left, and each calls again as soon as it is answered.
+async fn round_of_many(place: &Place, crowd: Crowd) -> anyhow::Result<Round> {
+    let recorder = Arc::new(Recorder::of(place));
+    let begin = Instant::now();
+    let mut callers = tokio::task::JoinSet::new();
+    for _ in 0..crowd.callers {
+        let recorder = Arc::clone(&recorder);
+        callers.spawn(async move {
+            let mut connection = recorder.connect().await?;
+            for call in 0..crowd.calls {
+                connection.call_which(call).await?;
+            }
+            Ok::<_, flint_lab::ArmError>(())
+        });
+    }
+    let all = async {
+        while let Some(ended) = callers.join_next().await {
+            ended.context("a caller has panicked")??;
+        }
+        anyhow::Ok(())
+    };
+    tokio::time::timeout(CROWD_WITHIN, all)
+        .await
+        .with_context(|| format!("the callers were not answered within {} s", CROWD_WITHIN.as_secs()))??;
+    let seconds = begin.elapsed().as_secs_f64();
+    let memory = place.belongings().memory().0;
+    let mut records = recorder.records(place.caller()).await?;
+    place.judge()?;
+    records.sort_by_key(|record| record.which);
+    let samples: Vec<_> = records.iter().map(|record| record.sample).collect();
+    let rate = samples.len() as f64 / seconds;
+    let crowd = Some(Crowded { callers: crowd.callers, rate });
+    Ok(Round { samples, memory, chosen: place.chosen().to_owned(), crowd })
 }
 
 /// When calls of an arm came.
@@ -195,10 +254,12 @@ impl When {
     }
 
     /// That of a call by its place in its round.
-    fn of(place: usize, sample: &Sample) -> Self {
-        match (sample.is_cold(), place) {
+    fn of(place: usize, sample: &Sample, crowd: Option<Crowded>) -> Self {
+        match (sample.is_cold(), crowd) {
+            // There was no instance for any of them: who was served by another's has waited for it, too.
+            (_, Some(crowd)) if place < crowd.callers => Self::Cold,
             (false, _) => Self::Warm,
-            (true, 0) => Self::Cold,
+            (true, None) if place == 0 => Self::Cold,
             (true, _) => Self::Next,
         }
     }
@@ -217,7 +278,7 @@ impl Arm {
         let came = |round: &'_ Round| -> Vec<Sample> {
             let placed = round.samples.iter().enumerate();
             placed
-                .filter(|(place, sample)| When::of(*place, sample) == when)
+                .filter(|(place, sample)| When::of(*place, sample, round.crowd) == when)
                 .map(|(_, sample)| *sample)
                 .collect()
         };
@@ -258,7 +319,11 @@ fn row(name: &str, title: &str, samples: &[Sample], arm: &Arm, seed: u64) -> Arm
         median(&bytes).filter(|bytes| *bytes > 0.0).map(|bytes| bytes as u64)
     };
     let chosen = arm.rounds.first().map(|round| round.chosen.clone());
+    let crowds: Vec<Crowded> = arm.rounds.iter().filter_map(|round| round.crowd).collect();
+    let rates: Vec<f64> = crowds.iter().map(|crowd| crowd.rate).collect();
     ArmReport {
+        concurrency: Some(crowds.first().map_or(1, |crowd| crowd.callers)),
+        calls_per_s: median(&rates),
         pss_bytes: of(|memory| memory.pss),
         private_bytes: of(|memory| memory.private),
         note: chosen.filter(|chosen| !chosen.is_empty()),
@@ -277,7 +342,7 @@ mod tests {
             .map(|&(latency, start)| Sample { latency, start, run: Some(10.0), ..Sample::default() })
             .collect();
         let memory = TreeMemory { rss: 3, pss: 2, private: 1 };
-        let rounds = vec![Round { samples, memory, chosen: "spawn/warm".into() }];
+        let rounds = vec![Round { samples, memory, chosen: "spawn/warm".into(), crowd: None }];
         Arm { strategy, place: None, caller: None, last: None, rounds, failed: None }
     }
 
@@ -322,5 +387,28 @@ mod tests {
         let failed = Arm { failed: Some("no".into()), ..arm(FORK_NEVER, &[]) };
         add(&mut report, "x", &[failed], 1);
         assert_eq!(report.arms[6].note.as_deref(), Some("unavailable: no"));
+    }
+
+    #[test]
+    fn the_first_calls_of_a_crowd_are_cold_whoever_started_their_instance() {
+        let mut crowd =
+            arm(SPAWN_WARM, &[(900.0, Some(800.0)), (950.0, None), (10.0, None), (700.0, Some(600.0))]);
+        crowd.rounds[0].crowd = Some(Crowded { callers: 2, rate: 4.0 });
+        let mut report = Report::default();
+        add(&mut report, "startup node", &[crowd], 1);
+        let rows: Vec<_> = report
+            .arms
+            .iter()
+            .map(|row| (row.arm.as_str(), row.n, row.cold_starts, row.concurrency))
+            .collect();
+        assert_eq!(
+            rows,
+            [
+                ("spawn-warm cold", Some(2), Some(1), Some(2)),
+                ("spawn-warm next", Some(1), Some(1), Some(2)),
+                ("spawn-warm warm", Some(1), Some(0), Some(2)),
+            ]
+        );
+        assert_eq!(report.arms[0].calls_per_s, Some(4.0));
     }
 }

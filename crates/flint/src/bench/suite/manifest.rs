@@ -82,6 +82,15 @@ struct Sized {
     expect: BTreeMap<String, Rule>,
     #[serde(default)]
     entry: Option<String>,
+    #[serde(default)]
+    crowd: Option<Crowd>,
+}
+
+/// Callers at once, each of which calls so often, one call after the other.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub(super) struct Crowd {
+    pub(super) callers: usize,
+    pub(super) calls: usize,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -199,6 +208,11 @@ impl Manifest {
     /// What is called: the variant's entry, unless the size has one of its own.
     pub(super) fn entry<'a>(&'a self, variant: &'a Variant, size: &str) -> anyhow::Result<&'a str> {
         Ok(self.size(size)?.entry.as_deref().unwrap_or(&variant.entry))
+    }
+
+    /// How many call at once, where that is what the workload is about.
+    pub(super) fn crowd(&self, size: &str) -> Option<Crowd> {
+        self.size(size).ok()?.crowd
     }
 
     /// The arguments of a call.

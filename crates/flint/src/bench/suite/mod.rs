@@ -227,6 +227,11 @@ mod tests {
                 for variant in &workload.variants {
                     workload.entry(variant, size).unwrap();
                 }
+                // ServerlessBench's test case 9 has 40 callers.
+                let callers = workload.crowd(size).map(|crowd| crowd.callers);
+                let wanted =
+                    (workload.name == "concurrent-startup").then_some(if size == "test" { 4 } else { 40 });
+                assert_eq!(callers, wanted, "{} {size}", workload.name);
             }
         }
     }
