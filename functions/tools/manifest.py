@@ -8,7 +8,7 @@ from pathlib import Path
 FUNCTIONS = Path(__file__).resolve().parent.parent
 SIZES = ("test", "small", "large")
 FUNCTION_KEYS = {"name", "code", "kind", "main", "jvm_main", "contract", "memory_mb", "timeout_s", "network", "env", "concurrency", "note"}
-KEYS = {"name", "suite", "about", "source", "build", "back_ends", "seed", "variants", "sizes", "oracle", "warmup", "notes", "server", "duration"}
+KEYS = {"name", "suite", "about", "source", "build", "back_ends", "seed", "variants", "sizes", "oracle", "warmup", "notes", "server", "duration", "says"}
 REFERENCE = re.compile(r"\$\{([a-z0-9_-]+)\.([a-z0-9_]+)\}")
 
 

@@ -126,7 +126,7 @@ mod tests {
         assert_eq!(refused("wasm", "bogus"), "--set bogus: the experiment wasm has no options");
         let message = refused("coldstart", "lives");
         assert_eq!(message, "--set lives: the experiment coldstart has no such option; it has live");
-        assert!(refused("faasdom", "seconds").ends_with("it has functions, workload, variant"));
+        assert!(refused("faasdom", "seconds").ends_with("it has functions, workload, variant, input"));
         assert!(check_options("afterburn", &set("levels")).is_ok());
         assert!(check_options("azure-replay", &set("functions-at-most")).is_ok());
 

@@ -55,7 +55,7 @@ pub(crate) struct ExperimentArgs {
     /// Fewer and shorter runs
     #[arg(long)]
     pub(crate) quick: bool,
-    /// How large the inputs of its functions are
+    /// How large the inputs of its functions are; `--set input=NAME` chooses others that a workload has
     #[arg(long, default_value = "small")]
     pub(crate) size: Size,
     /// Only these arms, by name; what compares with others is then not measured

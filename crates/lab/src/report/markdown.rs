@@ -16,7 +16,7 @@ fn mib(bytes: u64) -> String {
 }
 
 /// Everything there is a figure for.
-pub(super) const COLUMNS: [Column; 18] = [
+pub(super) const COLUMNS: [Column; 19] = [
     ("at once", |arm| arm.concurrency.map(|n| n.to_string())),
     ("n", |arm| arm.n.map(|n| n.to_string())),
     ("p50 µs", |arm| arm.latency_us.as_ref().map(|latency| whole(latency.p50))),
@@ -30,6 +30,7 @@ pub(super) const COLUMNS: [Column; 18] = [
     ("init µs", |arm| arm.init_us.map(whole)),
     ("first µs", |arm| arm.first_us.map(whole)),
     ("steady µs", |arm| arm.steady_us.map(whole)),
+    ("said µs", |arm| arm.said_us.map(whole)),
     ("calls/s", |arm| arm.calls_per_s.map(|rate| format!("{rate:.1}"))),
     ("cold", |arm| arm.cold_starts.map(|n| n.to_string())),
     ("alive", |arm| arm.instances.map(|n| n.to_string())),

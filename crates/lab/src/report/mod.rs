@@ -183,6 +183,9 @@ pub struct ArmReport {
     /// Its later calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steady_us: Option<f64>,
+    /// What the function says of a time that it has measured itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub said_us: Option<f64>,
     /// Throughput.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calls_per_s: Option<f64>,

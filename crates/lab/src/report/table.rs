@@ -13,7 +13,7 @@ fn table(f: &mut fmt::Formatter<'_>, arms: &[ArmReport]) -> fmt::Result {
     fn mib(bytes: Option<u64>) -> Option<f64> {
         bytes.map(|bytes| bytes as f64 / f64::from(1 << 20))
     }
-    let columns: [Column; 15] = [
+    let columns: [Column; 16] = [
         ("conc", |arm| arm.concurrency.map(|n| n as f64)),
         ("p50 µs", |arm| arm.latency_us.as_ref().map(|latency| latency.p50)),
         ("p90 µs", |arm| arm.latency_us.as_ref().map(|latency| latency.p90)),
@@ -23,6 +23,7 @@ fn table(f: &mut fmt::Formatter<'_>, arms: &[ArmReport]) -> fmt::Result {
         ("init µs", |arm| arm.init_us),
         ("first µs", |arm| arm.first_us),
         ("steady µs", |arm| arm.steady_us),
+        ("said µs", |arm| arm.said_us),
         ("calls/s", |arm| arm.calls_per_s),
         ("cold", |arm| arm.cold_starts.map(|n| n as f64)),
         ("alive", |arm| arm.instances.map(|n| n as f64)),

@@ -41,8 +41,21 @@ pub(super) struct Manifest {
     pub(super) server: Vec<String>,
     #[serde(default)]
     pub(super) notes: Vec<String>,
+    /// What its answers say of a time that the function has measured.
+    #[serde(default)]
+    pub(super) says: Option<Says>,
+    /// The input that was asked for by name, instead of that of the size.
+    #[serde(skip)]
+    input: Option<String>,
     #[serde(skip)]
     pub(super) folder: PathBuf,
+}
+
+/// A time in ms that answers have.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Says {
+    /// Where in the answer.
+    pub(super) at: String,
 }
 
 /// The workload in one language.
@@ -198,10 +211,24 @@ impl Manifest {
 
     /// How it is called in reports.
     pub(super) fn title(&self, variant: &Variant) -> String {
-        format!("{} {}", self.name, variant.name)
+        match &self.input {
+            None => format!("{} {}", self.name, variant.name),
+            Some(input) => format!("{}:{input} {}", self.name, variant.name),
+        }
+    }
+
+    /// Its inputs beside those of the sizes that every workload has.
+    pub(super) fn inputs(&self) -> impl Iterator<Item = &str> {
+        self.sizes.keys().map(String::as_str).filter(|name| !["test", "small", "large"].contains(name))
+    }
+
+    /// The same with one of these.
+    pub(super) fn with_input(&self, name: &str) -> Self {
+        Self { input: Some(name.to_owned()), ..self.clone() }
     }
 
     fn size(&self, size: &str) -> anyhow::Result<&Sized> {
+        let size = self.input.as_deref().unwrap_or(size);
         self.sizes.get(size).with_context(|| format!("{} has no size {size}", self.name))
     }
 
@@ -254,7 +281,7 @@ impl Manifest {
 
     /// Whether a response's body is what it has to be at this size. `took`: from the sending of the request to the end of its answer, by the caller's clock.
     pub(super) fn verify(&self, size: &str, body: &[u8], took: Duration) -> Result<(), String> {
-        let size = self.sizes.get(size).ok_or("there is no such size")?;
+        let size = self.size(size).map_err(|error| error.to_string())?;
         let told = self.duration.as_ref().and_then(|told| told.told_by(&size.params));
         told.map_or(Ok(()), |told| not_before(told, took))?;
         let answer = match size.expect.get("").is_some_and(|rule| rule.encoding.is_some()) {
@@ -267,6 +294,13 @@ impl Manifest {
             })?;
         }
         Ok(())
+    }
+
+    /// What an answer says of a time that the function has measured, in µs.
+    pub(super) fn said(&self, body: &[u8]) -> Option<f64> {
+        let says = self.says.as_ref()?;
+        let answer: Value = serde_json::from_slice(body).ok()?;
+        Some(answer.pointer(&says.at)?.as_f64()? * 1e3)
     }
 
     pub(super) const fn has_oracle(&self) -> bool {
@@ -284,6 +318,7 @@ impl Manifest {
         let Some(oracle) = &self.oracle else { return Ok(()) };
         let answer: Value =
             serde_json::from_slice(body).unwrap_or_else(|_| Value::String(BASE64.encode(body)));
+        let size = self.input.as_deref().unwrap_or(size);
         let asked = serde_json::json!({ "size": size, "params": params, "answer": answer });
         super::back_ends::run(
             &self.folder,

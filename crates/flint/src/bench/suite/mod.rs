@@ -89,9 +89,9 @@ impl Suite {
     /// What `--set` may say of it.
     pub(super) const fn options(&self) -> &'static [&'static str] {
         match self.procedure {
-            Procedure::ColdWarm => &["functions", "workload", "variant"],
-            Procedure::Sweep => &["functions", "workload", "variant", "levels", "seconds"],
-            Procedure::Paced => &["functions", "workload", "variant", "seconds"],
+            Procedure::ColdWarm => &["functions", "workload", "variant", "input"],
+            Procedure::Sweep => &["functions", "workload", "variant", "input", "levels", "seconds"],
+            Procedure::Paced => &["functions", "workload", "variant", "input", "seconds"],
             Procedure::Replay => &[
                 "functions",
                 "workload",
@@ -133,7 +133,8 @@ impl Suite {
         Ok(found.into_iter().collect())
     }
 
-    /// The workloads in their languages; `--set workload=A,B` and `--set variant=A,B` leave only those.
+    /// The workloads in their languages; `--set workload=A,B` and `--set variant=A,B` leave only those, `--set input=A,B` those that have such inputs, with each
+    /// of them.
     fn workloads(&self, run: &Run) -> anyhow::Result<Vec<(Manifest, Variant)>> {
         let folder = functions_of(&run.effort)?;
         let wanted = |key: &str, name: &str| {
@@ -141,6 +142,7 @@ impl Suite {
         };
         let mut manifests = manifest::all(&folder)?;
         manifests.retain(|manifest| self.suites.contains(&manifest.suite.as_str()));
+        manifests = with_inputs(run, manifests)?;
         let variants = manifests.iter().flat_map(|manifest| &manifest.variants);
         check_list(run, "workload", manifests.iter().map(|manifest| manifest.name.as_str()))?;
         check_list(run, "variant", variants.map(|variant| variant.name.as_str()))?;
@@ -179,6 +181,21 @@ impl Suite {
         let targets: Vec<_> = self.promised.iter().map(|promise| promise.judge(report)).collect();
         report.targets.extend(targets);
     }
+}
+
+/// Each workload with each of the inputs that `--set input=A,B` names and it has; all of them as they are where nothing is named.
+fn with_inputs(run: &Run, manifests: Vec<Manifest>) -> anyhow::Result<Vec<Manifest>> {
+    let Some(list) = run.effort.set.get("input") else { return Ok(manifests) };
+    let asked = |manifest: &Manifest| {
+        run.effort.set.get("workload").is_none_or(|list| list.split(',').any(|name| name == manifest.name))
+    };
+    let named: Vec<_> = manifests.iter().filter(|manifest| asked(manifest)).collect();
+    check_list(run, "input", named.iter().flat_map(|manifest| manifest.inputs()))?;
+    let chosen = |name: &str| {
+        let has = named.iter().filter(|manifest| manifest.inputs().any(|input| input == name));
+        has.map(|manifest| manifest.with_input(name)).collect::<Vec<_>>()
+    };
+    Ok(list.split(',').flat_map(chosen).collect())
 }
 
 #[cfg(test)]
@@ -245,5 +262,45 @@ mod tests {
             assert_eq!(names.len(), suite.arms.len(), "{}", suite.name);
         }
         assert!(of("nothing").is_none());
+    }
+
+    #[test]
+    fn inputs_beside_the_sizes_are_chosen_by_their_names() {
+        let asked = |workload: Option<&str>, input: &str| {
+            let mut set = std::collections::BTreeMap::from([("input".to_owned(), input.to_owned())]);
+            let functions = concat!(env!("CARGO_MANIFEST_DIR"), "/../../functions");
+            set.insert("functions".to_owned(), functions.to_owned());
+            set.extend(workload.map(|name| ("workload".to_owned(), name.to_owned())));
+            let run = Run::begin(
+                "serverlessbench",
+                crate::bench::Effort {
+                    quick: true,
+                    size: Size::Small,
+                    arms: Vec::new(),
+                    repeat: None,
+                    seed: 1,
+                    set,
+                    out: None,
+                    despite_noise: false,
+                },
+            );
+            let found = of("serverlessbench").unwrap().workloads(&run.unwrap());
+            let params = |(manifest, variant): &(Manifest, Variant)| {
+                let params = manifest.params("small", &manifest::Values::new()).unwrap();
+                (manifest.title(variant), params.to_string())
+            };
+            found.map(|all| all.iter().map(params).collect::<Vec<_>>()).map_err(|error| error.to_string())
+        };
+        let titles: Vec<_> = asked(None, "reminder-add,5k").unwrap();
+        assert_eq!(titles[0].0, "alexa:reminder-add node");
+        assert!(titles[0].1.contains("red umbrella"), "{titles:?}");
+        assert_eq!(titles[1..], [("communication:5k node".to_owned(), r#"{"bytes":5120}"#.to_owned())]);
+        let refused = asked(Some("alexa"), "5k").unwrap_err();
+        assert!(
+            refused.ends_with(
+                "there is no input '5k' here; there is reminder-add, reminder-retrieve, smarthome"
+            ),
+            "{refused}"
+        );
     }
 }

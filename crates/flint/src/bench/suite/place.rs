@@ -150,8 +150,19 @@ impl Place {
         let (answer, latency) =
             caller.answered(request, &|body, took| self.manifest.verify(self.size, body, took)).await?;
         self.shown.see(&answer.body);
-        match Called::of(&answer, latency) {
-            None => Ok(baseline_sample(&answer, latency)),
+        let sample = self.sample(caller, &answer, latency, began).await?;
+        Ok(Sample { said: self.manifest.said(&answer.body), ..sample })
+    }
+
+    async fn sample(
+        &self,
+        caller: &mut Caller,
+        answer: &HttpAnswer,
+        latency: Duration,
+        began: std::time::SystemTime,
+    ) -> anyhow::Result<Sample> {
+        match Called::of(answer, latency) {
+            None => Ok(baseline_sample(answer, latency)),
             Some(called) => {
                 let stations = caller.stations(&called).await?;
                 let sample = Sample::of(&called, stations);
@@ -182,6 +193,7 @@ pub(super) fn baseline_sample(answer: &HttpAnswer, latency: Duration) -> Sample 
         wait: None,
         waits: None,
         cpu: None,
+        said: None,
     }
 }
 

@@ -24,6 +24,9 @@ pub(super) struct Sample {
     pub(super) waits: Option<f64>,
     /// CPU time.
     pub(super) cpu: Option<f64>,
+    /// What the answer says of a time that the function has measured.
+    #[serde(default)]
+    pub(super) said: Option<f64>,
 }
 
 impl Sample {
@@ -37,6 +40,7 @@ impl Sample {
             wait: us(stations.wait_us),
             waits: None,
             cpu: us(stations.cpu_us),
+            said: None,
         }
     }
 
@@ -60,6 +64,7 @@ impl Sample {
             wait: None,
             waits,
             cpu: sum(|part| part.cpu_us),
+            said: None,
         }
     }
 
@@ -122,6 +127,7 @@ pub(super) fn report(arm: &str, function: &str, samples: &[Sample], seed: u64) -
         init_us: median_of(samples, |sample| sample.init),
         first_us: run.filter(|_| cold > 0),
         steady_us: run.filter(|_| cold == 0),
+        said_us: median_of(samples, |sample| sample.said),
         cold_starts: Some(cold),
         cpu_us_per_call: median_of(samples, |sample| sample.cpu),
         samples_us: thinned(&all),
