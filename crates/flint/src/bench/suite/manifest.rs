@@ -282,8 +282,7 @@ impl Manifest {
     /// Whether a response's body is what it has to be at this size. `took`: from the sending of the request to the end of its answer, by the caller's clock.
     pub(super) fn verify(&self, size: &str, body: &[u8], took: Duration) -> Result<(), String> {
         let size = self.size(size).map_err(|error| error.to_string())?;
-        let told = self.duration.as_ref().and_then(|told| told.told_by(&size.params));
-        told.map_or(Ok(()), |told| not_before(told, took))?;
+        self.took_its_time(size, None, took)?;
         let answer = match size.expect.get("").is_some_and(|rule| rule.encoding.is_some()) {
             true => Value::String(BASE64.encode(body)),
             false => serde_json::from_slice(body).map_err(|error| format!("it is not JSON: {error}"))?,
@@ -294,6 +293,17 @@ impl Manifest {
             })?;
         }
         Ok(())
+    }
+
+    /// Whether a call that took so long has done what it was told: `ms`, where the call said that, otherwise what all calls of this size are told.
+    pub(super) fn in_time(&self, size: &str, ms: Option<u64>, took: Duration) -> Result<(), String> {
+        self.took_its_time(self.size(size).map_err(|error| error.to_string())?, ms, took)
+    }
+
+    fn took_its_time(&self, size: &Sized, ms: Option<u64>, took: Duration) -> Result<(), String> {
+        let Some(told) = &self.duration else { return Ok(()) };
+        let told = ms.map(Duration::from_millis).or_else(|| told.told_by(&size.params));
+        told.map_or(Ok(()), |told| not_before(told, took))
     }
 
     /// What an answer says of a time that the function has measured, in µs.
@@ -420,6 +430,8 @@ mod tests {
         );
         assert!(told.verify(100, right, ms(3)).is_err() && told.verify(99, right, ms(100)).is_err());
         for took in [ms(99), ms(100), ms(5000)] {
+            assert_eq!(sleep.in_time("test", None, took), Ok(()));
+            assert!(sleep.in_time("test", Some(6000), took).is_err());
             assert_eq!((sleep.verify("test", right, took), told.verify(100, right, took)), (Ok(()), Ok(())));
         }
     }

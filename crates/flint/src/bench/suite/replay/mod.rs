@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use flint_lab::{Arrivals, Failures, HttpRequest, OpenLoad, Report, drive_open};
+use flint_lab::{ArmError, Arrivals, Failures, HttpRequest, OpenLoad, Report, drive_open};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -135,11 +135,35 @@ async fn once(
     let memory = watch.end()?;
     place.judge()?;
     let mut calls = recorder.records(place.caller()).await?;
+    let mut failures = driven.failures;
+    let told = |which: usize| schedule.calls[which].1;
+    take_out_early(&mut calls, &mut failures, |call, run| {
+        manifest.in_time(place.size, told(call.which), run)
+    });
     for call in &mut calls {
         call.which = schedule.calls[call.which].0;
     }
     let late_us = driven.late_ns.value_at_quantile(0.99) as f64 / 1e3;
-    Ok(Replayed { calls, failures: driven.failures, intended: driven.intended, late_us, wall_s, memory })
+    Ok(Replayed { calls, failures, intended: driven.intended, late_us, wall_s, memory })
+}
+
+/// Counts calls as failed whose function was over before it had done what it was told. A cold call is long enough by its start alone, so that what its record says
+/// of the function's own time decides.
+fn take_out_early(
+    calls: &mut Vec<Recorded>,
+    failures: &mut Failures,
+    in_time: impl Fn(&Recorded, Duration) -> Result<(), String>,
+) {
+    calls.retain(|call| {
+        let Some(run_us) = call.sample.run else { return true };
+        match in_time(call, Duration::from_secs_f64(run_us / 1e6)) {
+            Ok(()) => true,
+            Err(why) => {
+                failures.add(&ArmError::WrongAnswer(format!("by the function's own time, {why}")));
+                false
+            }
+        }
+    });
 }
 
 /// Calls functions by their numbers, each call as long as the schedule says.
@@ -176,4 +200,28 @@ fn recorder_of_copies(place: &Place, schedule: &Schedule) -> Recorder {
     let (manifest, size) = (place.manifest().clone(), place.size);
     let check: Check = Arc::new(move |_, body, took| manifest.verify(size, body, took));
     Recorder::new(place.address(), requests.into(), check, place.shown().clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::suite::samples::Sample;
+
+    #[test]
+    fn a_cold_call_that_did_not_sleep_is_no_call() {
+        let call = |run| Recorded {
+            at_s: 0.0,
+            which: 0,
+            sample: Sample { latency: 500_000.0, start: Some(400_000.0), run, ..Sample::default() },
+        };
+        let mut calls = vec![call(Some(100_300.0)), call(Some(3_000.0)), call(None)];
+        let mut failures = Failures::default();
+        take_out_early(&mut calls, &mut failures, |_, run| match run >= Duration::from_millis(100) {
+            true => Ok(()),
+            false => Err("too early".into()),
+        });
+        assert_eq!((calls.len(), failures.calls()), (2, 1));
+        let (kind, failed) = failures.kinds().next().unwrap();
+        assert!(failed.example.contains("own time, too early"), "{kind}: {}", failed.example);
+    }
 }
