@@ -89,6 +89,11 @@ class Manifests(unittest.TestCase):
     def test_every_workload_here_is_in_order(self):
         workloads = manifest.found()
         self.assertGreater(len(workloads), 20)
+        for one in workloads:
+            readme = (one.folder.parent / "README.md").read_text()
+            self.assertIn(f"[{one.name}]({one.name})", readme, f"{one}: its suite's README says nothing of it")
+            for param in one.said["sizes"]["small"]["params"]:
+                self.assertIn(f"`{param}`", readme, f"{one}: its suite's README does not have the parameter {param}")
         names = [function["name"] for w in workloads for v in w.said["variants"] for function in v["functions"]]
         self.assertEqual(len(names), len(set(names)), "two functions of one name could not be deployed together")
 
