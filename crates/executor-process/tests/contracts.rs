@@ -207,6 +207,47 @@ async fn an_http_server_gets_requests_and_its_responses_come_back() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_http_server_answers_a_json_call_with_a_result_or_with_what_it_wants() {
+    let house = House::new().await;
+    let instance = house.start(function("python:default", Contract::Http, CodeFormat::Source, SERVER)).await;
+    let invoke = async |asked: &str| {
+        let mut call = json(asked);
+        call.max_result = ByteSize::kib(100);
+        instance.invoke(call).await
+    };
+    // JSON is waited for, whatever its server takes it for, and is bounded.
+    for media_type in ["null", r#""application/json""#, r#""text/html""#] {
+        let asked = format!(r#"{{"pieces": ["{{\"a\":", "1}}"], "type": {media_type}}}"#);
+        let reply = answer(invoke(&asked).await);
+        assert_eq!(
+            (content_type(&reply.head), &reply.body[..]),
+            ("json", &br#"{"a":1}"#[..]),
+            "{media_type}"
+        );
+    }
+    let long = format!(r#"{{"pieces": ["[", "{}]"]}}"#, " ".repeat(200_000));
+    let Invoked::Done { result, end } = invoke(&long).await else { panic!("a stream came") };
+    let Err(Fault::ResultTooLarge { size, allowed, .. }) = result else { panic!("{result:?}") };
+    assert_eq!((size, allowed, end.reusable), (200_002, 100 << 10, true));
+    // Anything else streams without such a bound, also what only begins as JSON does.
+    for (asked, size) in [
+        (r#"{"pieces": ["data: 1\n\n"], "times": 300000, "type": "text/event-stream"}"#, 2_700_000),
+        (r#"{"pieces": ["a picture"], "times": 300000, "type": "image/png"}"#, 2_700_000),
+        (r#"{"pieces": ["[1", "] and 2 "], "times": 300000}"#, 3_000_000),
+    ] {
+        let Invoked::Streaming { body, end, .. } = invoke(asked).await else { panic!("no stream: {asked}") };
+        let (whole, end) = tokio::join!(Body::Stream(body).collect(1 << 30), end);
+        let end = end.unwrap();
+        assert_eq!((whole.unwrap().len(), end.fault, end.reusable), (size, None, true), "{asked}");
+    }
+    // A short one that is there costs no stream.
+    let reply = answer(invoke(r#"{"pieces": ["short"], "type": "text/plain"}"#).await);
+    assert_eq!((content_type(&reply.head), &reply.body[..]), ("text/plain", &b"short"[..]));
+    instance.stop().await;
+    house.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_action_proxy_is_initialised_and_run() {
     let house = House::new().await;
     let source = function("python:default", Contract::OpenWhisk, CodeFormat::Source, PROXY);

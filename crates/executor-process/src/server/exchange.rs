@@ -12,6 +12,7 @@ use std::{
 use bytes::{Bytes, BytesMut};
 use flint_executor::Fault;
 use flint_sandbox::Sandbox;
+use futures_util::FutureExt;
 use http::{Request, Response};
 use http_body::Body as _;
 use hyper::body::Incoming;
@@ -152,6 +153,15 @@ impl Line {
                 Some(Err(error)) => return Err(Broken::Connection(cause(&error))),
             }
         }
+    }
+
+    /// The next piece of a body, if it is there already.
+    pub(super) fn piece_at_hand(
+        &mut self,
+        body: &mut Incoming,
+        logs: &mut Logs,
+    ) -> Result<Option<Option<Bytes>>, Broken> {
+        self.piece(body, logs).now_or_never().transpose()
     }
 
     /// A whole body, of which no more than `most` bytes are kept; with its whole length.

@@ -18,7 +18,9 @@ use tokio::sync::{Mutex, OwnedMutexGuard, oneshot};
 
 use super::{
     exchange::{Broken, Line},
-    http_contract, openwhisk,
+    http_contract,
+    opening::Opening,
+    openwhisk,
 };
 use crate::run_request;
 use flint_runtimes::{
@@ -27,7 +29,7 @@ use flint_runtimes::{
     process::{ending, logs::Logs, meter, output::Output, relay::RelayTask, starter::Starter, timer::Timer},
 };
 
-/// A response of a known length up to this is complete when the call returns; others stream.
+/// A response of a known length up to this is complete when the call returns; others stream, unless they become a JSON result.
 const WHOLE: u64 = 1 << 20;
 /// How long the first answer's sentinels are waited for, before it is decided that this proxy sends none.
 const FIRST_SENTINELS: Duration = Duration::from_millis(200);
@@ -226,24 +228,40 @@ impl ServerInstance {
         let mut headers = head.headers;
         outcome::remove_hop_by_hop(&mut headers);
         let is_small = body.size_hint().exact().is_some_and(|length| length <= WHOLE);
+        let mut opening = Opening::new(&headers, allowed);
         let head = ReplyHead::Http { status: head.status, headers };
-        if !is_small && !is_json {
-            let (sender, pieces) = body_channel();
-            let (ended, end) = oneshot::channel();
-            self.relay.spawn(relay(running, body, sender, ended));
-            return Invoked::Streaming { head, body: pieces, end };
+        if is_small {
+            return match state.line.whole(&mut body, WHOLE, logs).await {
+                Err(broken) => running.broken(broken).await,
+                Ok((body, _)) => {
+                    let result = reply(head, body, is_json, allowed);
+                    running.over(result, true).await
+                }
+            };
         }
-        let most = if is_small { WHOLE } else { allowed };
-        match state.line.whole(&mut body, most, logs).await {
-            Err(broken) => running.broken(broken).await,
-            Ok((body, size)) if size > most => {
-                running.over(Err(outcome::too_large(size, allowed, &body)), true).await
-            }
-            Ok((body, _)) => {
-                let result = reply(head, body, is_json, allowed);
-                running.over(result, true).await
+        while is_json && (opening.may_be_json() || opening.size() < WHOLE) {
+            let next = match opening.may_be_json() {
+                true => state.line.piece(&mut body, logs).await.map(Some),
+                // A short answer that is all there costs less than a stream.
+                false => state.line.piece_at_hand(&mut body, logs),
+            };
+            match next {
+                Err(broken) => return running.broken(broken).await,
+                Ok(None) => break,
+                Ok(Some(Some(piece))) => opening.take(&piece),
+                Ok(Some(None)) => {
+                    let result = match opening.is_too_long() {
+                        true => Err(outcome::too_large(opening.size(), allowed, &opening.kept())),
+                        false => reply(head, opening.kept(), is_json, allowed),
+                    };
+                    return running.over(result, true).await;
+                }
             }
         }
+        let (sender, pieces) = body_channel();
+        let (ended, end) = oneshot::channel();
+        self.relay.spawn(relay(running, opening.kept(), body, sender, ended));
+        Invoked::Streaming { head, body: pieces, end }
     }
 
     async fn invoke_proxy(&self, mut state: OwnedMutexGuard<State>, mut call: Call) -> Invoked {
@@ -297,18 +315,24 @@ fn reply(head: ReplyHead, body: Bytes, is_json: bool, allowed: u64) -> Result<Re
     Ok(Reply { head, body })
 }
 
-/// Sends the rest of a response, to the call's end, also when the caller has gone away.
+/// Sends what has come of a response and the rest of it, to the call's end, also when the caller has gone away.
 async fn relay(
     mut running: Running,
+    opening: Bytes,
     mut body: Incoming,
     caller: BodySender,
     ended: oneshot::Sender<CallEnd>,
 ) {
     let last_word = LastWord::of(&caller);
     let mut caller = Some(caller);
+    let mut opening = Some(opening).filter(|opening| !opening.is_empty());
     let fault = loop {
         let Running { state, logs, .. } = &mut running;
-        let handed_on = match state.line.piece(&mut body, logs).await {
+        let piece = match opening.take() {
+            Some(opening) => Ok(Some(opening)),
+            None => state.line.piece(&mut body, logs).await,
+        };
+        let handed_on = match piece {
             Ok(None) => break None,
             Ok(Some(piece)) => match &caller {
                 Some(sender) => {

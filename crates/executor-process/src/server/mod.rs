@@ -5,6 +5,7 @@ mod connection;
 mod exchange;
 mod http_contract;
 mod instance;
+mod opening;
 mod openwhisk;
 
 pub(crate) use instance::Start;
