@@ -17,7 +17,7 @@ use crate::{
     answer::{Accepted, accepted, finished, http_answer, record},
     arguments::{CallQuery, merged},
     auth::Tenant,
-    body::{collect, incoming},
+    body::{Upload, collect, incoming},
     error::{ApiError, Path},
     functions::path_of,
     resource::ErrorBody,
@@ -76,10 +76,10 @@ async fn call(
     let query = CallQuery::parse(parts.uri.query())?;
     let bounds = &tenant.caller.limits().bounds;
     let plain = rest.is_none() && takes_arguments(&parts);
-    let (head, body) = match plain {
+    let (head, (body, upload)) = match plain {
         true => {
             let body = collect(body, bounds.max_payload.as_u64()).await?;
-            (None, Body::Full(merged(&query.rest, body)?))
+            (None, (Body::Full(merged(&query.rest, body)?), Upload::default()))
         }
         false => (Some(head(&parts, rest, &query.rest)), incoming(body, bounds.max_body.as_u64()).await?),
     };
@@ -97,12 +97,13 @@ async fn call(
     let answer = native.controller.invoke(&tenant.caller, invocation).await;
     let answer =
         answer.map_err(|error| ApiError::no_function(error, path.namespace.as_str(), &path.local()))?;
-    match answer {
-        Answer::Accepted(id) => Ok(accepted(id)),
-        answer if query.record => record(native, tenant, &path, answer).await,
-        Answer::Finished(activation) => Ok(finished(*activation)),
-        Answer::Http(answer) => Ok(http_answer(answer)),
-    }
+    Ok(upload.answered(match answer {
+        // It may read on.
+        Answer::Accepted(id) => return Ok(accepted(id)),
+        answer if query.record => record(native, tenant, &path, answer).await?,
+        Answer::Finished(activation) => finished(*activation),
+        Answer::Http(answer) => http_answer(answer),
+    }))
 }
 
 /// Whether the body is arguments: JSON, or nothing at all.

@@ -248,6 +248,34 @@ async fn an_http_server_answers_a_json_call_with_a_result_or_with_what_it_wants(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_http_server_may_answer_without_its_request() {
+    let house = House::new().await;
+    let instance = house.start(function("python:default", Contract::Http, CodeFormat::Source, SERVER)).await;
+    for _ in 0..2 {
+        let (sender, body) = body_channel();
+        let feeding =
+            tokio::spawn(
+                async move { while sender.send(Ok(Bytes::from(vec![0; 1 << 20]))).await.is_ok() {} },
+            );
+        // Without a length the server takes it for empty.
+        let invoked = instance.invoke(request("POST", "/unread", Body::Stream(body))).await;
+        let Invoked::Done { result, end } = invoked else { panic!("{invoked:?}") };
+        assert_eq!((result.unwrap().body.len(), end.reusable), (0, true));
+        let let_go = tokio::time::timeout(std::time::Duration::from_secs(20), feeding).await;
+        let_go.expect("nobody is left to wait for").unwrap();
+    }
+    // A connection with nothing left on it is kept.
+    let connection = async || {
+        let reply = answer(instance.invoke(request("POST", "/", Bytes::from_static(b"read"))).await);
+        let ReplyHead::Http { headers, .. } = reply.head else { panic!() };
+        headers["x-connection"].clone()
+    };
+    assert_eq!(connection().await, connection().await);
+    instance.stop().await;
+    house.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_action_proxy_is_initialised_and_run() {
     let house = House::new().await;
     let source = function("python:default", Contract::OpenWhisk, CodeFormat::Source, PROXY);

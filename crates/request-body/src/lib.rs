@@ -93,9 +93,9 @@ async fn collect<B: Body<Data = Bytes> + Unpin>(mut body: B) -> Result<Result<By
     Ok(Ok(if all.is_empty() { first } else { all.freeze() }))
 }
 
-/// Reads what is left of a body and forgets it: a client that is still writing would not see the refusal. Within bounds; who
+/// Reads what is left of a body and forgets it: a client that is still writing would not see its answer. Within bounds; who
 /// sends more than that has the connection closed.
-async fn discard<B: Body<Data = Bytes> + Unpin>(mut body: B) {
+pub async fn discard<B: Body<Data = Bytes> + Unpin>(mut body: B) {
     let reading = async {
         let mut left = DISCARDED;
         while let Some(Ok(frame)) = body.frame().await {
@@ -106,7 +106,7 @@ async fn discard<B: Body<Data = Bytes> + Unpin>(mut body: B) {
             }
         }
     };
-    // Late or not, the refusal is next.
+    // Late or not, this is enough.
     let _ = timeout(DISCARDED_WITHIN, reading).await;
 }
 

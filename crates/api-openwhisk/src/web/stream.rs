@@ -8,13 +8,14 @@ use std::{
 use axum::body::Body as HttpBody;
 use bytes::Bytes;
 use flint_executor::{Body, BodyError, BodyReceiver, body_channel};
+use flint_request_body::discard;
 use http_body::Frame;
 use http_body_util::BodyExt;
 
 /// A request's body; beyond `limit` bytes it ends with an error.
 pub(super) fn incoming(body: HttpBody, limit: u64) -> Body {
     let (sender, receiver) = body_channel();
-    // Ends with the body, with the receiver, or with the connection that the body comes from.
+    // Ends with the body, with the connection that it comes from, or soon after the receiver.
     tokio::spawn(async move {
         let (mut body, mut taken) = (body, 0_u64);
         while let Some(frame) = body.frame().await {
@@ -30,7 +31,7 @@ pub(super) fn incoming(body: HttpBody, limit: u64) -> Body {
             let sent = if taken > limit { Err(BodyError::TooLarge(limit)) } else { Ok(piece) };
             let last = sent.is_err();
             if sender.send(sent).await.is_err() || last {
-                return;
+                return discard(body).await;
             }
         }
     });

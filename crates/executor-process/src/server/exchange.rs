@@ -69,10 +69,8 @@ impl Line {
 
     /// A connection that takes a request: the one kept alive, or a new one, as soon as the server accepts it.
     async fn connect(&mut self, logs: &mut Logs) -> Result<(), Broken> {
-        if let Some(mut connection) = self.connection.take()
-            && poll_fn(|cx| connection.poll_usable(cx)).await
-        {
-            self.connection = Some(connection);
+        self.let_go();
+        if self.connection.is_some() {
             return Ok(());
         }
         let sandbox = Arc::clone(&self.sandbox);
@@ -103,6 +101,13 @@ impl Line {
             }
             wait = (wait * 2).min(LONGEST_WAIT);
         }
+    }
+
+    /// Closes the connection unless it takes a request at once: an answer may come, and a call end, before all of its request is sent. Nobody would move the
+    /// rest any more, and whoever sends it would wait.
+    pub(super) fn let_go(&mut self) {
+        let is_usable = |connection: &mut Connection| poll_fn(|cx| connection.poll_usable(cx)).now_or_never();
+        self.connection.take_if(|connection| is_usable(connection) != Some(true));
     }
 
     /// Waits until the server accepts connections.

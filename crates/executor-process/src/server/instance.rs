@@ -191,6 +191,7 @@ impl Running {
     async fn end(mut self, reusable: bool, fault: Option<Fault>) -> CallEnd {
         let line = &mut self.state.line;
         line.drain(&mut self.logs);
+        line.let_go();
         let sandbox = Arc::clone(&line.sandbox);
         let usage = line.meter.after_call(&sandbox, self.began).await;
         outcome::end(self.logs, usage, reusable, fault)
