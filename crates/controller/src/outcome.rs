@@ -18,8 +18,8 @@ pub(crate) struct Verdict {
     /// The answer as HTTP, when it is that and the caller can take it.
     pub(crate) http: Option<(StatusCode, HeaderMap, Bytes)>,
     pub(crate) timed_out: bool,
-    /// Something for the developer to read in the log.
-    pub(crate) note: Option<String>,
+    /// Something for the developer to read at the end of the log.
+    pub(crate) notes: Vec<String>,
 }
 
 /// When a fault happened; the texts differ.
@@ -38,7 +38,7 @@ impl Verdict {
     fn new(status: Status, result: Option<Box<RawValue>>) -> Self {
         let size = ByteSize::bytes(result.as_ref().map_or(0, |result| result.get().len() as u64));
         let response = Response { status, result, size, content_type: None };
-        Self { response, http: None, timed_out: false, note: None }
+        Self { response, http: None, timed_out: false, notes: Vec::new() }
     }
 
     fn error(status: Status, text: &str) -> Self {
@@ -46,13 +46,13 @@ impl Verdict {
     }
 
     fn lost(status: Status, text: &str) -> Self {
-        Self { note: Some(LOST_LOGS.to_owned()), ..Self::error(status, text) }
+        Self { notes: vec![LOST_LOGS.to_owned()], ..Self::error(status, text) }
     }
 
     /// Flint, or the host, could not run it.
     pub(crate) fn not_provisioned(cause: &str) -> Self {
         let result = raw(&json!({ "error": NOT_PROVISIONED, "cause": cause }));
-        Self { note: Some(format!("{NOT_PROVISIONED} {cause}")), ..Self::new(Status::InternalError, result) }
+        Self { notes: vec![format!("{NOT_PROVISIONED} {cause}")], ..Self::new(Status::InternalError, result) }
     }
 
     /// An accepted call whose function was deleted meanwhile.
@@ -179,9 +179,13 @@ impl Verdict {
                 );
                 Self::error(Status::ApplicationError, &text)
             }
-            Fault::Exited { .. } => {
+            Fault::Exited { end } => {
                 let what = if init { "not initialize and" } else { "not produce a valid response and" };
-                Self::lost(Status::DeveloperError, &format!("The action did {what} exited unexpectedly."))
+                let text = format!("The action did {what} exited unexpectedly.");
+                let mut verdict = Self::lost(Status::DeveloperError, &text);
+                // Before the words of the API, which are the last ones.
+                verdict.notes.splice(..0, end.map(|end| format!("The function's process {end}.")));
+                verdict
             }
             Fault::Deadline => {
                 let end = if init { " during initialization." } else { "." };
@@ -196,10 +200,11 @@ impl Verdict {
         }
     }
 
-    /// The line of the log that says what the developer needs to know beside the result.
-    pub(crate) fn note_line(&self, now_us: fn() -> u64) -> Option<LogLine> {
-        let text = self.note.clone()?;
-        Some(LogLine { time_us: now_us(), stream: LogStream::Stderr, text })
+    /// The lines of the log that say what the developer needs to know beside the result.
+    pub(crate) fn note_lines(&self, now_us: fn() -> u64) -> impl Iterator<Item = LogLine> {
+        let line =
+            move |text: &String| LogLine { time_us: now_us(), stream: LogStream::Stderr, text: text.clone() };
+        self.notes.iter().map(line)
     }
 }
 
@@ -295,6 +300,22 @@ mod tests {
         let verdict = Verdict::of_reply(reply(&headers, "{\"a\":1}"), true);
         assert_eq!((shown(&verdict), verdict.response.content_type), ((1, "{\"a\":1}".to_owned()), None));
         assert_eq!(verdict.http.unwrap().0, StatusCode::NOT_FOUND);
+    }
+
+    #[test]
+    fn how_a_process_ended_is_in_the_log_before_the_words_of_the_api() {
+        let lines = |end| {
+            let verdict = Verdict::of_fault(&Fault::Exited { end }, Phase::Run, Duration::ZERO);
+            verdict.note_lines(|| 7).map(|line| line.text).collect::<Vec<_>>()
+        };
+        assert_eq!(lines(None), [LOST_LOGS]);
+        for (end, text) in [
+            (EndOfProcess::Code(3), "The function's process ended with exit code 3."),
+            (EndOfProcess::Signal(11), "The function's process was ended by SIGSEGV."),
+            (EndOfProcess::Signal(40), "The function's process was ended by signal 40."),
+        ] {
+            assert_eq!(lines(Some(end)), [text, LOST_LOGS]);
+        }
     }
 
     #[test]

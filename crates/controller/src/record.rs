@@ -83,7 +83,7 @@ pub(crate) fn of_attempt(
     if end.logs_truncated {
         logs.push(truncated_line(function.limits.logs, now_us()));
     }
-    logs.extend(verdict.note_line(now_us));
+    logs.extend(verdict.note_lines(now_us));
     let duration_us = draft.duration_us();
     let mut annotations = call.callable.annotations.clone();
     if call.cause.is_some() {

@@ -7,7 +7,9 @@ mod support;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use flint_executor::{Body, CallHead, Executor, Fault, Instance, Invoked, ReplyHead, body_channel};
+use flint_executor::{
+    Body, CallHead, EndOfProcess, Executor, Fault, Instance, Invoked, ReplyHead, body_channel,
+};
 use flint_model::{ByteSize, CodeFormat, Contract, LogStream};
 use support::{House, answer, call, context, function, json, text};
 
@@ -244,6 +246,22 @@ async fn an_http_server_answers_a_json_call_with_a_result_or_with_what_it_wants(
     let reply = answer(invoke(r#"{"pieces": ["short"], "type": "text/plain"}"#).await);
     assert_eq!((content_type(&reply.head), &reply.body[..]), ("text/plain", &b"short"[..]));
     instance.stop().await;
+    house.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_program_that_a_signal_ends_is_told_from_others() {
+    let house = House::new().await;
+    let abort = "#!/bin/sh\nkill -ABRT $$; sleep 60\n";
+    for source in [stdio(abort), function("python:default", Contract::Http, CodeFormat::Source, SERVER)] {
+        let instance = house.start(source).await;
+        let Invoked::Done { result, .. } = instance.invoke(request("POST", "/abort", Bytes::new())).await
+        else {
+            panic!()
+        };
+        assert_eq!(result.unwrap_err(), Fault::Exited { end: Some(EndOfProcess::Signal(6)) });
+        instance.stop().await;
+    }
     house.end().await;
 }
 

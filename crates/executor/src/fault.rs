@@ -1,5 +1,7 @@
 //! How a call, or a start, can fail.
 
+use std::fmt;
+
 use bytes::Bytes;
 
 /// How a process ended.
@@ -9,6 +11,44 @@ pub enum EndOfProcess {
     Code(i32),
     /// By this signal.
     Signal(i32),
+}
+
+/// As the developer knows it: `was ended by SIGSEGV`.
+impl fmt::Display for EndOfProcess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Code(code) => write!(f, "ended with exit code {code}"),
+            Self::Signal(signal) => match name_of_signal(signal) {
+                Some(name) => write!(f, "was ended by {name}"),
+                None => write!(f, "was ended by signal {signal}"),
+            },
+        }
+    }
+}
+
+/// Those that end a process, on Linux (signal(7)).
+fn name_of_signal(signal: i32) -> Option<&'static str> {
+    Some(match signal {
+        1 => "SIGHUP",
+        2 => "SIGINT",
+        3 => "SIGQUIT",
+        4 => "SIGILL",
+        5 => "SIGTRAP",
+        6 => "SIGABRT",
+        7 => "SIGBUS",
+        8 => "SIGFPE",
+        9 => "SIGKILL",
+        10 => "SIGUSR1",
+        11 => "SIGSEGV",
+        12 => "SIGUSR2",
+        13 => "SIGPIPE",
+        14 => "SIGALRM",
+        15 => "SIGTERM",
+        24 => "SIGXCPU",
+        25 => "SIGXFSZ",
+        31 => "SIGSYS",
+        _ => return None,
+    })
 }
 
 /// Why there is no proper answer.
