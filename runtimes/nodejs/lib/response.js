@@ -1,6 +1,8 @@
 'use strict';
 // What a handler may return, and how it goes over the link.
 
+const { isGeneratorObject } = require('util').types;
+
 const { Kind, HEADER_LENGTH, MAX_PAYLOAD, payloadWithHead, writeHeader } = require('./frame');
 
 const WINDOW = 1024 * 1024;
@@ -42,8 +44,9 @@ function isResponse(result) {
   return typeof Response === 'function' && result instanceof Response;
 }
 
+/** A generator too, but no other iterable: arrays, strings and Maps are values. */
 function isStream(result) {
-  return Symbol.asyncIterator in result || (typeof ReadableStream === 'function' && result instanceof ReadableStream);
+  return Symbol.asyncIterator in result || isGeneratorObject(result) || (typeof ReadableStream === 'function' && result instanceof ReadableStream);
 }
 
 function toBuffer(piece) {

@@ -42,6 +42,7 @@ const refused = {
   'a promise of a number': ['return Promise.resolve(5);', /dictionary or array/],
   'a throw': ['throw new TypeError("no");', /^An error has occurred: TypeError: no$/],
   'a throw of a string': ['throw "no";', /^An error has occurred: no$/],
+  'a generator of numbers': ['return (function* () { yield 5; })();', /strings or bytes, not of number/],
   'a stream of numbers': ['return (async function* () { yield 5; })();', /strings or bytes, not of number/],
 };
 
@@ -61,6 +62,7 @@ const binary = {
   'an ArrayBuffer': ['return new TextEncoder().encode("bytes").buffer;', 'application/octet-stream'],
   'a promise of a Buffer': ['return Promise.resolve(Buffer.from("bytes"));', 'application/octet-stream'],
   'an async generator': ['return (async function* () { yield "by"; yield Buffer.from("tes"); })();', 'application/octet-stream'],
+  'a generator': ['return (function* () { yield "by"; yield Buffer.from("tes"); })();', 'application/octet-stream'],
   'a Readable': ['return require("stream").Readable.from(["by", "tes"]);', 'application/octet-stream'],
   'a ReadableStream': ['return new Blob(["bytes"]).stream();', 'application/octet-stream'],
   'a Response': ['return new Response("bytes", { headers: { "Content-Type": "text/css" } });', 'text/css'],
