@@ -1,6 +1,8 @@
 """Calls and what comes of them."""
 
-from harness import claim, eventually
+import os
+
+from harness import Server, claim, eventually
 
 MODES = """exports.main = ({ mode, __body, body, query, contentType }) => {
   console.log('mode', mode);
@@ -140,6 +142,30 @@ def test_a_stream_is_shown_as_it_comes(world):
     world.ok("deploy", world.file("streamed.js", code))
     claim(world.ok("invoke", "streamed").text == "line 0\nline 1\nline 2\n")
     eventually("a record of the stream", lambda: world.ok("activations", "streamed", "--json").json()["activations"])
+
+
+def test_a_function_that_fails_while_it_answers_is_to_blame(world):
+    code = "def main(params):\n    yield 'begun\\n' * 10\n    raise ValueError('half-way')\n"
+    world.ok("deploy", world.file("midway.py", code))
+    done = world.run("invoke", "midway")
+    claim(done.code == 1 and "half-way" in done.said and "flint logs" in done.said, done)
+    done = world.run("invoke", "midway", "--json")
+    claim(done.code == 1 and done.json()["status"] == "developer_error", done)
+    target = world.path("midway.out")
+    done = world.run("invoke", "midway", "-o", target)
+    claim(done.code == 1 and not os.path.exists(target), done)
+    done = world.run("dev", world.path("midway.py"), "--once")
+    claim(done.code == 1 and "half-way" in done.said, done)
+
+
+def test_a_server_that_goes_away_while_it_answers_is_to_blame(world):
+    code = "import time\ndef main(params):\n    yield 'begun\\n'\n    time.sleep(60)\n"
+    server = Server(world, world.path("gone-data"))
+    world.ok("deploy", world.file("slow.py", code), url=server.url)
+    command = world.start("invoke", "slow", url=server.url)
+    command.until("begun")
+    server.kill()
+    claim(command.process.wait(60) == 3 and "may have stopped" in command.text(), command.text())
 
 
 def test_activations_are_listed_latest_first(world):

@@ -182,9 +182,12 @@ pub(crate) async fn collect(answer: Response<Incoming>) -> Result<Bytes, Failure
     answer.into_body().collect().await.map(|whole| whole.to_bytes()).map_err(cut_short)
 }
 
+/// Of an answer that did not come to its end.
+pub(crate) const CUT_SHORT: &str = "cut_short";
+
 /// The server went away in the middle of an answer.
 pub(crate) fn cut_short(error: hyper::Error) -> Failure {
-    Failure::new(Exit::Unreachable, "cut_short", format!("the answer ended early: {error}"))
+    Failure::new(Exit::Unreachable, CUT_SHORT, format!("the answer ended early: {error}"))
         .hint("the server may have stopped or the function crashed while it was answering; `flint activations` shows what is recorded")
 }
 

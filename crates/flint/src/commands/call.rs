@@ -10,6 +10,7 @@ use std::{
 
 use bytes::Bytes;
 use flint_api_native::resource::ActivationResource;
+use flint_model::Status;
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -17,8 +18,8 @@ use serde_json::value::RawValue;
 
 use crate::{
     cli::CallArgs,
-    client::{Client, collect, refusal_from, segment},
-    failure::Failure,
+    client::{CUT_SHORT, Client, collect, refusal_from, segment},
+    failure::{Exit, Failure},
     package::media_type,
 };
 
@@ -186,6 +187,37 @@ pub(crate) async fn record(client: &Client, activation: &str) -> Result<Option<A
             Err(failure) => return Err(failure),
         }
     }
+}
+
+/// An answer that could not be read to its end: the record, where that says that the function did not come to an end either.
+pub(crate) async fn broken_off(
+    client: &Client,
+    activation: &str,
+    error: anyhow::Error,
+) -> anyhow::Result<ActivationResource> {
+    if error.downcast_ref::<Failure>().is_none_or(|failure| failure.code != CUT_SHORT) {
+        return Err(error);
+    }
+    match record(client, activation).await {
+        Ok(Some(record)) if record.status != Status::Success => Ok(record),
+        _ => Err(error),
+    }
+}
+
+/// What a function says that failed while it answered.
+pub(crate) fn failed_midway(record: &ActivationResource) -> Failure {
+    let result = record.result.as_ref().map_or("", |result| result.get());
+    let message = match serde_json::from_str(result) {
+        Ok(ErrorResult { error: serde_json::Value::String(text) }) => text,
+        _ => result.to_owned(),
+    };
+    let message = format!("the function failed while it answered: {message}");
+    Failure::new(Exit::FunctionFailed, "function_failed", message).hint(format!("flint logs {}", record.id))
+}
+
+#[derive(serde::Deserialize)]
+struct ErrorResult {
+    error: serde_json::Value,
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::Context;
-use flint_api_native::resource::DeployRequest;
+use flint_api_native::resource::{ActivationResource, DeployRequest};
 use flint_model::{LogStream, Start};
 use http_body_util::BodyExt;
 use notify::{EventKind, RecursiveMode, Watcher};
@@ -17,7 +17,7 @@ use tokio::{
 };
 
 use super::{
-    call::{Input, call, record},
+    call::{Input, broken_off, call, failed_midway, record},
     deploy::upload,
 };
 use crate::{
@@ -106,7 +106,16 @@ async fn deploy_and_call(
     let (good, status, activation, media) =
         (called.succeeded(), called.status.clone(), called.activation.clone(), called.media_type());
     let http_status = called.answer.status();
-    let body = called.answer.into_body().collect().await.map_err(cut_short)?.to_bytes();
+    let body = match called.answer.into_body().collect().await {
+        Ok(body) => body.to_bytes(),
+        Err(error) => {
+            let record = broken_off(client, &activation, cut_short(error).into()).await?;
+            if !json {
+                show_logs(&record)?;
+            }
+            return Err(failed_midway(&record).into());
+        }
+    };
     let answered = saved.elapsed();
     let record = record(client, &activation).await?;
     if json {
@@ -119,9 +128,8 @@ async fn deploy_and_call(
         print_line(&line.to_string())?;
         return Ok(good);
     }
-    for line in record.iter().flat_map(|record| &record.logs) {
-        let mark = if line.stream == LogStream::Stderr { "err" } else { "out" };
-        print_line(&format!("  {mark} │ {}", line.text))?;
+    if let Some(record) = &record {
+        show_logs(record)?;
     }
     match std::str::from_utf8(&body) {
         Ok(text) => {
@@ -145,6 +153,14 @@ async fn deploy_and_call(
         us(after_deploy)
     ))?;
     Ok(good)
+}
+
+fn show_logs(record: &ActivationResource) -> anyhow::Result<()> {
+    for line in &record.logs {
+        let mark = if line.stream == LogStream::Stderr { "err" } else { "out" };
+        print_line(&format!("  {mark} │ {}", line.text))?;
+    }
+    Ok(())
 }
 
 /// Where nobody asks for a snapshot, none is made: it takes longer than the only call that there is of most saves.

@@ -15,7 +15,7 @@ use serde::Serialize;
 use serde_json::{json, value::RawValue};
 use tempfile::NamedTempFile;
 
-use super::call::{Called, Input, call, record};
+use super::call::{Called, Input, broken_off, call, failed_midway, record};
 use crate::{
     cli::{Global, InvokeArgs},
     client::{Client, cut_short},
@@ -38,7 +38,13 @@ pub(crate) async fn run(global: &Global, args: &InvokeArgs) -> anyhow::Result<Ex
     // A file that was to be a picture does not become an error message.
     let file = args.output.as_deref().filter(|_| good);
     if global.json {
-        let body = write_out(called, file, &mut Keep::default()).await?;
+        let body = match write_out(called, file, &mut Keep::default()).await {
+            Ok(body) => body,
+            Err(error) => {
+                print_json(&broken_off(&client, &activation, error).await?)?;
+                return Ok(Exit::FunctionFailed);
+            }
+        };
         let record = match record(&client, &activation).await? {
             Some(record) => Recorded::Whole(Box::new(record)),
             None => Recorded::Not { id: &activation, status: &status },
@@ -50,7 +56,9 @@ pub(crate) async fn run(global: &Global, args: &InvokeArgs) -> anyhow::Result<Ex
         });
         print_json(&Shown { record, answer })?;
     } else {
-        write_out(called, file, &mut Show::new(&media)).await?;
+        if let Err(error) = write_out(called, file, &mut Show::new(&media)).await {
+            return Err(failed_midway(&broken_off(&client, &activation, error).await?).into());
+        }
         if !good {
             let words = status.replace('_', " ");
             match status.as_str() {
