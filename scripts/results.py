@@ -52,6 +52,8 @@ COLUMNS = (
     ("p90", latency("p90")),
     ("p99", latency("p99")),
     ("start", lambda arm: ms(arm.get("start_us"))),
+    ("waits", lambda arm: ms(arm.get("waits_us"))),
+    ("said", lambda arm: ms(arm.get("said_us"))),
     ("first", lambda arm: ms(arm.get("first_us"))),
     ("steady", lambda arm: ms(arm.get("steady_us"))),
     ("calls/s", lambda arm: f"{arm['calls_per_s']:.1f}" if "calls_per_s" in arm else ""),

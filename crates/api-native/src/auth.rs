@@ -5,7 +5,7 @@ use axum::{
     http::{header, request::Parts},
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
-use flint_controller::Caller;
+use flint_controller::{Caller, ErrorKind};
 use flint_model::ApiKey;
 use std::{convert::Infallible, sync::Arc};
 
@@ -64,11 +64,13 @@ impl OptionalFromRequestParts<Arc<Native>> for Operator {
 }
 
 impl Native {
-    /// Whether the key still opens that namespace, and not another one of its name that was created since.
+    /// Whether the key still opens that namespace, and not another one of its name that was created since; as before where that cannot be told.
     pub(crate) async fn still_opens(&self, tenant: &Tenant) -> bool {
         let before = &tenant.caller.namespace;
-        let now = self.controller.authenticate(&tenant.key).await;
-        now.is_ok_and(|now| now.namespace.name == before.name && now.namespace.created == before.created)
+        match self.controller.authenticate(&tenant.key).await {
+            Ok(now) => now.namespace.name == before.name && now.namespace.created == before.created,
+            Err(error) => error.kind() == ErrorKind::Internal,
+        }
     }
 
     fn is_operator(&self, key: &str) -> bool {

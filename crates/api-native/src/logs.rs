@@ -40,7 +40,7 @@ pub(crate) struct LogsQuery {
 #[utoipa::path(get, path = "/v1/functions/{name}/logs", tag = "activations",
     params(
         ("name" = String, Path, description = "`name`, or `package%2Fname`"),
-        ("follow" = Option<bool>, Query, description = "Server-sent events: `data: ` and an ActivationResource, for each call that ends from now on"),
+        ("follow" = Option<bool>, Query, description = "Server-sent events: `data: ` and an ActivationResource, for each call that ends from now on; `event: missed` with how many were, and `event: refused` at the end when the key opens the namespace no longer"),
         ("limit" = Option<usize>, Query, description = "Of at most so many activations"),
     ),
     responses((status = 200, body = ActivationList), (status = 404, body = crate::resource::ErrorBody)))]

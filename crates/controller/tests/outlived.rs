@@ -89,6 +89,8 @@ async fn one_that_the_server_did_not_survive_has_a_record_that_says_so_and_is_no
     let shown = record(&server, id).await;
     assert_eq!((shown.response.status, shown.attempts.len()), (Status::InternalError, 1));
     assert_eq!(shown.attempts[0].ended_by, "server restarted");
+    // By which it is known, should the letter not be kept with the record.
+    assert_eq!(shown.annotations.get("deadLetter"), Some(&json!("attempts_used")));
     let caller = server.guest().await;
     let page = Page { skip: 0, limit: 9 };
     let namespace = &caller.namespace.name;

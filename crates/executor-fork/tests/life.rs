@@ -95,7 +95,7 @@ async fn an_idle_zygote_goes_and_comes_back_with_the_next_call() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_zygote_that_an_instance_runs_from_is_not_let_go_before_it() {
-    let idle = Duration::from_secs(2);
+    let idle = Duration::from_secs(4);
     let house = House::with(ForkConfig { idle, standbys: 0, ..ForkConfig::default() }).await;
     let prepared = house.prepare(handler("python:default", "def main(params): return {}\n")).await;
     let warm = house.start_prepared(&prepared).await.instance;
@@ -122,7 +122,7 @@ async fn a_zygote_that_an_instance_runs_from_is_not_let_go_before_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_zygote_that_lives_on_for_its_clones_counts_and_serves_again_when_its_successor_has_gone() {
-    let config = || ForkConfig { idle: Duration::from_secs(3), standbys: 0, ..ForkConfig::default() };
+    let config = || ForkConfig { idle: Duration::from_secs(6), standbys: 0, ..ForkConfig::default() };
     let mut house = House::with(config()).await;
     let source = || warmed(handler("nodejs:default", COUNTING), &["{}"]);
     drop(house.prepare(source()).await);

@@ -18,7 +18,12 @@ pub(super) fn incoming(body: HttpBody, limit: u64) -> Body {
     // Ends with the body, with the connection that it comes from, or soon after the receiver.
     tokio::spawn(async move {
         let (mut body, mut taken) = (body, 0_u64);
-        while let Some(frame) = body.frame().await {
+        loop {
+            let frame = tokio::select! {
+                frame = body.frame() => frame,
+                () = sender.closed() => return discard(body).await,
+            };
+            let Some(frame) = frame else { return };
             let piece = match frame.map(Frame::into_data) {
                 Ok(Ok(piece)) => piece,
                 Ok(Err(_trailers)) => continue,

@@ -33,7 +33,7 @@ impl Controller {
         let queue = &self.stores.queue;
         queue.keep_while(&self.accepted.owner, self.accepted.holds());
         let released = queue.release_all_except(&self.accepted.owner).await?;
-        self.give_up_exhausted().await?;
+        self.try_to_give_up_exhausted().await;
         let mut left = 0;
         for namespace in self.stores.catalog.namespaces().await? {
             let account = self.accounts.of(&namespace.name);
@@ -58,7 +58,7 @@ impl Controller {
         loop {
             let fed = async {
                 if look_for_exhausted {
-                    self.give_up_exhausted().await?;
+                    self.try_to_give_up_exhausted().await;
                 }
                 self.lease_some().await?;
                 Ok::<_, ControllerError>(self.stores.queue.next_due().await?)
@@ -203,6 +203,14 @@ impl Controller {
         true
     }
 
+    /// Those that cannot be given up now are kept for the next time; other calls do not wait for that.
+    async fn try_to_give_up_exhausted(&self) {
+        if let Err(error) = self.give_up_exhausted().await {
+            let detail = error.detail().unwrap_or_else(|| error.to_string());
+            tracing::error!(detail, "calls without attempts left cannot be given up; trying again");
+        }
+    }
+
     /// Writes down the failure of calls that had all their attempts without an end.
     async fn give_up_exhausted(&self) -> Result<(), ControllerError> {
         loop {
@@ -226,26 +234,28 @@ impl Controller {
     /// `false` when the server stops before its record is kept.
     async fn give_up_one(&self, exhausted: LeasedCall) -> Result<bool, ControllerError> {
         let LeasedCall { call, earlier: attempts, .. } = exhausted;
+        let reason = DeadLetterReason::AttemptsUsed;
+        let recorded = self.record_of(&call).await;
         // The last attempt may have come to an end that only the log was told.
-        if let Some(record) = self.record_of(&call).await
-            && settle::dead_letter_reason(&record).is_none()
-        {
+        if recorded.as_ref().is_some_and(|record| settle::dead_letter_reason(record).is_none()) {
             self.stores.queue.complete(call.activation).await?;
             return Ok(true);
         }
         let last = attempts.last().map_or("unknown", |attempt| attempt.ended_by.as_str());
         let verdict = Verdict::given_up(attempts.len() as u32, last);
         let promised = call.policy == policy::of_outlived();
-        if promised || self.keeps_records(&call.namespace).await {
+        // It is there already where the letter could not be kept the last time.
+        if recorded.is_none() && (promised || self.keeps_records(&call.namespace).await) {
             let (namespace, subject) = (call.namespace.clone(), call.subject.clone());
             let path = call.path.clone();
             let mut record = of_nothing(call.activation, namespace, subject, path, verdict, attempts);
             record.cause = call.cause;
+            record.annotations.set(settle::DEAD_LETTER, reason.as_str());
             if !self.keep(record).await {
                 return Ok(false);
             }
         }
-        self.bury(&call, DeadLetterReason::AttemptsUsed, None).await?;
+        self.bury(&call, reason, None).await?;
         Ok(true)
     }
 

@@ -16,7 +16,7 @@ use crate::Controller;
 const ATTEMPT: &str = "attempt";
 
 /// The annotation of a record that says why its call is a dead letter.
-const DEAD_LETTER: &str = "deadLetter";
+pub(super) const DEAD_LETTER: &str = "deadLetter";
 
 /// An attempt that came to an end.
 pub(super) struct Ended {

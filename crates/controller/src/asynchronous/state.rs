@@ -146,6 +146,7 @@ impl AcceptedCalls {
 
     /// Lets go of the calls of a namespace that was deleted. Those that run find out by themselves.
     pub(crate) fn forget(&self, namespace: &NamespaceName) {
+        self.exhausted().retain(|exhausted| exhausted.call.namespace != *namespace);
         let gone = self.waiting().remove(namespace);
         let mut leased = self.leased();
         for held in &gone {

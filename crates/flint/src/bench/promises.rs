@@ -188,8 +188,18 @@ fn missing(report: &Report, target: &Target) -> Option<String> {
     report.arms.iter().find_map(|arm| {
         let why = arm.unavailable()?;
         let names = [arm.arm.clone(), arm.arm.replace('-', " ")];
+        // `flint` is not `flint-lean`.
+        let names_it = |name: &String| {
+            let mut found = target.name.match_indices(name.as_str());
+            found.any(|(at, _)| {
+                let is_within =
+                    |sign: Option<char>| sign.is_some_and(|sign| sign == '-' || sign.is_alphanumeric());
+                !is_within(target.name[..at].chars().next_back())
+                    && !is_within(target.name[at + name.len()..].chars().next())
+            })
+        };
         let of_it = arm.function.as_deref().is_none_or(|function| target.name.contains(function));
-        let is_about = of_it && names.iter().any(|name| target.name.contains(name.as_str()));
+        let is_about = of_it && names.iter().any(names_it);
         let verdict = if is_wrong(why) { "failed" } else { "not measured" };
         is_about.then(|| format!("{verdict}: {}: {}", arm.arm, why.lines().next().unwrap_or_default()))
     })
@@ -197,7 +207,8 @@ fn missing(report: &Report, target: &Target) -> Option<String> {
 
 /// Whether there was an answer, and not the one that was to be.
 fn is_wrong(why: &str) -> bool {
-    why.contains("wrong answer") || why.starts_with("the oracle of ") || why.starts_with("status ")
+    let begins = ["the oracle of ", "status ", "none of "].iter().any(|begin| why.starts_with(begin));
+    begins || why.contains("wrong answer") || why.contains(" that the workload's program was shown are wrong")
 }
 
 fn show(mut kept: Vec<Kept>, json: bool) -> anyhow::Result<()> {

@@ -122,6 +122,8 @@ fn variables(environment: impl Iterator<Item = (String, String)>) -> Result<Laye
         let Some(rest) = variable.strip_prefix("FLINT_") else { continue };
         let Some((section, name)) = rest.split_once("__") else {
             match meant(rest) {
+                // What an orchestrator tells of a service called `flint-gate` and the like.
+                Some(_) if text.contains("://") => continue,
                 Some(meant) => {
                     return Err(Failure::usage(format!("{variable} is no variable of Flint's")).hint(
                         format!("did you mean {meant}? section and key are joined by two underscores"),
@@ -308,7 +310,14 @@ mod tests {
                 .hint
                 .is_some_and(|hint| hint.contains("FLINT_LIMITS__MAX_MEMORY"))
         );
-        assert!(with("", &[("FLINT_BIN", "1"), ("FLINT_LIMITS", "1")], &[]).is_ok());
+        assert!(
+            with(
+                "",
+                &[("FLINT_BIN", "1"), ("FLINT_LIMITS", "1"), ("FLINT_GATE_PORT", "tcp://10.0.0.1:80")],
+                &[]
+            )
+            .is_ok()
+        );
         assert!(
             with("", &[("FLINT_LIMITS__MAX_MEMROY", "1")], &[])
                 .unwrap_err()

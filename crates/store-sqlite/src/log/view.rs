@@ -130,7 +130,9 @@ impl Entry {
         }
         let result = record.response.result.as_ref().map_or(0, |result| result.get().len() as u64);
         if result > SMALL_RESULT && !take(&mut room.results, result, RESULTS_OF_A_PAGE) {
-            record.response.result = serde_json::value::to_raw_value(LEFT_OUT).ok();
+            // An object, as clients expect of a result.
+            record.response.result =
+                serde_json::value::to_raw_value(&serde_json::json!({ "left_out": LEFT_OUT })).ok();
         }
         Ok(record)
     }

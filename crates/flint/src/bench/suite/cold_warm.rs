@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::Context as _;
-use flint_lab::{Arm as _, ArmReport, Comparison, Report, TreeMemory, median};
+use flint_lab::{Arm as _, ArmReport, Comparison, Median, Report, TreeMemory, median};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -271,6 +271,8 @@ struct Calls<'a> {
     when: When,
     name: String,
     samples: Vec<Sample>,
+    /// Of a crowd, whose calls wait for each other: the rounds' medians, which do not.
+    rounds: Option<Vec<f64>>,
 }
 
 impl Arm {
@@ -282,9 +284,12 @@ impl Arm {
                 .map(|(_, sample)| *sample)
                 .collect()
         };
-        let samples: Vec<Sample> = self.rounds.iter().flat_map(came).collect();
+        let by_round: Vec<Vec<Sample>> = self.rounds.iter().map(came).collect();
+        let medians = || by_round.iter().filter_map(|round| median(&latencies(round))).collect();
+        let rounds = self.rounds.iter().any(|round| round.crowd.is_some()).then(medians);
+        let samples = by_round.concat();
         let name = format!("{} {}", self.strategy.name, when.as_str());
-        (!samples.is_empty()).then_some(Calls { arm: self, when, name, samples })
+        (!samples.is_empty()).then_some(Calls { arm: self, when, name, samples, rounds })
     }
 }
 
@@ -296,7 +301,7 @@ fn add(report: &mut Report, title: &str, arms: &[Arm], seed: u64) {
             None => all.extend(When::ALL.into_iter().filter_map(|when| arm.calls(when))),
         }
     }
-    report.arms.extend(all.iter().map(|calls| row(&calls.name, title, &calls.samples, calls.arm, seed)));
+    report.arms.extend(all.iter().map(|calls| row(title, calls, seed)));
     for reference in all.iter().filter(|calls| calls.arm.strategy.is_reference()) {
         let others = all.iter().filter(|calls| {
             calls.arm.strategy.is_flints() && calls.arm.strategy.name != reference.arm.strategy.name
@@ -305,15 +310,22 @@ fn add(report: &mut Report, title: &str, arms: &[Arm], seed: u64) {
             // Where each call makes an instance, users get that also where others are warm.
             let is_in_place = calls.when == When::Next && reference.when == When::Warm;
             if calls.when == reference.when || is_in_place {
-                let (theirs, ours) = (latencies(&reference.samples), latencies(&calls.samples));
-                let compared = Comparison::of(title, (&reference.name, &theirs), (&calls.name, &ours));
-                report.comparisons.extend(compared);
+                report.comparisons.extend(match (&reference.rounds, &calls.rounds) {
+                    (Some(theirs), Some(ours)) => {
+                        Comparison::of_rounds(title, (&reference.name, theirs), (&calls.name, ours))
+                    }
+                    _ => {
+                        let (theirs, ours) = (latencies(&reference.samples), latencies(&calls.samples));
+                        Comparison::of(title, (&reference.name, &theirs), (&calls.name, &ours))
+                    }
+                });
             }
         }
     }
 }
 
-fn row(name: &str, title: &str, samples: &[Sample], arm: &Arm, seed: u64) -> ArmReport {
+fn row(title: &str, calls: &Calls<'_>, seed: u64) -> ArmReport {
+    let Calls { arm, name, samples, rounds, .. } = calls;
     let of = |pick: fn(&TreeMemory) -> u64| {
         let bytes: Vec<f64> = arm.rounds.iter().map(|round| pick(&round.memory) as f64).collect();
         median(&bytes).filter(|bytes| *bytes > 0.0).map(|bytes| bytes as u64)
@@ -321,13 +333,18 @@ fn row(name: &str, title: &str, samples: &[Sample], arm: &Arm, seed: u64) -> Arm
     let chosen = arm.rounds.first().map(|round| round.chosen.clone());
     let crowds: Vec<Crowded> = arm.rounds.iter().filter_map(|round| round.crowd).collect();
     let rates: Vec<f64> = crowds.iter().map(|crowd| crowd.rate).collect();
+    let of_calls = report(name, title, samples, seed);
     ArmReport {
         concurrency: Some(crowds.first().map_or(1, |crowd| crowd.callers)),
         calls_per_s: median(&rates),
         pss_bytes: of(|memory| memory.pss),
         private_bytes: of(|memory| memory.private),
         note: chosen.filter(|chosen| !chosen.is_empty()),
-        ..report(name, title, samples, seed)
+        interval_us: match rounds {
+            Some(medians) => Median::of(medians, seed),
+            None => of_calls.interval_us,
+        },
+        ..of_calls
     }
 }
 

@@ -120,8 +120,14 @@ pub(super) fn targets(
     }
     for &(arm, replayed) in flint.iter().filter(|(arm, _)| *arm != FLINT.name) {
         for (name, theirs) in [(SPAWN_WARM.name, sandboxes), (OPENWHISK.name, containers)] {
-            let theirs = theirs.map(peak).filter(|bytes| *bytes > 0);
-            let share = replayed.map(peak).zip(theirs).map(|(ours, theirs)| ours as f64 / theirs as f64);
+            // What answered nothing rightly took little, for nothing.
+            let took = |replayed: &Replayed| {
+                Some(peak(replayed)).filter(|bytes| *bytes > 0 && !replayed.calls.is_empty())
+            };
+            let share = replayed
+                .and_then(took)
+                .zip(theirs.and_then(took))
+                .map(|(ours, theirs)| ours as f64 / theirs as f64);
             let name = format!("{title}, {arm}: memory at its peak, of {name}'s");
             targets.push(Target::at_most(&name, share, 0.1).of("E8"));
         }
