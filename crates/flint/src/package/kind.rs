@@ -73,12 +73,13 @@ pub(crate) fn of_file(path: &Path, content: &[u8], executable: bool) -> Result<G
 pub(crate) fn of_names<'a>(names: impl Iterator<Item = &'a str>) -> Option<Cow<'static, str>> {
     let mut virtualenv = None;
     let (mut node, mut python, mut java, mut native) = (false, false, false, false);
-    let (mut scripts, mut java_package) = (None, false);
+    let (mut scripts, mut java_package, mut project) = (None, false, false);
     for name in names {
         match name {
             "package.json" | "index.js" | "index.mjs" | "index.cjs" => node = true,
             "__main__.py" | "main.py" | "handler.py" => python = true,
             "exec" | "bootstrap" => native = true,
+            "pom.xml" | "build.gradle" | "build.gradle.kts" | "Cargo.toml" | "go.mod" => project = true,
             "index.php" => scripts = Some(PHP),
             "main.rb" => scripts = Some(RUBY),
             "META-INF/MANIFEST.MF" => java = true,
@@ -94,8 +95,8 @@ pub(crate) fn of_names<'a>(names: impl Iterator<Item = &'a str>) -> Option<Cow<'
             _ => {}
         }
     }
-    // Classes in packages are below; so may be those of something else's tools.
-    java |= java_package && scripts.is_none();
+    // Classes in packages are below; so may be those of something else, or of what has to be built first.
+    java |= java_package && scripts.is_none() && !project;
     // `exec` is made for this and nothing else; a package.json may also be there for a Python function's tools.
     match (native, python, node, java) {
         (true, ..) => Some(NATIVE.into()),
@@ -178,6 +179,9 @@ mod tests {
         );
         assert_eq!(of(&["__main__.py", "virtualenv/lib/pythonic/x.py"]).as_deref(), Some(PYTHON));
         assert_eq!(of(&["Main.class"]).as_deref(), Some(JAVA));
+        assert_eq!(of(&["com/ex/A.class", "com/ex/B.java"]).as_deref(), Some(JAVA));
+        assert_eq!(of(&["pom.xml", "src/main/java/A.java"]), None, "it is built first");
+        assert_eq!(of(&["index.js", "tools/A.java"]).as_deref(), Some(NODE));
         assert_eq!(of(&["exec"]).as_deref(), Some(NATIVE));
         assert_eq!(of(&["README.md"]), None);
         assert_eq!(of(&["main.py", "index.js"]), None, "two entry files: only the user can know");
