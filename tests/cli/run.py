@@ -2,6 +2,7 @@
 
 import argparse
 import importlib
+import signal
 import sys
 import tempfile
 import time
@@ -18,6 +19,8 @@ def main():
     parser.add_argument("--flint", required=True)
     parser.add_argument("names", nargs="*")
     options = parser.parse_args()
+    # What runs in the background of a script ignores it, and hands that on to all that it starts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     passed, failed = 0, []
     with tempfile.TemporaryDirectory(prefix="flint-cli-") as scratch:
         world = World(Path(options.flint).resolve(), Path(scratch))

@@ -25,7 +25,6 @@ use flint_sandbox::ProbeState;
 use crate::{
     ForkConfig,
     record::Record,
-    tally::Tally,
     tree::{Ground, Tree},
 };
 
@@ -107,7 +106,7 @@ impl ForkExecutor {
     pub fn new(house: Arc<House>, stems: Arc<Stems>, config: ForkConfig) -> Self {
         let forest = Arc::<Forest>::default();
         tokio::spawn(prune(Arc::downgrade(&forest), config.idle));
-        Self { ground: Arc::new(Ground { house, stems, config, tally: Tally::default() }), forest }
+        Self { ground: Arc::new(Ground::new(house, stems, config)), forest }
     }
 
     /// What the host lacks for it, if something.

@@ -17,7 +17,7 @@ use flint_runtimes::{
     prepare::artefact::SharedArtefact,
     stems::Stems,
 };
-use tokio::task::JoinHandle;
+use tokio::{sync::Semaphore, task::JoinHandle};
 
 use crate::{
     ForkConfig,
@@ -41,6 +41,15 @@ pub(crate) struct Ground {
     pub(crate) stems: Arc<Stems>,
     pub(crate) config: ForkConfig,
     pub(crate) tally: Tally,
+    /// Turns of [`ForkConfig::made_at_once`].
+    pub(crate) successions: Semaphore,
+}
+
+impl Ground {
+    pub(crate) fn new(house: Arc<House>, stems: Arc<Stems>, config: ForkConfig) -> Self {
+        let successions = Semaphore::new(config.made_at_once.get().min(Semaphore::MAX_PERMITS));
+        Self { house, stems, config, tally: Tally::default(), successions }
+    }
 }
 
 /// The zygotes of one revision.
@@ -248,14 +257,17 @@ impl Tree {
         Ok(zygote)
     }
 
-    /// Grows a thorough zygote beside the one that serves, and lets it take over.
+    /// Grows a thorough zygote beside the one that serves, when its turn comes, and lets it take over.
     fn succeed(self: &Arc<Self>) {
         let mut succession = self.succession.lock().unwrap_or_else(PoisonError::into_inner);
         if succession.as_ref().is_some_and(|task| !task.is_finished()) {
             return;
         }
-        let tree = Arc::clone(self);
+        let (tree, ground) = (Arc::downgrade(self), Arc::clone(&self.ground));
         *succession = Some(tokio::spawn(async move {
+            let _turn = ground.successions.acquire().await;
+            // Another revision may be deployed by now.
+            let Some(tree) = tree.upgrade() else { return };
             match tree.growth(Purpose::Succession).grow(&|_| {}).await {
                 Ok((zygote, _)) => tree.take_over(zygote),
                 // Where there is none to go on with, the next attempt would end like this one.

@@ -3,6 +3,7 @@
 mod support;
 
 use std::{
+    num::NonZeroUsize,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -74,6 +75,41 @@ async fn after_a_restart_a_call_is_served_by_an_unwarmed_zygote_that_a_warmed_on
     eventually("the warmed-up one has taken over", || house.counts().rebuilt == 1).await;
     assert!(house.answer_of(&prepared, "{}").await["calls"].as_u64() > Some(0));
     eventually("the first one is gone", || house.shims().len() == 1 + house.counts().standbys as usize).await;
+    house.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_functions_are_warmed_up_in_turn_after_a_restart() {
+    let config = || ForkConfig {
+        standbys: 0,
+        warmup_calls: 2,
+        made_at_once: NonZeroUsize::MIN,
+        ..ForkConfig::default()
+    };
+    let mut house = House::with(config()).await;
+    let slow = "const end = Date.now() + 300; while (Date.now() < end); return { n:";
+    let sources = || {
+        let code = |n| format!("exports.main = () => {{ {slow} {n} }}; }};");
+        (0..5).map(move |n| warmed(handler("nodejs:default", &code(n)), &["{}"]))
+    };
+    for source in sources() {
+        drop(house.prepare(source).await);
+    }
+    house.restart(config()).await;
+    eventually("nothing is left of those before", || house.shims().is_empty()).await;
+    let mut prepared = Vec::new();
+    for (n, source) in sources().enumerate() {
+        prepared.push(house.prepare(source).await);
+        assert_eq!(house.answer_of(&prepared[n], "{}").await["n"], n);
+    }
+    let mut most = 0;
+    eventually("all have taken over", || {
+        most = most.max(house.shims().len());
+        house.counts().rebuilt == 5
+    })
+    .await;
+    // Each has one that serves; beside them there is one in the making, and those that have just been succeeded end.
+    assert!((6..=8).contains(&most), "{most} at once");
     house.end().await;
 }
 

@@ -78,12 +78,12 @@ pub(super) async fn run(run: &mut Run) -> anyhow::Result<Report> {
         .filter(|(at, _, way)| *at == 0 || !way.is_wasm())
         .map(|(_, language, way)| Arm { way, language, rounds: Ok(Vec::new()) })
         .collect();
-    let steps = arms.len() * rounds;
+    let of_a_round = arms.len();
     for round in 1..=rounds {
         for (at, arm) in arms.iter_mut().enumerate() {
             let Ok(measured) = &mut arm.rounds else { continue };
             let name = format!("{} {} round {round}", arm.way.name, function(arm.way, arm.language));
-            run.show(&name, at * rounds + round - 1, steps);
+            run.show(&name, (round - 1) * of_a_round + at, rounds * of_a_round);
             run.look(&name, [name.clone()]).await?;
             let (way, language) = (arm.way, arm.language);
             match run.kept(&name, async || fill(run, way, language, limit, most).await).await {

@@ -17,14 +17,17 @@ const FOREIGN_ENDS: [&str; 3] = ["jar", "class", "pyc"];
 pub(super) fn fingerprint(experiment: &str, effort: &Effort) -> Option<String> {
     let functions = suite::functions_of(effort).ok()?;
     let beside = |name: &str| functions.join("..").join(name);
+    // Wherever the workloads are, what they are compared with is of the checkout.
+    let baselines =
+        suite::here().map_or_else(|_| beside("scripts/baselines"), |here| here.join("../scripts/baselines"));
     let roots = match experiment {
         "coldstart" => vec![functions.join("samples")],
-        "wasm" => vec![functions.join("java-faas"), beside("scripts/baselines")],
-        "fireworks-density" => vec![beside("scripts/baselines")],
+        "wasm" => vec![functions.join("java-faas"), baselines],
+        "fireworks-density" => vec![baselines],
         other => {
             let mut roots = suite::of(other)?.folders(effort).ok()?;
-            roots.extend([beside("scripts/baselines"), beside("scripts/backends")]);
-            roots.extend([functions.join("clients"), functions.join("tools")]);
+            roots.extend([baselines, beside("scripts/backends"), beside("scripts/wasm-tools.sh")]);
+            roots.extend(["clients", "tools", "samples/photos"].map(|name| functions.join(name)));
             roots
         }
     };

@@ -293,6 +293,11 @@ pub(crate) const KEYS: &[Key] = &[
     ),
     key("snapshot.warmup_calls", "2000", "The most calls that a function's warm-up events are repeated in"),
     key("snapshot.warmup_budget", r#""10s""#, "How long that may take"),
+    key(
+        "snapshot.made_at_once",
+        "1",
+        "How many snapshots for which no call waits are made at a time, so that calls find processors beside them: after a restart, one for each function that is called; built in: half of the cores",
+    ),
     key("snapshot.huge_pages", "true", "Move the heaps of snapshots to huge pages, where the host has them"),
     key(
         "wasm.instances",

@@ -100,25 +100,36 @@ impl WholeTrace {
             function: call.function,
             took: call.took,
         });
-        Self::selected(&trace.functions, calls, part)
+        Self::selected(&trace.functions, calls, part, &[])
     }
 
     /// Calls of drawn apps from a time of day on.
     pub fn of_apps(apps: &[SyntheticApp], from: Duration, part: Part, seed: u64) -> Self {
-        let (mut functions, mut calls) = (Vec::new(), Vec::new());
+        let (mut functions, mut calls, mut known) = (Vec::new(), Vec::new(), Vec::new());
         for (at, app) in apps.iter().enumerate() {
             let first = functions.len();
             functions.extend((0..app.functions.len()).map(|function| format!("app-{at}/{function}")));
             let mut random = Random::new(seed).part(at as u64);
-            for (when, function) in app.calls(from, part.length, random.part(1)).take(part.calls) {
+            let mut drawn = app.calls(from, part.length, random.part(1));
+            let mut last = Duration::ZERO;
+            for (when, function) in drawn.by_ref().take(part.calls) {
                 let took = app.functions[function].duration(&mut random);
                 calls.push(TracedCall { at: when, function: first + function, took });
+                last = when;
             }
+            let until = if drawn.next().is_some() { last } else { part.length };
+            known.resize(functions.len(), until);
         }
-        Self::selected(&functions, calls.into_iter(), part)
+        Self::selected(&functions, calls.into_iter(), part, &known)
     }
 
-    fn selected(functions: &[String], calls: impl Iterator<Item = TracedCall> + Clone, part: Part) -> Self {
+    /// `known` has until when the calls of each function are there, where they are not all.
+    fn selected(
+        functions: &[String],
+        calls: impl Iterator<Item = TracedCall> + Clone,
+        part: Part,
+        known: &[Duration],
+    ) -> Self {
         let within = calls.filter(|call| call.at < part.length);
         let mut counts = vec![0; functions.len()];
         within.clone().for_each(|call| counts[call.function] += 1);
@@ -127,11 +138,17 @@ impl WholeTrace {
             chosen.iter().enumerate().map(|(at, &function)| (function, at)).collect();
         let kept =
             within.filter_map(|call| Some(TracedCall { function: *place.get(&call.function)?, ..call }));
-        Self::sorted(
+        let mut whole = Self::sorted(
             chosen.iter().map(|&function| functions[function].clone()).collect(),
             kept.collect(),
             part,
-        )
+        );
+        let until = chosen.iter().filter_map(|&function| known.get(function)).min();
+        if let Some(&until) = until.filter(|&&until| until < part.length) {
+            whole.calls.retain(|call| call.at <= until);
+            whole.cut = Some(whole.cut.map_or(until, |cut| cut.min(until)));
+        }
+        whole
     }
 
     fn sorted(functions: Vec<String>, mut calls: Vec<TracedCall>, part: Part) -> Self {
@@ -208,7 +225,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::trace::{apps, excerpt};
+    use crate::trace::{SyntheticFunction, Trigger, apps, excerpt};
 
     const HOUR: Duration = Duration::from_secs(3600);
     const ALL: Part = Part { length: Duration::MAX, functions: usize::MAX, calls: usize::MAX };
@@ -257,6 +274,24 @@ mod tests {
         assert!(whole.calls.iter().all(|call| call.at < HOUR && call.function < whole.functions.len()));
         assert!(whole.calls.is_sorted_by_key(|call| call.at) && whole.calls.len() == 2000);
         assert_eq!(whole, WholeTrace::of_apps(&apps, HOUR, hour, 3));
+    }
+
+    #[test]
+    fn a_busy_app_of_which_some_functions_are_wanted_says_where_its_calls_end() {
+        let function = SyntheticFunction { trigger: Trigger::Http, mean: Duration::from_millis(1) };
+        let app = SyntheticApp {
+            functions: vec![function; 4],
+            memory_mb: 100.0,
+            calls_a_day: 240_000.0,
+            variation: 0.0,
+        };
+        let part = Part { length: HOUR, functions: 1, calls: 100 };
+        let whole = WholeTrace::of_apps(std::slice::from_ref(&app), HOUR, part, 3);
+        assert!((1..60).contains(&whole.calls.len()), "{} of 100 for four functions", whole.calls.len());
+        let cut = whole.cut.unwrap();
+        assert!(cut < HOUR / 50 && whole.calls.iter().all(|call| call.at <= cut), "{cut:?}");
+        let all = WholeTrace::of_apps(&[app], HOUR, Part { calls: 20_000, ..part }, 3);
+        assert_eq!(all.cut, None);
     }
 
     #[test]

@@ -182,7 +182,7 @@ pub(super) fn all(functions: &Path) -> anyhow::Result<Vec<Manifest>> {
 }
 
 /// The folder of the workloads, when this runs somewhere in Flint's repository.
-pub(super) fn functions() -> anyhow::Result<PathBuf> {
+pub(in crate::bench) fn functions() -> anyhow::Result<PathBuf> {
     let here = std::env::current_dir().context("finding the current directory")?;
     here.ancestors()
         .map(|folder| folder.join("functions"))

@@ -25,7 +25,9 @@ use std::{collections::BTreeSet, path::PathBuf};
 use anyhow::ensure;
 use flint_lab::Report;
 
-pub(super) use self::{baseline::Baseline, belongings::Belongings, suites::SUITES};
+pub(super) use self::{
+    baseline::Baseline, belongings::Belongings, manifest::functions as here, suites::SUITES,
+};
 use self::{
     manifest::{Manifest, Variant},
     promise::Promise,
@@ -68,7 +70,7 @@ pub(super) fn of(name: &str) -> Option<&'static Suite> {
 pub(super) fn functions_of(effort: &Effort) -> anyhow::Result<PathBuf> {
     match effort.set.get("functions") {
         Some(folder) => Ok(folder.into()),
-        None => manifest::functions(),
+        None => here(),
     }
 }
 

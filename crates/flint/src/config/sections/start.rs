@@ -46,19 +46,21 @@ pub(crate) struct SnapshotConfig {
     pub(crate) warmup_calls: u32,
     #[serde(with = "units::duration")]
     pub(crate) warmup_budget: Duration,
+    pub(crate) made_at_once: NonZeroUsize,
     pub(crate) huge_pages: bool,
 }
 
 impl Default for SnapshotConfig {
     fn default() -> Self {
-        let ForkConfig { standbys, idle, warmup_calls, warmup_budget, huge_pages } = ForkConfig::default();
-        Self { standbys, idle, warmup_calls, warmup_budget, huge_pages }
+        let ForkConfig { standbys, idle, warmup_calls, warmup_budget, made_at_once, huge_pages } =
+            ForkConfig::default();
+        Self { standbys, idle, warmup_calls, warmup_budget, made_at_once, huge_pages }
     }
 }
 
 impl SnapshotConfig {
     pub(crate) fn config(&self) -> ForkConfig {
-        let Self { standbys, idle, warmup_calls, warmup_budget, huge_pages } = *self;
-        ForkConfig { standbys, idle, warmup_calls, warmup_budget, huge_pages }
+        let Self { standbys, idle, warmup_calls, warmup_budget, made_at_once, huge_pages } = *self;
+        ForkConfig { standbys, idle, warmup_calls, warmup_budget, made_at_once, huge_pages }
     }
 }
