@@ -13,6 +13,7 @@ mod promise;
 mod recorder;
 mod replay;
 mod samples;
+mod settings;
 mod shown;
 mod site;
 mod strategy;

@@ -1,7 +1,7 @@
 //! One workload brought up in one way: a server of its own, its back ends, its functions.
 
 use std::{
-    collections::{BTreeSet, HashSet},
+    collections::HashSet,
     fmt, fs,
     net::SocketAddr,
     path::PathBuf,
@@ -18,7 +18,8 @@ use super::{
     back_ends::{self, BackEnds},
     belongings::Belongings,
     manifest::{Deployed, Manifest, Variant, substitute},
-    strategy::{LEAN_IDLE, LEAN_PREWARMED, Wish},
+    settings::settings,
+    strategy::Wish,
 };
 use crate::{
     bench::{caller::post, interpreter, janitor, server::Server},
@@ -41,12 +42,23 @@ pub(super) struct Options {
     pub(super) standbys: bool,
     /// Without a first call before what is measured: it would take the cold start away.
     pub(super) unchecked: bool,
+    /// A trace is replayed, so many times as fast: Flint's own limits of idleness are divided by it, and its own choice is made by a server as it comes.
+    pub(super) compression: Option<f64>,
 }
 
 impl Options {
     pub(super) fn new(size: &'static str) -> Self {
         let keep_alive = Duration::from_secs(1);
-        Self { size, keep_alive, memory_mb: None, callers: 1, copies: 1, standbys: false, unchecked: false }
+        Self {
+            size,
+            keep_alive,
+            memory_mb: None,
+            callers: 1,
+            copies: 1,
+            standbys: false,
+            unchecked: false,
+            compression: None,
+        }
     }
 }
 
@@ -85,23 +97,7 @@ impl Site {
         options: Options,
     ) -> anyhow::Result<Self> {
         let scratch = janitor::scratch()?;
-        let keep_alive = format!("{}ms", options.keep_alive.as_millis());
-        let mut settings = vec![
-            ("FLINT_POOL__KEEP_ALIVE".to_owned(), keep_alive.clone()),
-            ("FLINT_POOL__KEEP_ALIVE_FORKED".to_owned(), keep_alive),
-            // A cold start brings up its own runtime, as a container platform does.
-            ("FLINT_POOL__PREWARM".to_owned(), "0".to_owned()),
-            ("FLINT_POOL__MEMORY".to_owned(), "1024GB".to_owned()),
-            ("FLINT_LIMITS__MAX_CONCURRENCY".to_owned(), "1000".to_owned()),
-            ("FLINT_LIMITS__MAX_CODE".to_owned(), "512MB".to_owned()),
-            ("FLINT_PREPARE__MAX_UNPACKED".to_owned(), "2GB".to_owned()),
-        ];
-        if wish.lean {
-            settings.extend(lean(variant)?);
-        }
-        if !options.standbys {
-            settings.push(("FLINT_SNAPSHOT__STANDBYS".to_owned(), "0".to_owned()));
-        }
+        let mut settings = settings(variant, wish, &options)?;
         if !manifest.back_ends.is_empty() {
             settings.push(("FLINT_NETWORK__ALLOW_PRIVATE".to_owned(), "true".to_owned()));
         }
@@ -309,24 +305,6 @@ impl Site {
             inside: self.server_before.map(|before| (self.pid(), before)),
         }
     }
-}
-
-/// Settings of a server for many functions that are called now and then.
-fn lean(variant: &Variant) -> anyhow::Result<[(String, String); 4]> {
-    let mut kinds = BTreeSet::new();
-    for function in &variant.functions {
-        match function.kind.as_str() {
-            "nodejs" => kinds.insert("nodejs:default".to_owned()),
-            "python" => kinds.insert(interpreter::python()?.kind),
-            other => bail!("functions of {other} have no snapshots that could be let go"),
-        };
-    }
-    Ok([
-        ("FLINT_SNAPSHOT__IDLE".to_owned(), format!("{}ms", LEAN_IDLE.as_millis())),
-        ("FLINT_POOL__PREWARM".to_owned(), LEAN_PREWARMED.to_string()),
-        ("FLINT_POOL__PREWARM_KINDS".to_owned(), serde_json::to_string(&kinds)?),
-        ("FLINT_POOL__PREWARM_DELAY".to_owned(), "0ms".to_owned()),
-    ])
 }
 
 /// What puts JavaScript and Python into WebAssembly, where scripts/wasm-tools.sh has installed it; `flint deploy` says what is missing.

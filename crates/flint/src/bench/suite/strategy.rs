@@ -36,10 +36,17 @@ pub(super) struct Wish {
     pub(super) lean: bool,
 }
 
-/// How long a snapshot is kept without a call where memory is dear.
-pub(super) const LEAN_IDLE: Duration = Duration::from_secs(1);
+/// How long a snapshot is kept without a call where memory is dear, in the time of a trace.
+pub(super) const LEAN_IDLE: Duration = Duration::from_secs(60);
 /// The prewarmed runtimes of a server that is set up so.
 pub(super) const LEAN_PREWARMED: usize = 3;
+
+impl Wish {
+    /// Whether nothing but what Flint chooses is asked of it.
+    pub(super) const fn is_flints_own(&self) -> bool {
+        self.asked.is_none() && !self.wasm
+    }
+}
 
 /// Folders of scripts/baselines, by language.
 #[derive(Clone, Copy, Debug)]

@@ -28,6 +28,8 @@ use crate::bench::run::Run;
 
 /// As OpenWhisk keeps idle containers; divided by the compression, as all times are.
 const KEEP_ALIVE: Duration = Duration::from_secs(600);
+/// What idles is gone by then, once its time is over.
+const LET_GO_WITHIN: Duration = Duration::from_secs(2);
 /// Intervals of the pictures over time.
 const INTERVALS: f64 = 60.0;
 /// Calls at once in one instance, where it takes several.
@@ -106,7 +108,8 @@ async fn once(
     compression: f64,
 ) -> anyhow::Result<Replayed> {
     let options = Options {
-        keep_alive: KEEP_ALIVE.div_f64(compression).max(Duration::from_secs(1)),
+        keep_alive: KEEP_ALIVE.div_f64(compression),
+        compression: Some(compression),
         copies: schedule.functions,
         callers: AT_ONCE,
         standbys: true,
@@ -117,7 +120,7 @@ async fn once(
     run.uses(place.versions())?;
     if strategy.is_lean() {
         // The deploys' own snapshots are not what the trace needs.
-        tokio::time::sleep(LEAN_IDLE * 4).await;
+        tokio::time::sleep(2 * LEAN_IDLE.div_f64(compression) + LET_GO_WITHIN).await;
     }
     let recorder = Arc::new(recorder(&place, manifest, schedule)?);
     let load = OpenLoad {
