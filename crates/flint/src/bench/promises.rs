@@ -74,6 +74,9 @@ const LEFT_OUT: [(&str, &str); 1] = [(
     "numba takes longer to install and to pack than all the rest: flint bench coldstart measures it",
 )];
 
+/// How the reason begins for which nothing is said about what was measured.
+pub(super) const TOO_NOISY: &str = "host too noisy: ";
+
 /// A promise, and what became of it.
 #[derive(Clone, Debug, Serialize)]
 struct Kept {
@@ -154,11 +157,17 @@ pub(super) fn reports(folder: &Path) -> anyhow::Result<Vec<Report>> {
 fn rows(report: &Report) -> Vec<Kept> {
     let row = |target: &Target| {
         // An arm that failed has no figures on a quiet host either.
-        let verdict = match (target.met, missing(report, target), &report.withheld) {
+        let missing = missing(report, target).or_else(|| {
+            target.why.as_ref().map(|why| match why.starts_with(TOO_NOISY) {
+                true => why.clone(),
+                false => format!("not measured: {why}"),
+            })
+        });
+        let verdict = match (target.met, missing, &report.withheld) {
             (Some(true), ..) => "met".to_owned(),
             (Some(false), ..) => "MISSED".to_owned(),
             (None, Some(why), _) => why,
-            (None, None, Some(why)) => format!("host too noisy: {why}"),
+            (None, None, Some(why)) => format!("{TOO_NOISY}{why}"),
             (None, None, None) => "not measured".to_owned(),
         };
         Some(Kept {
@@ -341,6 +350,18 @@ mod tests {
             "not measured",
         ];
         assert_eq!(verdicts, expected);
+    }
+
+    #[test]
+    fn a_target_that_is_not_judged_says_why_itself() {
+        let target = |why: &str| Target::at_most("t", Some(1.0), 2.0).of("E8").unless(Some(why.into()));
+        let report = Report {
+            targets: vec![target("another trace"), target("host too noisy: openwhisk: others")],
+            ..Report::default()
+        };
+        let verdicts: Vec<_> = rows(&report).into_iter().map(|row| (row.value, row.verdict)).collect();
+        let expected = ["not measured: another trace", "host too noisy: openwhisk: others"];
+        assert_eq!(verdicts, expected.map(|verdict| (None, verdict.to_owned())));
     }
 
     #[test]

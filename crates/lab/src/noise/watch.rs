@@ -244,6 +244,23 @@ impl NoiseWatch {
         self.looks.iter().filter(|look| look.touches(what)).filter(is_noisy).count()
     }
 
+    /// Why what was measured once as `what` is not to be compared, although the run as a whole was quiet: others were at work just before or
+    /// just after it, or the hypervisor took processors away from it.
+    pub fn spoilt(&self, what: &str) -> Option<String> {
+        let is = |name: &Option<String>| name.as_deref() == Some(what);
+        // Where an earlier start of the run was interrupted, what counts began after the last look before it.
+        let begun = self.looks.iter().rposition(|look| is(&look.before))?;
+        let after = self.looks[begun..].iter().find(|look| is(&look.after));
+        let others = |look: &Look| look.seen.as_ref().map_or(0.0, |seen| seen.others);
+        let noise = Noise {
+            stolen: stolen(after),
+            others: others(&self.looks[begun]).max(after.map_or(0.0, others)),
+            looks: 1,
+            ..Noise::default()
+        };
+        (!noise.is_quiet()).then(|| noise.reasons().join("; "))
+    }
+
     /// Whether it is too much, compared with what the run's looks saw in their fast moments.
     fn is_noise(&self, seen: &Seen) -> bool {
         let slow = |now: Option<f64>, fast: Option<f64>, most: f64| {

@@ -110,7 +110,7 @@ impl Report {
             }
             (Some(value), _) => format!("MISSED: {} {value:.2} (target {})", target.name, target.target),
             (None, _) => {
-                let why = if self.withheld.is_some() { "not judged" } else { "not measured" };
+                let why = self.unjudged(target.why.as_deref());
                 format!("{why}: {} (target {})", target.name, target.target)
             }
         }));

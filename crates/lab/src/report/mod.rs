@@ -132,6 +132,15 @@ impl Report {
         self.arms.iter().all(|arm| arm.unavailable().is_some())
     }
 
+    /// What is said of a target without a value.
+    fn unjudged(&self, why: Option<&str>) -> String {
+        match (why, &self.withheld) {
+            (Some(why), _) => format!("not measured, {why}"),
+            (None, Some(_)) => "not judged".to_owned(),
+            (None, None) => "not measured".to_owned(),
+        }
+    }
+
     /// How many arms have no figures, and why the first of them has none; nothing when all have some.
     pub fn failed(&self) -> Option<String> {
         let failed: Vec<_> = self.arms.iter().filter_map(|arm| Some((arm, arm.unavailable()?))).collect();
@@ -257,6 +266,9 @@ pub struct Target {
     /// Noise cannot change it: it is judged on any host.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub exact: bool,
+    /// Why it was not measured, where something was that is not what was promised.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
 }
 
 impl Target {
@@ -269,6 +281,7 @@ impl Target {
             target: format!("<= {}", shown(most)),
             met: value.map(|value| value <= most),
             exact: false,
+            why: None,
         }
     }
 
@@ -281,6 +294,7 @@ impl Target {
             target: format!(">= {}", shown(least)),
             met: value.map(|value| value >= least),
             exact: false,
+            why: None,
         }
     }
 
@@ -288,6 +302,15 @@ impl Target {
     #[must_use]
     pub fn exactly(self) -> Self {
         Self { exact: true, ..self }
+    }
+
+    /// The same without a value, where there is a reason to have none.
+    #[must_use]
+    pub fn unless(self, why: Option<String>) -> Self {
+        match why {
+            None => self,
+            Some(why) => Self { value: None, met: None, why: Some(why), ..self },
+        }
     }
 
     /// The same as the promise of this number.
@@ -338,11 +361,17 @@ mod tests {
             ..Report::default()
         };
         let text = report.to_string();
-        for line in
-            ["met     a: 1.00 (target <= 2)", "MISSED  b: 1.00 (target >= 2)", "–       c: not measured"]
-        {
+        for line in [
+            "met     a: 1.00 (target <= 2)",
+            "MISSED  b: 1.00 (target >= 2)",
+            "–       c: not measured (target",
+        ] {
             assert!(text.contains(line), "{text}");
         }
+        let other = Target::at_least("c", Some(3.0), 2.0).unless(Some("of another size".into()));
+        let report = Report { targets: vec![other], ..report };
+        assert!(report.to_string().contains("–       c: not measured, of another size (target"), "{report}");
+        assert!(report.markdown().contains("not measured, of another size: c (target"));
     }
 
     #[test]

@@ -88,13 +88,13 @@ impl fmt::Display for Report {
         if !self.targets.is_empty() {
             writeln!(f)?;
         }
-        for Target { name, value, target, met, .. } in &self.targets {
+        for Target { name, value, target, met, why, .. } in &self.targets {
             // What was not asked for (`--arms`) has not been missed.
             match (value, met.unwrap_or(false)) {
-                (None, _) if self.withheld.is_some() => {
-                    writeln!(f, "–       {name}: not judged (target {target})")?
+                (None, _) => {
+                    let unjudged = self.unjudged(why.as_deref());
+                    writeln!(f, "–       {name}: {unjudged} (target {target})")?;
                 }
-                (None, _) => writeln!(f, "–       {name}: not measured (target {target})")?,
                 (Some(value), true) => writeln!(f, "met     {name}: {value:.2} (target {target})")?,
                 (Some(value), false) => writeln!(f, "MISSED  {name}: {value:.2} (target {target})")?,
             }

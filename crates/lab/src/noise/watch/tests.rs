@@ -129,6 +129,35 @@ fn stolen_time_is_of_what_was_measured_meanwhile() {
     assert!((watch.noise().stolen - 2.0 / 200.0).abs() < 1e-12);
 }
 
+#[test]
+fn a_measurement_in_its_own_noise_is_spoilt_on_a_host_that_is_quiet_by_its_median() {
+    let mut watch = NoiseWatch::start();
+    let look = |after: &str, before: &str, seen: Seen, stolen| Look {
+        after: Some(after.to_owned()),
+        before: Some(before.to_owned()),
+        seen: Some(seen),
+        stolen,
+        all: 100,
+    };
+    watch.looks = vec![
+        look("", "a", busy(), 0),
+        // The first start of the run ended while it measured `a`.
+        look("", "a", quiet(), 0),
+        look("a", "b", quiet(), 2),
+        look("b", "c", quiet(), 20),
+        look("c", "d", quiet(), 0),
+        look("d", "e", busy(), 0),
+        look("e", "f", quiet(), 0),
+        look("f", "g", quiet(), 0),
+    ];
+    let noise = watch.noise();
+    assert!(noise.stolen < MOST_STOLEN && noise.others < MOST_OTHERS, "{noise:?}");
+    let spoilt = ["a", "b", "c", "d", "e", "f", "g", "z"].map(|what| watch.spoilt(what).is_some());
+    assert_eq!(spoilt, [false, true, false, true, true, false, false, false]);
+    assert!(watch.spoilt("b").unwrap().contains("the hypervisor took 20 %"));
+    assert!(watch.spoilt("e").unwrap().contains("others used 50 %"));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_noisy_moment_is_waited_for_to_end_and_is_of_nothing_then() {
     let scratch = tempfile::tempdir().unwrap();

@@ -24,7 +24,7 @@ use super::{
     strategy::{LEAN_IDLE, Strategy},
     watch::{Look, Watch},
 };
-use crate::bench::run::Run;
+use crate::bench::{promises::TOO_NOISY, run::Run};
 
 /// As OpenWhisk keeps idle containers; divided by the compression, as all times are.
 const KEEP_ALIVE: Duration = Duration::from_secs(600);
@@ -35,7 +35,20 @@ const INTERVALS: f64 = 60.0;
 /// Calls at once in one instance, where it takes several.
 const AT_ONCE: usize = 64;
 
-/// What one arm did.
+/// Between two looks at memory: shorter than what a runtime lives that serves one call.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// An arm, and what it did in each round.
+struct Done {
+    strategy: Strategy,
+    rounds: Vec<Replayed>,
+    /// Why it has no figures, whatever it measured before.
+    failed: Option<String>,
+    /// Why it is not to be compared: the host was noisy during one of its rounds.
+    spoilt: Option<String>,
+}
+
+/// What one arm did in a round.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Replayed {
     /// `which` is the function's number.
@@ -69,32 +82,52 @@ pub(super) async fn run(
         let title = manifest.title(variant);
         let schedule = wanted.schedule(variant)?;
         report.notes.push(format!(
-            "{title}: {}; the last of {rounds} rounds is shown, as in the original",
+            "{title}: {}; calls of all of {rounds} rounds, memory the median of their peaks; pictures over time are of the last one",
             schedule.note
         ));
         let built = build(manifest).map_err(|error| format!("{error:#}"));
-        let mut done: Vec<(Strategy, Option<Replayed>, Option<String>)> =
-            strategies.iter().map(|strategy| (*strategy, None, None)).collect();
+        let mut arms: Vec<Done> = strategies
+            .iter()
+            .map(|strategy| Done { strategy: *strategy, rounds: Vec::new(), failed: None, spoilt: None })
+            .collect();
+        let key = |strategy: &Strategy, round: usize| format!("{title} {} round {round}", strategy.name);
         for round in 1..=rounds {
-            for (strategy, last, failed) in &mut done {
-                run.show(&format!("{title} {} {round}", strategy.name), step, steps);
+            for arm in &mut arms {
+                run.show(&format!("{title} {} {round}", arm.strategy.name), step, steps);
                 step += 1;
-                if failed.is_some() {
+                if arm.failed.is_some() {
                     continue;
                 }
-                let key = format!("{title} {} round {round}", strategy.name);
+                let key = key(&arm.strategy, round);
                 run.look(&key, [key.clone()]).await?;
                 let replayed = run.kept(&key, async || {
                     built.clone().map_err(anyhow::Error::msg)?;
-                    once(run, manifest, variant, strategy, &schedule, wanted.compression).await
+                    once(run, manifest, variant, &arm.strategy, &schedule, wanted.compression).await
                 });
                 match replayed.await {
-                    Ok(replayed) => *last = Some(replayed),
-                    Err(error) => *failed = Some(format!("{error:#}")),
+                    Ok(replayed) => arm.rounds.push(replayed),
+                    Err(error) => arm.failed = Some(format!("{error:#}")),
                 }
             }
         }
-        result::add(&mut report, &title, &done, run.effort.seed);
+        // The last one has a look after it too.
+        run.noise.end().await?;
+        for arm in &mut arms {
+            let spoilt = (1..=rounds).find_map(|round| run.noise.spoilt(&key(&arm.strategy, round)));
+            arm.spoilt = spoilt.map(|why| format!("{TOO_NOISY}{}: {why}", arm.strategy.name));
+            if run.effort.despite_noise {
+                report
+                    .notes
+                    .extend(arm.spoilt.take().map(|why| format!("{title}: {why}; judged all the same")));
+            }
+        }
+        result::add(
+            &mut report,
+            &title,
+            &arms,
+            wanted.unpromised(run.effort.size).as_deref(),
+            run.effort.seed,
+        );
     }
     Ok(report)
 }
@@ -131,8 +164,7 @@ async fn once(
         timeout: Duration::from_secs(60),
     };
     let begin = Instant::now();
-    let every = schedule.length.div_f64(INTERVALS).max(Duration::from_millis(200));
-    let watch = Watch::begin(place.belongings(), every);
+    let watch = Watch::begin(place.belongings(), LOOK_EVERY);
     let driven = drive_open(recorder.clone(), &load).await?;
     let wall_s = begin.elapsed().as_secs_f64();
     let memory = watch.end()?;
@@ -194,7 +226,7 @@ fn recorder(place: &Place, manifest: &Manifest, schedule: &Schedule) -> anyhow::
 /// What is promised, of nothing that was measured.
 #[cfg(test)]
 pub(super) fn targets_of_nothing() -> Vec<flint_lab::Target> {
-    result::targets("", &[(super::strategy::LEAN.name, None)], None, None)
+    result::targets("", &[(super::strategy::LEAN.name, None)], (None, None), None)
 }
 
 fn recorder_of_copies(place: &Place, schedule: &Schedule) -> Recorder {

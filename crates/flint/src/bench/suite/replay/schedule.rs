@@ -10,7 +10,10 @@ use flint_lab::{
 
 use super::{Manifest, Run, Variant};
 use crate::{
-    bench::asked::{at_least_one, between},
+    bench::{
+        asked::{at_least_one, between},
+        run::Size,
+    },
     failure::Failure,
 };
 
@@ -41,6 +44,8 @@ pub(super) struct Wanted {
     source: Source,
     /// Every call of every function; otherwise Photons' procedure.
     whole: bool,
+    /// What `--set trace=` says.
+    trace: Option<String>,
     copies: usize,
     minutes: usize,
     pub(super) compression: f64,
@@ -83,6 +88,7 @@ impl Wanted {
         Ok(Self {
             source,
             whole,
+            trace: set("trace").map(str::to_owned),
             copies: at_least_one(run, "copies", if quick { 3.0 } else { 20.0 })? as usize,
             minutes: minutes as usize,
             compression: at_least_one(run, "compress", if quick { 300.0 } else { 10.0 })?,
@@ -93,6 +99,20 @@ impl Wanted {
             },
             seed: run.effort.seed,
         })
+    }
+
+    /// Why this is not what E6 to E8 promise something of, where it is not: Photons' procedure with the trace that Flint comes with, and
+    /// functions of the usual size.
+    pub(super) fn unpromised(&self, size: Size) -> Option<String> {
+        let differs = match (&self.trace, self.whole, size) {
+            (Some(trace), ..) => format!("--set trace={trace}"),
+            (None, true, _) => "--set procedure=whole".to_owned(),
+            (None, false, Size::Test | Size::Large) => format!("--size {}", size.as_str()),
+            (None, false, Size::Small) => return None,
+        };
+        Some(format!(
+            "promised of Photons' procedure with Flint's own trace and functions of the size small, and this is {differs}"
+        ))
     }
 
     /// A whole trace has durations, and not every workload takes as long as it is told.
@@ -269,7 +289,7 @@ mod tests {
 
     fn wanted(source: Source, whole: bool) -> Wanted {
         let part = Part { length: Duration::from_secs(3540), functions: 5, calls: 100 };
-        Wanted { source, whole, copies: 2, minutes: 59, compression: 60.0, part, seed: 1 }
+        Wanted { source, whole, trace: None, copies: 2, minutes: 59, compression: 60.0, part, seed: 1 }
     }
 
     fn variant() -> Variant {
@@ -305,6 +325,21 @@ mod tests {
             copies.note
         );
         assert_eq!(copies.length, Duration::from_millis(60_500));
+    }
+
+    #[test]
+    fn another_trace_procedure_or_size_is_not_what_is_promised() {
+        let excerpt = |whole| wanted(Source::Of2019(excerpt::of_2019().unwrap()), whole);
+        assert_eq!(excerpt(false).unpromised(Size::Small), None);
+        let drawn = Wanted { trace: Some("synthetic".into()), ..excerpt(false) };
+        for (wanted, size, why) in [
+            (excerpt(true), Size::Small, "procedure=whole"),
+            (drawn, Size::Small, "trace=synthetic"),
+            (excerpt(false), Size::Test, "--size test"),
+        ] {
+            let said = wanted.unpromised(size).unwrap();
+            assert!(said.ends_with(why), "{said}");
+        }
     }
 
     #[test]
