@@ -10,7 +10,7 @@ use std::{
 };
 
 use anyhow::ensure;
-use flint_lab::{ArmReport, HttpClient, HttpRequest, Point, Report, Target, TreeMemory, median};
+use flint_lab::{ArmReport, Axis, HttpClient, HttpRequest, Point, Report, Target, TreeMemory, median};
 use serde::{Deserialize, Serialize};
 use tokio::{task::JoinSet, time::sleep};
 
@@ -247,7 +247,6 @@ fn row(arm: &str, function: &str, rounds: &[Density]) -> ArmReport {
     };
     let counts: Vec<f64> = rounds.iter().map(|density| density.instances as f64).collect();
     let series = middle.steps.iter().map(|(instances, used, _)| Point {
-        // Of this picture the axis is instances.
         at_s: *instances as f64,
         memory_bytes: Some(*used),
         ..Point::default()
@@ -272,8 +271,9 @@ fn row(arm: &str, function: &str, rounds: &[Density]) -> ArmReport {
         private_bytes: each(|memory| memory.private),
         rss_bytes: each(|memory| memory.rss),
         series: series.collect(),
+        axis: Axis::Instances,
         note: Some(format!(
-            "ended by {ended}; {} MiB used before the first instance; over-time pictures count instances{all}",
+            "ended by {ended}; {} MiB used before the first instance{all}",
             middle.base >> 20
         )),
         ..ArmReport::default()
@@ -319,7 +319,7 @@ mod tests {
         };
         let row = row("a", "f", &[round(10, 1000), round(30, 1200), round(20, 4000)]);
         assert_eq!((row.n, row.instances, row.pss_bytes), (Some(3), Some(20), Some(100)));
-        assert_eq!(row.series[0].at_s, 20.0);
+        assert_eq!((row.series[0].at_s, row.axis), (20.0, Axis::Instances));
         assert!(row.note.unwrap().ends_with("the medians of 3 rounds, with 10, 20, 30 instances"));
     }
 }

@@ -45,7 +45,7 @@ impl Scale {
     }
 
     /// Where a value lies, from 0 to 1.
-    fn share(&self, value: f64) -> f64 {
+    pub(super) fn share(&self, value: f64) -> f64 {
         let share = match self.logarithmic {
             true => (value.max(self.low).log10() - self.low.log10()) / (self.high.log10() - self.low.log10()),
             false => (value - self.low) / (self.high - self.low),
@@ -53,7 +53,7 @@ impl Scale {
         share.clamp(0.0, 1.0)
     }
 
-    fn ticks(&self) -> Vec<f64> {
+    pub(super) fn ticks(&self) -> Vec<f64> {
         if self.logarithmic {
             let (first, last) = (self.low.log10().round() as i32, self.high.log10().round() as i32);
             let decades = usize::try_from(last - first).unwrap_or(0);

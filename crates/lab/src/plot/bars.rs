@@ -4,11 +4,21 @@ use std::fmt::Write as _;
 
 use super::{
     COLOURS,
-    axes::{Scale, WIDTH, frame, number, y_of},
+    axes::{Scale, WIDTH, number},
     escape, legend,
 };
 
-/// A bar: its name and its parts from the bottom up.
+/// For the names, which are beside their bars: below them they would overlap, or be read with one's head tilted.
+const LEFT: f64 = 220.0;
+const RIGHT: f64 = 24.0;
+/// Of a bar with its gap.
+const ROW: f64 = 22.0;
+const BAR: f64 = 14.0;
+const BOTTOM: f64 = 42.0;
+/// So many signs of a name have room.
+const LONGEST: usize = 32;
+
+/// A bar: its name and its parts from the left.
 pub(crate) struct Bar {
     pub(crate) name: String,
     pub(crate) parts: Vec<f64>,
@@ -16,33 +26,80 @@ pub(crate) struct Bar {
 
 /// Stacked bars; `parts` names what they are made of.
 pub(crate) fn bars(bars: &[Bar], parts: &[&str], unit: &str) -> String {
-    let y = Scale::from_zero(bars.iter().map(|bar| bar.parts.iter().sum()));
-    let step = (WIDTH - 90.0) / bars.len().max(1) as f64;
-    let mut inside = String::new();
+    let scale = Scale::from_zero(bars.iter().map(|bar| bar.parts.iter().sum()));
+    let x_of = |value: f64| LEFT + scale.share(value) * (WIDTH - LEFT - RIGHT);
+    let bottom = ROW * bars.len() as f64 + 4.0;
+    let height = bottom + BOTTOM;
+    let mut svg = format!(r#"<svg viewBox="0 0 {WIDTH} {height}" role="img">"#);
+    for tick in scale.ticks() {
+        let at = x_of(tick);
+        let _ = write!(
+            svg,
+            r#"<path class="grid" d="M{at:.1} 0V{bottom}"/><text class="mid" x="{at:.1}" y="{:.1}">{}</text>"#,
+            bottom + 16.0,
+            number(tick)
+        );
+    }
     for (at, bar) in bars.iter().enumerate() {
-        let left = 70.0 + step * at as f64 + step * 0.15;
+        let top = ROW * at as f64 + (ROW - BAR) / 2.0;
         let mut sum = 0.0;
         for (part, value) in bar.parts.iter().enumerate() {
-            let (bottom, top) = (y_of(&y, sum), y_of(&y, sum + value));
+            let (left, right) = (x_of(sum), x_of(sum + value));
             sum += value;
             let _ = write!(
-                inside,
-                r#"<rect class="b{}" x="{left:.1}" y="{top:.1}" width="{:.1}" height="{:.1}"><title>{}: {} {}</title></rect>"#,
+                svg,
+                r#"<rect class="b{}" x="{left:.1}" y="{top:.1}" width="{:.1}" height="{BAR}"><title>{}: {} {} {}</title></rect>"#,
                 part % COLOURS,
-                step * 0.7,
-                bottom - top,
+                right - left,
                 escape(&bar.name),
                 escape(parts.get(part).unwrap_or(&"")),
                 number(*value),
+                escape(unit),
             );
         }
         let _ = write!(
-            inside,
-            r#"<text class="name" transform="translate({:.1} {:.1}) rotate(-35)">{}</text>"#,
-            left + step * 0.4,
-            y_of(&y, 0.0) + 14.0,
-            escape(&bar.name)
+            svg,
+            r#"<text class="end" x="{:.1}" y="{:.1}">{}</text>"#,
+            LEFT - 8.0,
+            top + BAR - 3.0,
+            escape(&shortened(&bar.name))
         );
     }
-    frame(None, Some((&y, unit)), &inside) + &legend(parts)
+    let _ = write!(
+        svg,
+        r#"<text class="mid" x="{:.1}" y="{:.1}">{}</text><path class="axis" d="M{LEFT} 0V{bottom}H{:.1}"/></svg>"#,
+        (LEFT + WIDTH - RIGHT) / 2.0,
+        height - 6.0,
+        escape(unit),
+        WIDTH - RIGHT
+    );
+    svg + &legend(parts)
+}
+
+fn shortened(name: &str) -> String {
+    match name.chars().count() > LONGEST {
+        true => name.chars().take(LONGEST - 1).chain(['…']).collect(),
+        false => name.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_has_a_line_of_its_own_and_room_on_it() {
+        let named = |at| Bar { name: format!("{at} {}", "long ".repeat(20)), parts: vec![1.0, 2.0] };
+        let svg = bars(&(0..30).map(named).collect::<Vec<_>>(), &["a", "b"], "ms");
+        let texts = svg.split(r#"<text class="end""#).skip(1);
+        let y = |text: &str| text.split(r#" y=""#).nth(1)?.split('"').next()?.parse::<f64>().ok();
+        let lines: Vec<f64> = texts.clone().filter_map(y).collect();
+        assert!(lines.len() == 30 && lines.windows(2).all(|two| two[1] - two[0] >= ROW - 0.1), "{lines:?}");
+        for text in texts {
+            let name = text.split(['>', '<']).nth(1).unwrap();
+            // A sign is some 6.5 wide at this size.
+            assert!(name.chars().count() as f64 * 6.5 < LEFT - 8.0, "{name}");
+        }
+        assert!(svg.contains(">ms</text>"));
+    }
 }

@@ -1,11 +1,15 @@
-//! What happened over time.
+//! What happened over time, or with more of something.
 
 use std::fmt::Write as _;
 
 use super::{
+    COLOURS,
     axes::{Scale, frame, x_of, y_of},
     legend, line,
 };
+
+/// Points of a line that are marked.
+const MARKED: usize = 20;
 
 /// A line for each of `series`: a name and its points.
 pub(crate) fn lines(series: &[(&str, Vec<(f64, f64)>)], x_title: &str, y_title: &str) -> String {
@@ -16,11 +20,22 @@ pub(crate) fn lines(series: &[(&str, Vec<(f64, f64)>)], x_title: &str, y_title: 
     for (at, (_, points)) in series.iter().enumerate() {
         let mut command = 'M';
         let _ = write!(inside, r#"<path class="{}" d=""#, line(at));
-        for point in points.iter().filter(|point| point.0.is_finite() && point.1.is_finite()) {
+        let points = || points.iter().filter(|point| point.0.is_finite() && point.1.is_finite());
+        for point in points() {
             let _ = write!(inside, "{command}{:.1} {:.1}", x_of(&x, point.0), y_of(&y, point.1));
             command = 'L';
         }
         inside.push_str(r#""/>"#);
+        // Of few points it is seen which were measured, and of a single one that it is there.
+        for point in points().filter(|_| points().count() <= MARKED) {
+            let _ = write!(
+                inside,
+                r#"<circle class="b{}" cx="{:.1}" cy="{:.1}" r="3"/>"#,
+                at % COLOURS,
+                x_of(&x, point.0),
+                y_of(&y, point.1)
+            );
+        }
     }
     let names: Vec<_> = series.iter().map(|(name, _)| *name).collect();
     frame(Some((&x, x_title)), Some((&y, y_title)), &inside) + &legend(&names)

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::{ArmReport, Point, Report};
-use crate::plot::{Bar, COLOURS, bars, boxes, cdf, escape, lines};
+use super::{ArmReport, Report, figures};
+use crate::plot::{COLOURS, escape};
 
 const STYLE: &str = "
 :root { color-scheme: light dark; --back: #fff; --text: #1c2026; --faint: #667; --line: #d5d8de; --panel: #f6f7f9;
@@ -20,8 +20,7 @@ th:nth-child(-n+2), td:nth-child(-n+2), .notes td:last-child, .notes th:last-chi
 .warn { padding: 10px 14px; border-left: 4px solid var(--c1); background: var(--panel); }
 figure { margin: 0 0 20px; padding: 12px; background: var(--panel); border-radius: 8px; } figcaption { font-weight: 600; }
 svg { width: 100%; height: auto; overflow: visible; } svg text { fill: var(--faint); font: 12px system-ui, sans-serif; }
-.end, .name { text-anchor: end; } .mid { text-anchor: middle; } .grid { stroke: var(--line); fill: none; } .axis { stroke: var(--faint); fill: none; }
-.bars { padding-bottom: 70px; } .bars .legend { margin-top: 70px; }
+.end { text-anchor: end; } .mid { text-anchor: middle; } .grid { stroke: var(--line); fill: none; } .axis { stroke: var(--faint); fill: none; }
 .legend { margin: 6px 0 0; color: var(--faint); } .key { margin-right: 14px; white-space: nowrap; } .key i { display: inline-block; width: 18px; height: 10px; margin-right: 5px; border-radius: 2px; }
 path[class^=l], g[class^=l] { fill: none; stroke-width: 1.8; } .d1 { stroke-dasharray: 7 3; } .d2 { stroke-dasharray: 2 3; } .d3 { stroke-dasharray: 9 3 2 3; } .thick { stroke-width: 3; stroke-dasharray: none; }
 i.d1 { background: repeating-linear-gradient(90deg, var(--key) 0 7px, transparent 7px 10px); } i.d2 { background: repeating-linear-gradient(90deg, var(--key) 0 2px, transparent 2px 5px); }
@@ -102,7 +101,7 @@ impl Report {
                 .iter()
                 .filter(|arm| arm.function.as_deref().unwrap_or_default() == function)
                 .collect();
-            let block = [split(&arms), distributions(&arms), over_time(&arms)].concat();
+            let block = figures::of(&arms);
             if !block.is_empty() {
                 let name = if function.is_empty() { &self.experiment } else { function };
                 let _ = write!(page, "<h2>{}</h2>{block}", escape(name));
@@ -111,99 +110,12 @@ impl Report {
     }
 }
 
-fn figure(title: &str, class: &str, content: &str) -> String {
-    format!(r#"<figure class="{class}"><figcaption>{}</figcaption>{content}</figure>"#, escape(title))
-}
-
-fn label(arm: &ArmReport, alone: bool) -> String {
-    match arm.concurrency {
-        Some(n) if !alone => format!("{} × {n}", arm.arm),
-        _ => arm.arm.clone(),
-    }
-}
-
-/// Names of the arms: with the number of callers where that tells arms apart.
-fn labels(arms: &[&ArmReport]) -> Vec<String> {
-    arms.iter().map(|arm| label(arm, arms.iter().filter(|other| other.arm == arm.arm).count() == 1)).collect()
-}
-
-/// Of what the median call is made.
-fn split(arms: &[&ArmReport]) -> String {
-    let shown: Vec<Bar> = arms
-        .iter()
-        .zip(labels(arms))
-        .filter_map(|(arm, name)| {
-            let run = arm.first_us.filter(|_| arm.start_us.is_some()).or(arm.steady_us)?;
-            let (start, init) = (arm.start_us.unwrap_or(0.0), arm.init_us.unwrap_or(0.0));
-            let rest = arm.latency_us.as_ref().map_or(0.0, |latency| (latency.p50 - start - run).max(0.0));
-            let parts = [(start - init).max(0.0), init, run, rest].map(|us| us / 1e3).into();
-            Some(Bar { name, parts })
-        })
-        .collect();
-    match shown.is_empty() {
-        true => String::new(),
-        false => figure(
-            "Start, loading and execution of the median call",
-            "bars",
-            &bars(&shown, &["start", "loading code", "execution", "rest"], "ms"),
-        ),
-    }
-}
-
-fn distributions(arms: &[&ArmReport]) -> String {
-    let names = labels(arms);
-    let millis: Vec<(&str, Vec<f64>)> = arms
-        .iter()
-        .zip(&names)
-        .filter(|(arm, _)| !arm.samples_us.is_empty())
-        .map(|(arm, name)| (name.as_str(), arm.samples_us.iter().map(|us| us / 1e3).collect()))
-        .collect();
-    if millis.is_empty() {
-        return String::new();
-    }
-    let series: Vec<(&str, &[f64])> =
-        millis.iter().map(|(name, values)| (*name, values.as_slice())).collect();
-    figure("Latency: how many calls took at most so long", "", &cdf(&series, "ms"))
-        + &figure("Latency: quartiles, and 1st to 99th percentile", "", &boxes(&series, "ms"))
-}
-
-/// What a picture shows of an interval: its title, its unit and the figure.
-type Shown = (&'static str, &'static str, fn(&Point) -> Option<f64>);
-
-const OVER_TIME: [Shown; 5] = [
-    ("Latency over time, 90th percentile", "ms", |point| point.p90_us.map(|us| us / 1e3)),
-    ("Cold starts so far", "calls", |point| point.cold_starts.map(|n| n as f64)),
-    ("Memory over time", "MiB", |point| point.memory_bytes.map(|bytes| bytes as f64 / f64::from(1 << 20))),
-    ("Throughput over time", "calls/s", |point| point.calls_per_s),
-    ("Processes of the function", "processes", |point| point.instances.map(|n| n as f64)),
-];
-
-fn over_time(arms: &[&ArmReport]) -> String {
-    let names = labels(arms);
-    let mut figures = String::new();
-    for (title, unit, pick) in OVER_TIME {
-        let series: Vec<(&str, Vec<(f64, f64)>)> = arms
-            .iter()
-            .zip(&names)
-            .map(|(arm, name)| {
-                let points = arm.series.iter().filter_map(|point| Some((point.at_s, pick(point)?)));
-                (name.as_str(), points.collect::<Vec<_>>())
-            })
-            .filter(|(_, points)| !points.is_empty())
-            .collect();
-        if !series.is_empty() {
-            figures.push_str(&figure(title, "", &lines(&series, "s", unit)));
-        }
-    }
-    figures
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::{Comparison, Host, Latency, MannWhitney};
+    use crate::{Axis, Comparison, Host, Latency, MannWhitney, Point};
 
     fn report() -> Report {
         let arm = |name: &str, factor: f64| ArmReport {
@@ -265,6 +177,61 @@ mod tests {
         assert_eq!(page.matches("<svg").count(), 5);
         // A report without anything to draw is a page all the same.
         assert!(Report::default().html().contains("<table>"));
+    }
+
+    fn titles(report: &Report) -> Vec<String> {
+        let page = report.html();
+        let captions = page.split("<figcaption>").skip(1);
+        captions.map(|rest| rest.split('<').next().unwrap().to_owned()).collect()
+    }
+
+    #[test]
+    fn levels_of_callers_are_drawn_by_callers_and_distributions_at_both_ends() {
+        let row = |name: &str, callers: usize| ArmReport {
+            arm: name.into(),
+            function: Some("sleep node".into()),
+            concurrency: Some(callers),
+            latency_us: Some(Latency { p50: 1e3, p90: 2e3 * callers as f64, p99: 3e3 }),
+            calls_per_s: Some(100.0),
+            pss_bytes: Some(1 << 20),
+            samples_us: vec![1e3, 2e3],
+            ..ArmReport::default()
+        };
+        let arms: Vec<_> = [1, 4, 2].map(|callers| [row("a", callers), row("b", callers)]).concat();
+        let report = Report { arms, ..Report::default() };
+        assert_eq!(
+            titles(&report),
+            [
+                "Latency by calls at once, 90th percentile",
+                "Throughput by calls at once",
+                "Memory by calls at once (PSS)",
+                "Latency with the fewest calls at once: how many calls took at most so long",
+                "Latency with the fewest calls at once: quartiles, and 1st to 99th percentile",
+                "Latency with the most calls at once: how many calls took at most so long",
+                "Latency with the most calls at once: quartiles, and 1st to 99th percentile",
+            ]
+        );
+        let page = report.html();
+        assert!(page.contains(">calls at once</text>") && page.contains(">MiB</text>"), "{page}");
+        for (shown, times) in [("a × 1<", 2), ("a × 2<", 0), ("a × 4<", 2)] {
+            assert_eq!(page.matches(&format!("</i>{shown}")).count(), times, "{shown}");
+        }
+    }
+
+    #[test]
+    fn a_row_says_over_what_its_points_stand() {
+        let row = |axis, point: Point| ArmReport { axis, series: vec![point, point], ..ArmReport::default() };
+        let memory = Point { at_s: 3.0, memory_bytes: Some(1), ..Point::default() };
+        let call = Point { at_s: 1.0, latency_us: Some(1e3), ..Point::default() };
+        let arms = vec![row(Axis::Instances, memory), row(Axis::Time, call)];
+        let report = Report { arms, ..Report::default() };
+        assert_eq!(titles(&report), ["Latency of each call over time", "Memory by instances"]);
+        let page = report.html();
+        assert!(page.contains(">instances</text>") && page.contains(">time, s</text>"), "{page}");
+        let json = serde_json::to_string(&report.arms).unwrap();
+        assert_eq!(json.matches("axis").count(), 1);
+        let read: Vec<ArmReport> = serde_json::from_str(&json).unwrap();
+        assert_eq!((read[0].axis, read[1].axis), (Axis::Instances, Axis::Time));
     }
 
     #[test]

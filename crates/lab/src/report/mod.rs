@@ -1,5 +1,6 @@
 //! What an experiment says: one JSON document, a table, Markdown, or a page with pictures.
 
+mod figures;
 mod html;
 mod markdown;
 mod samples;
@@ -10,7 +11,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use samples::{Point, thinned};
+pub use samples::{Axis, Point, sampled, thinned};
 
 use crate::{ArmRounds, Failures, Host, MannWhitney, Median, Noise, bootstrap::FEWEST, median};
 
@@ -228,9 +229,12 @@ pub struct ArmReport {
     /// Latencies in µs, ascending, thinned: what the pictures show.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub samples_us: Vec<f64>,
-    /// What happened over time.
+    /// What happened over time, or over what `axis` says.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub series: Vec<Point>,
+    /// Over what the points of `series` stand.
+    #[serde(default, skip_serializing_if = "Axis::is_time")]
+    pub axis: Axis,
     /// What a reader has to know about it; where there are no figures, why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
@@ -337,7 +341,7 @@ impl From<&ArmRounds> for ArmReport {
             calls_per_s: median(&arm.rates()),
             cpu_us_per_call: median(&arm.cpu_us_per_call),
             interval_us: Median::of(&arm.quantiles_us(0.5), 1),
-            samples_us: samples::of_rounds(&arm.rounds),
+            samples_us: sampled(&arm.rounds),
             ..Self::default()
         }
     }

@@ -7,11 +7,32 @@ use crate::{Measured, closed_loop::histogram};
 /// More points than this are not told apart in a picture.
 const MOST: usize = 400;
 
-/// One interval of time.
+/// Over what the points of a series stand.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Axis {
+    /// Seconds since the beginning.
+    #[default]
+    Time,
+    /// How many instances there are.
+    Instances,
+}
+
+impl Axis {
+    /// Whether it is what is taken where nothing is said.
+    pub(super) fn is_time(&self) -> bool {
+        *self == Self::Time
+    }
+}
+
+/// One interval of time, or one step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Point {
-    /// Its end, in seconds since the beginning.
+    /// Its end, in seconds since the beginning; where it stands over something else, how much of that.
     pub at_s: f64,
+    /// Latency in µs of the one call that it stands for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_us: Option<f64>,
     /// Calls answered in it, per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calls_per_s: Option<f64>,
@@ -39,7 +60,8 @@ pub fn thinned(values: &[f64]) -> Vec<f64> {
     (0..MOST).map(|at| sorted[at * (sorted.len() - 1) / (MOST - 1)]).collect()
 }
 
-pub(super) fn of_rounds(rounds: &[Measured]) -> Vec<f64> {
+/// Latencies in µs of the calls of closed loops, ascending, as many as a picture can show.
+pub fn sampled(rounds: &[Measured]) -> Vec<f64> {
     let mut all = histogram();
     for round in rounds {
         // Both have the bounds of every histogram here.

@@ -180,9 +180,10 @@ fn add(report: &mut Report, title: &str, measured: &[(&str, anyhow::Result<Vec<R
     }
 }
 
+/// A point for each call of a round.
 fn over_time(calls: &[Recorded]) -> Vec<Point> {
     calls
         .iter()
-        .map(|call| Point { at_s: call.at_s, p90_us: Some(call.sample.latency), ..Point::default() })
+        .map(|call| Point { at_s: call.at_s, latency_us: Some(call.sample.latency), ..Point::default() })
         .collect()
 }

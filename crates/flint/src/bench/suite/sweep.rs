@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use flint_lab::{
     ArmReport, Comparison, Latency, Load, Median, Report, TreeMemory, drive, machine_cpu_us, median,
-    process_cpu_us,
+    process_cpu_us, sampled, thinned,
 };
 use serde::{Deserialize, Serialize};
 
@@ -32,6 +32,9 @@ struct Round {
     rate: f64,
     /// p50, p90, p99 in µs.
     quantiles: [f64; 3],
+    /// Latencies for pictures, in µs.
+    #[serde(default)]
+    samples_us: Vec<f64>,
     /// CPU time of the whole machine without the load generator's, by call.
     cpu_us: f64,
     /// The most that everything of the function took, and its processes.
@@ -182,6 +185,7 @@ async fn drive_once(place: &Place, callers: usize, duration: Duration) -> anyhow
         calls: measured.calls,
         rate: measured.rate(),
         quantiles: [0.5, 0.9, 0.99].map(|q| measured.quantile_us(q)),
+        samples_us: sampled(std::slice::from_ref(&measured)),
         cpu_us: used as f64 / calls.max(1) as f64,
         memory,
         processes,
@@ -203,6 +207,7 @@ fn row(arm: &str, title: &str, callers: usize, rounds: &[Round], seed: u64) -> A
         cpu_us_per_call: of(&|round| round.cpu_us),
         pss_bytes: of(&|round| round.memory.pss as f64).map(|bytes| bytes as u64),
         private_bytes: of(&|round| round.memory.private as f64).map(|bytes| bytes as u64),
+        samples_us: thinned(&rounds.iter().flat_map(|round| round.samples_us.clone()).collect::<Vec<_>>()),
         instances: of(&|round| round.processes as f64).map(|count| count as u64),
         note: rounds.first().map(|round| round.chosen.clone()).filter(|chosen| !chosen.is_empty()),
         ..ArmReport::default()
@@ -211,4 +216,30 @@ fn row(arm: &str, title: &str, callers: usize, rounds: &[Round], seed: u64) -> A
 
 fn medians(rounds: &[Round]) -> Vec<f64> {
     rounds.iter().map(|round| round.quantiles[0]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_has_what_pictures_are_made_of() {
+        let round = |samples_us| Round {
+            calls: 2,
+            rate: 10.0,
+            quantiles: [1.0, 2.0, 3.0],
+            samples_us,
+            cpu_us: 1.0,
+            memory: TreeMemory::default(),
+            processes: 1,
+            chosen: String::new(),
+        };
+        let row = row("a", "sleep node", 4, &[round(vec![2.0, 5.0]), round(vec![1.0])], 1);
+        assert_eq!(row.samples_us, [1.0, 2.0, 5.0]);
+        let report = Report {
+            arms: vec![row.clone(), ArmReport { concurrency: Some(1), ..row }],
+            ..Report::default()
+        };
+        assert_eq!(report.html().matches("<svg").count(), 7);
+    }
 }

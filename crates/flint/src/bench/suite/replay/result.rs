@@ -214,6 +214,7 @@ fn over_time(replayed: &Replayed) -> Vec<Point> {
                 cold_starts: Some(cold),
                 memory_bytes: memory.map(|(_, memory, _)| memory.pss),
                 instances: memory.map(|(.., processes)| *processes as u64),
+                ..Point::default()
             }
         })
         .collect()
