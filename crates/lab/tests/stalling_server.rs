@@ -2,40 +2,18 @@
 //! paused clock beside the generator; here, the bounds are those that only a generator can miss which leaves calls out: everything
 //! that goes wrong on a busy machine makes them larger.
 
-use std::{
-    io::{Read, Write},
-    net::TcpListener,
-    sync::Arc,
-    thread,
-    time::{Duration, Instant},
-};
+mod stalling;
+
+use std::{sync::Arc, time::Duration};
 
 use flint_lab::{Arrivals, HttpArm, HttpRequest, OpenLoad, drive_open};
 
 const PERIOD: Duration = Duration::from_secs(1);
 const STALL: Duration = Duration::from_millis(300);
 
-fn serve(listener: &TcpListener) {
-    let begin = Instant::now();
-    for stream in listener.incoming().map_while(Result::ok) {
-        thread::spawn(move || {
-            let (mut stream, mut request) = (stream, [0; 1024]);
-            while stream.read(&mut request).is_ok_and(|n| n > 0) {
-                let phase = Duration::from_nanos((begin.elapsed().as_nanos() % PERIOD.as_nanos()) as u64);
-                thread::sleep(STALL.saturating_sub(phase));
-                if stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").is_err() {
-                    break;
-                }
-            }
-        });
-    }
-}
-
 #[tokio::test]
 async fn what_a_stall_costs_its_callers_is_in_the_figures() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    thread::spawn(move || serve(&listener));
+    let address = stalling::start(PERIOD, STALL);
     for connections in [64, 1] {
         let request = HttpRequest::new("GET", "/", address, &[], b"", 200);
         let load = OpenLoad {
