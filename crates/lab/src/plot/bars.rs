@@ -16,7 +16,9 @@ const ROW: f64 = 22.0;
 const BAR: f64 = 14.0;
 const BOTTOM: f64 = 42.0;
 /// So many signs of a name have room.
-const LONGEST: usize = 32;
+const LONGEST: usize = 28;
+/// Of a longer one so many at its end stay.
+const ENDING: usize = 10;
 
 /// A bar: its name and its parts from the left.
 pub(crate) struct Bar {
@@ -76,9 +78,14 @@ pub(crate) fn bars(bars: &[Bar], parts: &[&str], unit: &str) -> String {
     svg + &legend(parts)
 }
 
+/// Without its middle, where it is too long: rows differ by how they end, too.
 fn shortened(name: &str) -> String {
-    match name.chars().count() > LONGEST {
-        true => name.chars().take(LONGEST - 1).chain(['…']).collect(),
+    let signs: Vec<char> = name.chars().collect();
+    match signs.len() > LONGEST {
+        true => {
+            let (first, last) = (&signs[..LONGEST - ENDING - 1], &signs[signs.len() - ENDING..]);
+            first.iter().chain(&['…']).chain(last).collect()
+        }
         false => name.to_owned(),
     }
 }
@@ -97,9 +104,11 @@ mod tests {
         assert!(lines.len() == 30 && lines.windows(2).all(|two| two[1] - two[0] >= ROW - 0.1), "{lines:?}");
         for text in texts {
             let name = text.split(['>', '<']).nth(1).unwrap();
-            // A sign is some 6.5 wide at this size.
-            assert!(name.chars().count() as f64 * 6.5 < LEFT - 8.0, "{name}");
+            // A sign is some 7.4 wide in the widest of usual fonts.
+            assert!(name.chars().count() as f64 * 7.4 < LEFT - 8.0, "{name}");
         }
         assert!(svg.contains(">ms</text>"));
+        let shown = ["cold", "next"].map(|word| shortened(&format!("functions-framework-unwarmed {word}")));
+        assert_eq!(shown, ["functions-framew…armed cold", "functions-framew…armed next"]);
     }
 }
