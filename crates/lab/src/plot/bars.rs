@@ -109,6 +109,6 @@ mod tests {
         }
         assert!(svg.contains(">ms</text>"));
         let shown = ["cold", "next"].map(|word| shortened(&format!("functions-framework-unwarmed {word}")));
-        assert_eq!(shown, ["functions-framew…armed cold", "functions-framew…armed next"]);
+        assert_eq!(shown, ["functions-framewo…armed cold", "functions-framewo…armed next"]);
     }
 }
