@@ -7,7 +7,8 @@ from pathlib import Path
 
 FUNCTIONS = Path(__file__).resolve().parent.parent
 SIZES = ("test", "small", "large")
-FUNCTION_KEYS = {"name", "code", "kind", "main", "jvm_main", "contract", "memory_mb", "timeout_s", "network", "env", "concurrency", "note"}
+FUNCTION_KEYS = {"name", "code", "kind", "main", "jvm_main", "contract", "memory_mb", "timeout_s", "network", "env", "concurrency", "note", "warmup",
+                 "calls_itself"}
 KEYS = {"name", "suite", "about", "source", "build", "back_ends", "seed", "variants", "sizes", "oracle", "warmup", "notes", "server", "duration", "says"}
 REFERENCE = re.compile(r"\$\{([a-z0-9_-]+)\.([a-z0-9_]+)\}")
 
@@ -57,6 +58,14 @@ class Workload:
                 self.need(not unknown, f"function {function['name']}: unknown keys {sorted(unknown)}")
                 used = {name for value in function.get("env", {}).values() for name, _ in REFERENCE.findall(value)}
                 self.need(used <= set(said.get("back_ends", [])), f"function {function['name']} uses {used} without naming it in back_ends")
+                self.need(self.is_warmed_up(variant, function), f"function {function['name']} is called by others: its warmup is not that of the workload, and it has none of its own")
+
+    def is_warmed_up(self, variant, function):
+        """Whether something says what it is called with before its snapshot is taken, where it has one. What is called itself has the workload's warmup."""
+        if function["kind"] not in ("nodejs", "python") or function["name"] == variant["entry"]:
+            return True
+        events = function.get("warmup")
+        return isinstance(events, list) and events != []
 
     def need(self, condition, what):
         if not condition:

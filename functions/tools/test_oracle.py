@@ -78,6 +78,8 @@ class Manifests(unittest.TestCase):
         self.assertIn("the entry g", self.refused(variants=[{"name": "n", "entry": "g", "functions": [{"name": "f", "code": "x", "kind": "nodejs"}]}]))
         function = {"name": "f", "code": "x", "kind": "nodejs", "env": {"URL": "${s3.url}"}}
         self.assertIn("without naming it in back_ends", self.refused(variants=[{"name": "n", "entry": "f", "functions": [function]}]))
+        chain = {"name": "n", "entry": "s", "sequences": {"s": ["f", "f"]}, "functions": [{"name": "f", "code": "x", "kind": "nodejs"}]}
+        self.assertIn("it has none of its own", self.refused(variants=[chain]))
 
     def test_files_and_values_are_put_in(self):
         with tempfile.TemporaryDirectory() as folder:

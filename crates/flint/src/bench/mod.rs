@@ -10,6 +10,7 @@ mod interpreter;
 pub(crate) mod janitor;
 mod overhead;
 mod peers;
+mod prepared;
 pub(crate) mod promises;
 mod run;
 mod server;

@@ -6,8 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context as _, bail, ensure};
-use serde_json::Value;
+use anyhow::{Context as _, ensure};
 
 use super::{
     numba,
@@ -15,7 +14,7 @@ use super::{
     way::{Setting, Way},
     workload::{Language, Source, Workload},
 };
-use crate::bench::{interpreter, server::Server};
+use crate::bench::{interpreter, prepared::Prepared, server::Server};
 
 /// Servers, and the code of what was deployed to them.
 pub(super) struct Stage {
@@ -107,8 +106,10 @@ impl Stage {
         let options: Vec<&str> = options.iter().map(String::as_str).collect();
         let server = self.server(way.setting, purpose).await?;
         let said = server.deployed(&code, &name, &options)?;
-        if way.is_fork() {
-            is_forked(&said)?;
+        let prepared = Prepared::of(&said);
+        prepared.is_run_as(&name, start, way.reuse)?;
+        if way.is_fork() && way.warmed_up {
+            prepared.is_warmed_up(&name)?;
         }
         Ok((server.address, name))
     }
@@ -167,16 +168,6 @@ impl Stage {
     }
 }
 
-/// A function that fell back is no measurement of forks.
-fn is_forked(said: &Value) -> anyhow::Result<()> {
-    let prepared = said.pointer("/function/prepared").or_else(|| said.get("prepared"));
-    let prepared = prepared.context("the server does not say what it made ready")?;
-    match prepared.get("fallback").and_then(Value::as_str) {
-        Some(why) => bail!("it is not forked: {why}"),
-        None => Ok(()),
-    }
-}
-
 /// How the shim of `language` is started without Flint.
 pub(super) fn shim_argv(server: &Server, language: Language) -> anyhow::Result<Vec<String>> {
     let (mut argv, shim) = match language {
@@ -187,20 +178,4 @@ pub(super) fn shim_argv(server: &Server, language: Language) -> anyhow::Result<V
     };
     argv.push(shim.display().to_string());
     Ok(argv)
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn a_function_that_fell_back_is_not_taken_for_a_clone() {
-        let said = |prepared| is_forked(&json!({ "function": { "prepared": prepared } }));
-        assert!(said(json!({ "strategy": { "start": "fork" } })).is_ok());
-        let error = said(json!({ "fallback": "a thread is running" })).unwrap_err().to_string();
-        assert_eq!(error, "it is not forked: a thread is running");
-        assert!(is_forked(&json!({})).is_err());
-    }
 }

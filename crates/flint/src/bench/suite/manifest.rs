@@ -86,6 +86,12 @@ pub(super) struct Deployed {
     pub(super) network: Option<String>,
     #[serde(default)]
     pub(super) env: BTreeMap<String, String>,
+    /// The arguments that it is called with before its snapshot is taken.
+    #[serde(default)]
+    warmup: Vec<Value>,
+    /// Its own warm-up calls it: it has to be there before.
+    #[serde(default)]
+    pub(super) calls_itself: bool,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -247,10 +253,26 @@ impl Manifest {
         self.filled(&self.size(size)?.params, values)
     }
 
-    /// The arguments of a warm-up call; those of the measured one where nothing is said.
-    pub(super) fn warmup(&self, size: &str, values: &Values) -> anyhow::Result<Value> {
-        let of = self.warmup.as_ref().map_or(size, |warmup| &warmup.size);
-        self.params(of, values)
+    /// The arguments of the calls that warm up one of its functions. What is called itself has those of the workload's warm-up, or of the measured call, unless
+    /// there are some of its own; what others call has its own.
+    pub(super) fn events(
+        &self,
+        function: &Deployed,
+        is_entry: bool,
+        size: &str,
+        values: &Values,
+    ) -> anyhow::Result<Vec<Value>> {
+        if is_entry && function.warmup.is_empty() {
+            let of = self.warmup.as_ref().map_or(size, |warmup| &warmup.size);
+            return Ok(vec![self.params(of, values)?]);
+        }
+        ensure!(
+            !function.warmup.is_empty(),
+            "{} is called by others, and {} does not say with what it is to be warmed up",
+            function.name,
+            self.folder.join("bench.json").display()
+        );
+        function.warmup.iter().map(|params| self.filled(params, values)).collect()
     }
 
     /// `{"$file": …}` becomes the file's bytes in base64, and `${back-end.key}` what the back end said.
@@ -401,7 +423,6 @@ mod tests {
                 .to_string()
                 .contains("no back end says s3.url")
         );
-        assert_eq!(manifest.warmup("test", &values).unwrap(), json!({}));
         assert_eq!(manifest.verify("test", br#"{"n":1}"#, AT_ONCE), Ok(()));
         assert_eq!(manifest.verify("test", br#"{"n":2}"#, AT_ONCE).unwrap_err(), "/n: 2 is not 1.0");
         assert!(manifest.verify("test", b"<html>", AT_ONCE).unwrap_err().contains("not JSON"));
@@ -412,6 +433,27 @@ mod tests {
             ("resize-node", "other")
         );
         assert_eq!(all(scratch.path()).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn every_function_of_a_chain_has_warm_up_events_of_its_own() {
+        let scratch = tempfile::tempdir().unwrap();
+        let mut chain = example();
+        chain["variants"][0]["functions"] = json!([
+            { "name": "back", "code": "back.js", "kind": "nodejs", "warmup": [{ "n": 1 }, { "url": "${s3.url}" }] },
+            { "name": "resize-node", "code": "index.js", "kind": "nodejs" },
+            { "name": "cold", "code": "cold.js", "kind": "nodejs" },
+        ]);
+        let chain = manifest(scratch.path(), &chain).unwrap();
+        let values = Values::from([("s3".into(), BTreeMap::from([("url".into(), "http://x".into())]))]);
+        let events = |at: usize, is_entry| {
+            let function = &chain.variants[0].functions[at];
+            chain.events(function, is_entry, "test", &values).map_err(|error| error.to_string())
+        };
+        assert_eq!(events(0, false).unwrap(), [json!({ "n": 1 }), json!({ "url": "http://x" })]);
+        // The workload's own is for what is called.
+        assert_eq!(events(1, true).unwrap(), [json!({})]);
+        assert!(events(2, false).unwrap_err().starts_with("cold is called by others, and "));
     }
 
     #[test]

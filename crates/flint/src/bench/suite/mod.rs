@@ -246,6 +246,19 @@ mod tests {
                 assert!(workload.verify(size, b"", Duration::MAX).is_err(), "{} {size}", workload.name);
                 for variant in &workload.variants {
                     workload.entry(variant, size).unwrap();
+                    for (at, function) in variant.functions.iter().enumerate() {
+                        let is_entry = function.name == variant.entry;
+                        let is_warmed_up = workload.params(size, &manifest::Values::new()).is_err()
+                            || workload.events(function, is_entry, size, &manifest::Values::new()).is_ok();
+                        // Others call it, so it comes before them.
+                        let is_last = at + 1 == variant.functions.len();
+                        assert!(
+                            is_warmed_up && (!is_entry || is_last),
+                            "{}: {}",
+                            workload.name,
+                            function.name
+                        );
+                    }
                 }
                 // ServerlessBench's test case 9 has 40 callers.
                 let callers = workload.crowd(size).map(|crowd| crowd.callers);

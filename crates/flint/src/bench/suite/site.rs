@@ -1,10 +1,10 @@
 //! One workload brought up in one way: a server of its own, its back ends, its functions.
 
 use std::{
-    collections::HashSet,
-    fmt, fs,
+    collections::{BTreeSet, HashSet},
+    fs,
     net::SocketAddr,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
     time::{Duration, Instant},
 };
@@ -22,7 +22,7 @@ use super::{
     strategy::Wish,
 };
 use crate::{
-    bench::{caller::post, interpreter, janitor, server::Server},
+    bench::{caller::post, interpreter, janitor, prepared::Prepared, server::Server},
     client::GUEST_KEY,
 };
 
@@ -153,19 +153,22 @@ impl Site {
                 self.copy_built(&function.name, copy).await?;
                 continue;
             }
-            let options = self.deploy_options(function, wish, function.name == entry)?;
-            let options: Vec<&str> = options.iter().map(String::as_str).collect();
-            let code = self.manifest.folder.join(&function.code);
-            let said = self.server.deployed_with(
-                tools.as_deref(),
-                &code,
-                &copied(&function.name, copy),
-                &options,
-            )?;
-            let chosen = chosen(&said);
-            as_asked(&function.name, wish, &chosen)?;
-            if function.name == entry {
-                self.chosen = chosen.to_string();
+            let is_entry = function.name == entry;
+            let events = self.events(function, wish, is_entry)?;
+            let name = copied(&function.name, copy);
+            if !events.is_empty() && function.calls_itself {
+                // Its events find it.
+                self.put(function, wish, &name, tools.as_deref(), &[])?;
+            }
+            let prepared = self.put(function, wish, &name, tools.as_deref(), &events)?;
+            if let Some((start, reuse)) = wish.asked {
+                prepared.is_run_as(&function.name, start, reuse)?;
+            }
+            if wish.warmed_up {
+                prepared.is_warmed_up(&function.name)?;
+            }
+            if is_entry {
+                self.chosen = prepared.to_string();
             }
         }
         for (name, parts) in &variant.sequences {
@@ -177,13 +180,40 @@ impl Site {
         Ok(())
     }
 
+    fn put(
+        &self,
+        function: &Deployed,
+        wish: Wish,
+        name: &str,
+        tools: Option<&Path>,
+        events: &[Value],
+    ) -> anyhow::Result<Prepared> {
+        let options = self.deploy_options(function, wish, events)?;
+        let options: Vec<&str> = options.iter().map(String::as_str).collect();
+        let code = self.manifest.folder.join(&function.code);
+        Ok(Prepared::of(&self.server.deployed_with(tools, &code, name, &options)?))
+    }
+
+    /// What a function is called with before its snapshot is taken, in an arm in which it is: each one of a chain, so that the arm is what its name says.
+    fn events(&self, function: &Deployed, wish: Wish, is_entry: bool) -> anyhow::Result<Vec<Value>> {
+        match wish.warmed_up && can_fork(function, wish) {
+            true => self.manifest.events(function, is_entry, self.options.size, &self.back_ends.values),
+            false => Ok(Vec::new()),
+        }
+    }
+
     /// A call of a copy of what is called.
     pub(super) fn request(&self, copy: usize, params: &Value) -> HttpRequest {
         let body = params.to_string();
         post(self.address(), &copied(&self.entry, copy), "application/json", body.as_bytes())
     }
 
-    fn deploy_options(&self, function: &Deployed, wish: Wish, is_entry: bool) -> anyhow::Result<Vec<String>> {
+    fn deploy_options(
+        &self,
+        function: &Deployed,
+        wish: Wish,
+        events: &[Value],
+    ) -> anyhow::Result<Vec<String>> {
         let mut options: Vec<String> = Vec::new();
         let mut add = |option: &str, value: String| options.extend([option.to_owned(), value]);
         let is_wasm = function.kind == "wasm";
@@ -225,21 +255,17 @@ impl Site {
             let value = Value::String(substitute(value, &self.back_ends.values)?);
             add("--init-param", format!("{name}={value}"));
         }
-        let can_fork = matches!(function.kind.as_str(), "nodejs" | "python")
-            && !wish.wasm
-            && wish.asked.is_none_or(|(start, _)| start == "fork");
-        if can_fork {
-            match wish.warmed_up && is_entry {
-                true => {
-                    let event = self.manifest.warmup(self.options.size, &self.back_ends.values)?;
-                    let path = self._scratch.path().join("event.json");
-                    fs::write(&path, event.to_string()).context("writing the warm-up event")?;
-                    add("--warmup", path.display().to_string());
-                    if function.network.as_deref() == Some("egress") {
-                        options.push("--warmup-network".to_owned());
-                    }
+        match events {
+            [] if can_fork(function, wish) => add("--warmup", "none".to_owned()),
+            [] => {}
+            events => {
+                let events: Vec<_> = events.iter().map(|params| json!({ "params": params })).collect();
+                let path = self._scratch.path().join("events.json");
+                fs::write(&path, Value::from(events).to_string()).context("writing the warm-up events")?;
+                add("--warmup-list", path.display().to_string());
+                if function.network.as_deref() == Some("egress") {
+                    options.push("--warmup-network".to_owned());
                 }
-                false => add("--warmup", "none".to_owned()),
             }
         }
         Ok(options)
@@ -307,6 +333,31 @@ impl Site {
     }
 }
 
+/// Whether the arm may have a snapshot of it.
+fn can_fork(function: &Deployed, wish: Wish) -> bool {
+    matches!(function.kind.as_str(), "nodejs" | "python")
+        && !wish.wasm
+        && wish.asked.is_none_or(|(start, _)| start == "fork")
+}
+
+/// Settings of a server for many functions that are called now and then.
+fn lean(variant: &Variant) -> anyhow::Result<[(String, String); 4]> {
+    let mut kinds = BTreeSet::new();
+    for function in &variant.functions {
+        match function.kind.as_str() {
+            "nodejs" => kinds.insert("nodejs:default".to_owned()),
+            "python" => kinds.insert(interpreter::python()?.kind),
+            other => bail!("functions of {other} have no snapshots that could be let go"),
+        };
+    }
+    Ok([
+        ("FLINT_SNAPSHOT__IDLE".to_owned(), format!("{}ms", LEAN_IDLE.as_millis())),
+        ("FLINT_POOL__PREWARM".to_owned(), LEAN_PREWARMED.to_string()),
+        ("FLINT_POOL__PREWARM_KINDS".to_owned(), serde_json::to_string(&kinds)?),
+        ("FLINT_POOL__PREWARM_DELAY".to_owned(), "0ms".to_owned()),
+    ])
+}
+
 /// What puts JavaScript and Python into WebAssembly, where scripts/wasm-tools.sh has installed it; `flint deploy` says what is missing.
 fn wasm_tools(manifest: &Manifest) -> Option<PathBuf> {
     let script = manifest.beside("scripts")?.join("wasm-tools.sh");
@@ -317,62 +368,4 @@ fn wasm_tools(manifest: &Manifest) -> Option<PathBuf> {
 /// Functions call each other by name, so only what stands alone can be copied.
 fn copied(name: &str, copy: usize) -> String {
     if copy == 0 { name.to_owned() } else { format!("{name}-{copy}") }
-}
-
-/// How the server says that it runs a function.
-struct Chosen {
-    start: String,
-    reuse: String,
-    /// Why that is not what was asked for.
-    fallback: Option<String>,
-}
-
-impl fmt::Display for Chosen {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.start, self.reuse)?;
-        self.fallback.as_ref().map_or(Ok(()), |why| write!(f, ", because {why}"))
-    }
-}
-
-fn chosen(said: &Value) -> Chosen {
-    let prepared =
-        said.pointer("/function/prepared").or_else(|| said.get("prepared")).unwrap_or(&Value::Null);
-    let word = |key: &str| {
-        let strategy = prepared.get("strategy").or_else(|| said.pointer("/function/strategy"));
-        strategy.and_then(|strategy| strategy.get(key)).and_then(Value::as_str).unwrap_or("?").to_owned()
-    };
-    let fallback = prepared.get("fallback").and_then(Value::as_str).map(str::to_owned);
-    Chosen { start: word("start"), reuse: word("reuse"), fallback }
-}
-
-/// An arm that asks for a strategy is that strategy: the figures of a fall-back would be those of another arm under its name.
-fn as_asked(function: &str, wish: Wish, chosen: &Chosen) -> anyhow::Result<()> {
-    match (wish.asked, &chosen.fallback) {
-        (Some((start, reuse)), Some(_)) => bail!("{function} is not run as {start}/{reuse} but as {chosen}"),
-        _ => Ok(()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::bench::suite::strategy::{By, FLINT, FORK_NEVER, Strategy};
-
-    #[test]
-    fn an_arm_that_fell_back_has_no_figures_and_flints_own_choice_says_why() {
-        let said = |prepared: Value| json!({ "function": { "prepared": prepared } });
-        let strategy = |start: &str| json!({ "isolation": "process", "start": start, "reuse": "never" });
-        let forked = chosen(&said(json!({ "strategy": strategy("fork") })));
-        let why = "open Socket: close them in flint.beforeSnapshot";
-        let spawned = chosen(&said(json!({ "strategy": strategy("spawn"), "fallback": why })));
-        let judged = |strategy: Strategy, chosen: &Chosen| match strategy.by {
-            By::Flint(wish) => as_asked("login", wish, chosen).map_err(|error| error.to_string()),
-            By::Baseline(_) => Ok(()),
-        };
-        assert_eq!(judged(FORK_NEVER, &forked), Ok(()));
-        let refused = format!("login is not run as fork/never but as spawn/never, because {why}");
-        assert_eq!(judged(FORK_NEVER, &spawned), Err(refused));
-        assert_eq!(judged(FLINT, &spawned), Ok(()));
-        assert_eq!(spawned.to_string(), format!("spawn/never, because {why}"));
-    }
 }
