@@ -95,8 +95,8 @@ def arms(report):
 
 
 def verdict(target, withheld):
-    if target.get("met") is None and target.get("why"):
-        return f"not judged: {target['why']}"
+    if target.get("why"):
+        return f"not measured: {target['why']}"
     if target.get("met") is None:
         return "not judged" if withheld else "not measured"
     return "met" if target["met"] else "**missed**"

@@ -19,7 +19,7 @@ pub struct Median {
 
 const RESAMPLES: usize = 2000;
 /// The least and the greatest of so many values have the median between them in 94 of 100 cases; of four in 88, and one value says nothing.
-pub(crate) const FEWEST: usize = 5;
+pub const FEWEST: usize = 5;
 /// Values that are drawn in all resamples together, at most: of very many values fewer resamples are enough.
 const DRAWS: usize = 20_000_000;
 

@@ -27,7 +27,7 @@ pub mod trace;
 
 pub use arm::{Arm, ArmError, Connection};
 pub use arrivals::{Arrival, Arrivals};
-pub use bootstrap::Median;
+pub use bootstrap::{FEWEST, Median};
 pub use closed_loop::{Load, Measured, drive};
 pub use exchange::{HttpAnswer, HttpClient};
 pub use failures::{Failed, Failures};

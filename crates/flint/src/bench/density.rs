@@ -33,6 +33,8 @@ const LANGUAGES: [Language; 2] = [("wait-node", "nodejs", WAIT_NODE), ("wait-pyt
 const HOLD: Duration = Duration::from_secs(290);
 /// How Flint says that the kernel ended an instance for want of memory.
 const EXHAUSTED: &str = "exhausted its memory";
+/// So many instances share what they can, of all that are compared, before what one of them takes is said to be promised.
+const CROWD: u64 = 40;
 /// An instance that has not come up by then does not: the machine is at its end.
 const UP_WITHIN: Duration = Duration::from_secs(60);
 
@@ -63,7 +65,7 @@ pub(super) async fn run(run: &mut Run) -> anyhow::Result<Report> {
     check_arms(&run.effort.arms, WAYS.iter().map(|way| way.name))?;
     let quick = run.effort.quick;
     let limit = (at_least_one(run, "memory_mb", 4096.0)? as u64) << 20;
-    let most = at_least_one(run, "most", if quick { 40.0 } else { 5000.0 })? as usize;
+    let most = at_least_one(run, "most", if quick { CROWD as f64 } else { 5000.0 })? as usize;
     let mut report = run.report("fireworks-density");
     let ways: Vec<&Way> = WAYS
         .iter()
@@ -145,17 +147,21 @@ pub(super) fn targets_of_nothing() -> Vec<Target> {
 
 /// What a clone takes, beside a sandbox with a runtime of its own and a container.
 fn promised(report: &Report, function: &str) -> Vec<Target> {
-    let each = |arm: &str| {
-        let row = report.arms.iter().find(|row| row.arm == arm && row.function.as_deref() == Some(function));
-        row.and_then(|row| row.pss_bytes).map(|bytes| bytes as f64)
+    let row = |arm: &str| {
+        report.arms.iter().find(|row| row.arm == arm && row.function.as_deref() == Some(function))
     };
+    let each = |arm: &str| row(arm).and_then(|row| row.pss_bytes).map(|bytes| bytes as f64);
     let clone = each(CLONE).filter(|bytes| *bytes > 0.0);
+    let few = |arm: &str| {
+        let instances = row(arm)?.instances.filter(|instances| *instances < CROWD)?;
+        Some(format!("it is promised of {CROWD} instances or more, and there were {instances} of {arm}"))
+    };
     let target = |reference| {
         let times = each(reference).zip(clone).map(|(theirs, clone)| theirs / clone);
         let name = format!(
             "{function}: an instance of {reference} takes as many times the memory of one of {CLONE}"
         );
-        Target::at_least(&name, times, 7.0).of("E5")
+        Target::at_least(&name, times, 7.0).of("E5").unless(few(CLONE).or_else(|| few(reference)))
     };
     [SPAWN, CONTAINER].map(target).into()
 }
@@ -299,12 +305,23 @@ mod tests {
         assert!(container.note.as_ref().unwrap().contains("ended by a process that the kernel ended"));
         let none = Density { instances: 0, event: None, base: 0, steps: vec![(0, 0, TreeMemory::default())] };
         assert_eq!(row("a", "f", &[none]).pss_bytes, None);
-        let small = TreeMemory { pss: 30, ..memory };
-        let clone = Density { instances: 6, steps: vec![(6, 10, small)], ..density };
-        let mut report =
-            Report { arms: vec![container, row(CLONE, "wait-node", &[clone])], ..Report::default() };
-        let met: Vec<_> = promised(&report, "wait-node").iter().map(|one| (one.value, one.met)).collect();
+        let small = TreeMemory { pss: 200, ..memory };
+        let many = TreeMemory { pss: 4000, ..memory };
+        let clone = Density { instances: 40, steps: vec![(40, 10, small)], ..density.clone() };
+        let clone = row(CLONE, "wait-node", &[clone]);
+        let forty = Density { instances: 40, steps: vec![(40, 10, many)], ..density };
+        let judged = |container: ArmReport| {
+            let report = Report { arms: vec![container, clone.clone()], ..Report::default() };
+            promised(&report, "wait-node")
+        };
+        let all = judged(row(CONTAINER, "wait-node", &[forty]));
+        let met: Vec<_> = all.iter().map(|one| (one.value, one.met)).collect();
         assert_eq!(met, [(None, None), (Some(20.0), Some(true))]);
+        // Three share nothing worth the name.
+        let few = judged(container).remove(1);
+        let why = "it is promised of 40 instances or more, and there were 3 of openwhisk";
+        assert_eq!((few.value, few.met, few.why.as_deref()), (None, None, Some(why)));
+        let mut report = Report::default();
         ratios(&mut report, "wait-node", &[(CONTAINER, 3.0), (CLONE, 6.0)]);
         assert_eq!(report.ratios["wait-node: fork-never / openwhisk, instances"], 2.0);
     }

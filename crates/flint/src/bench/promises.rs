@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt, path::Path};
 
 use anyhow::Context as _;
-use flint_lab::{Report, Target};
+use flint_lab::{FEWEST, Report, Target};
 use serde::Serialize;
 
 use super::{Effort, Run, Size, janitor::Janitor, measure};
@@ -14,10 +14,15 @@ struct Check {
     experiment: &'static str,
     arms: &'static [&'static str],
     set: &'static [(&'static str, &'static str)],
+    /// Rounds, where those of a quick run are too few to compare anything.
+    repeat: Option<usize>,
 }
 
+/// Of what has one cold call a round.
+const ROUNDS: Option<usize> = Some(FEWEST + 1);
+
 const CHECKS: [Check; 7] = [
-    Check { experiment: "overhead", arms: &[], set: &[] },
+    Check { experiment: "overhead", arms: &[], set: &[], repeat: None },
     Check {
         experiment: "coldstart",
         arms: &[
@@ -38,23 +43,32 @@ const CHECKS: [Check; 7] = [
             "memory-fork-never",
         ],
         set: &[("live", "20,500")],
+        repeat: None,
     },
     Check {
         experiment: "wasm",
         arms: &["engine-core", "flint-http", "flint-http-unrecorded", "wasmtime-serve", "live-http"],
         set: &[],
+        repeat: None,
     },
     Check {
         experiment: "faasdom",
         arms: &["openwhisk", "spawn-warm", "fork-never"],
         set: &[("workload", "netlatency")],
+        repeat: ROUNDS,
     },
     Check {
         experiment: "serverlessbench",
         arms: &["spawn-warm", "fork-never"],
         set: &[("workload", "alexa,wage-analysis")],
+        repeat: ROUNDS,
     },
-    Check { experiment: "fireworks-density", arms: &["openwhisk", "spawn-warm", "fork-never"], set: &[] },
+    Check {
+        experiment: "fireworks-density",
+        arms: &["openwhisk", "spawn-warm", "fork-never"],
+        set: &[],
+        repeat: None,
+    },
     Check {
         experiment: "azure-replay",
         arms: &["openwhisk", "spawn-warm", "flint", "flint-lean"],
@@ -65,6 +79,7 @@ const CHECKS: [Check; 7] = [
             ("minutes", "20"),
             ("compress", "60"),
         ],
+        repeat: None,
     },
 ];
 
@@ -88,6 +103,14 @@ struct Kept {
     target: String,
     /// `met`, `MISSED`, or why neither is known.
     verdict: String,
+    /// The build that was measured, where anything was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    commit: Option<String>,
+    /// On what.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    host: Option<String>,
+    /// By a quick run.
+    quick: bool,
 }
 
 /// Runs the quick form of every experiment that a promise points to; one that cannot run says why in its promises' rows.
@@ -105,7 +128,7 @@ pub(crate) async fn run(
             quick: true,
             size: Size::Small,
             arms: check.arms.iter().map(|&arm| arm.to_owned()).collect(),
-            repeat: None,
+            repeat: check.repeat,
             seed,
             set: check.set.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect(),
             out: out.map(|folder| folder.join(check.experiment)),
@@ -120,10 +143,13 @@ pub(crate) async fn run(
                 value: None,
                 target: String::new(),
                 verdict: format!("not measured: {error:#}"),
+                commit: None,
+                host: None,
+                quick: true,
             }),
         }
     }
-    show(kept, json)
+    show(kept, &[], json)
 }
 
 async fn once(experiment: &str, effort: Effort) -> anyhow::Result<Report> {
@@ -134,7 +160,46 @@ async fn once(experiment: &str, effort: Effort) -> anyhow::Result<Report> {
 
 /// The same of runs that have ended: `folder` has theirs.
 pub(crate) fn of_kept(folder: &Path, json: bool) -> anyhow::Result<()> {
-    show(reports(folder)?.iter().flat_map(rows).collect(), json)
+    let reports = reports(folder)?;
+    show(reports.iter().flat_map(rows).collect(), &origins(&reports), json)
+}
+
+/// Which builds were measured, on what, and what of that a reader has to know.
+fn origins(reports: &[Report]) -> Vec<String> {
+    let by = |origin: fn(&Report) -> String| {
+        let mut found: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+        for report in reports {
+            found.entry(origin(report)).or_default().push(&report.experiment);
+        }
+        found
+    };
+    let said = |name: &str, found: &BTreeMap<String, Vec<&str>>| match found.len() {
+        1 => found.keys().map(|origin| format!("{name} {origin}")).collect::<String>(),
+        _ => {
+            let each: Vec<_> =
+                found.iter().map(|(origin, of)| format!("{origin} ({})", of.join(", "))).collect();
+            format!("{name}s differ, so this is no one build's and host's: {}", each.join("; "))
+        }
+    };
+    let mut lines = vec![
+        said("commit", &by(|report| report.commit.clone())),
+        said("host", &by(|report| host_of(report))),
+    ];
+    let quick: Vec<_> =
+        reports.iter().filter(|report| is_quick(report)).map(|report| &*report.experiment).collect();
+    if !quick.is_empty() {
+        lines.push(format!("quick runs, whose figures are not to be quoted: {}", quick.join(", ")));
+    }
+    lines
+}
+
+fn host_of(report: &Report) -> String {
+    let host = &report.host;
+    format!("{} × {}, Linux {}", host.cores, host.cpu, host.kernel)
+}
+
+fn is_quick(report: &Report) -> bool {
+    report.settings.get("quick").and_then(serde_json::Value::as_bool).unwrap_or(false)
 }
 
 /// The reports of the runs in `folder`, or of the run that it is; by their experiments' names.
@@ -157,18 +222,13 @@ pub(super) fn reports(folder: &Path) -> anyhow::Result<Vec<Report>> {
 fn rows(report: &Report) -> Vec<Kept> {
     let row = |target: &Target| {
         // An arm that failed has no figures on a quiet host either.
-        let missing = missing(report, target).or_else(|| {
-            target.why.as_ref().map(|why| match why.starts_with(TOO_NOISY) {
-                true => why.clone(),
-                false => format!("not measured: {why}"),
-            })
-        });
-        let verdict = match (target.met, missing, &report.withheld) {
+        let verdict = match (target.met, &target.why, missing(report, target), &report.withheld) {
             (Some(true), ..) => "met".to_owned(),
             (Some(false), ..) => "MISSED".to_owned(),
-            (None, Some(why), _) => why,
-            (None, None, Some(why)) => format!("{TOO_NOISY}{why}"),
-            (None, None, None) => "not measured".to_owned(),
+            (None, Some(why), ..) => format!("not measured: {why}"),
+            (None, None, Some(why), _) => why,
+            (None, None, None, Some(why)) => format!("host too noisy: {why}"),
+            (None, None, None, None) => "not measured".to_owned(),
         };
         Some(Kept {
             promise: target.promise.clone()?,
@@ -177,6 +237,9 @@ fn rows(report: &Report) -> Vec<Kept> {
             value: target.value,
             target: target.target.clone(),
             verdict,
+            commit: Some(report.commit.clone()),
+            host: Some(host_of(report)),
+            quick: is_quick(report),
         })
     };
     report.targets.iter().filter_map(row).collect()
@@ -218,9 +281,13 @@ fn is_wrong(why: &str) -> bool {
     begins || why.contains("wrong answer") || why.contains(" that the workload's program was shown are wrong")
 }
 
-fn show(mut kept: Vec<Kept>, json: bool) -> anyhow::Result<()> {
+fn show(mut kept: Vec<Kept>, origins: &[String], json: bool) -> anyhow::Result<()> {
     kept.sort_by_key(|row| order(&row.promise));
-    if json { print_json(&kept) } else { print_line(&Table(&kept).to_string()) }
+    if json {
+        return print_json(&kept);
+    }
+    print_line(&Table(&kept).to_string())?;
+    origins.iter().try_for_each(|line| print_line(line))
 }
 
 /// S2 before S10.
@@ -323,6 +390,47 @@ mod tests {
         );
         let text = Table(&kept).to_string();
         assert!(text.ends_with("1 MISSED, 1 host too noisy, 1 met, 1 not measured"), "{text}");
+    }
+
+    #[test]
+    fn a_promise_of_other_circumstances_is_not_judged() {
+        let why = "it is promised of the size small, and this run is of the size large";
+        let target = Target::at_least("t", Some(1.0), 2.0).of("E4").unless(Some(why.into()));
+        let report = Report { targets: vec![target], withheld: Some("stolen".into()), ..Report::default() };
+        assert_eq!(rows(&report).remove(0).verdict, format!("not measured: {why}"));
+    }
+
+    #[test]
+    fn what_the_runs_were_made_of_is_said() {
+        let report = |experiment: &str, commit: &str, quick| Report {
+            experiment: experiment.into(),
+            commit: commit.into(),
+            settings: serde_json::json!({ "quick": quick }),
+            targets: vec![Target::at_most("t", Some(1.0), 2.0).of("S1")],
+            ..Report::default()
+        };
+        let same = origins(&[report("a", "1f", false), report("b", "1f", false)]);
+        assert_eq!((same.len(), same[0].as_str()), (2, "commit 1f"));
+        let reports = [report("a", "1f", false), report("b", "2e", true)];
+        let differing = origins(&reports);
+        assert_eq!(differing[0], "commits differ, so this is no one build's and host's: 1f (a); 2e (b)");
+        assert_eq!(differing[2], "quick runs, whose figures are not to be quoted: b");
+        let row = rows(&reports[1]).remove(0);
+        assert_eq!((row.commit.as_deref(), row.quick), (Some("2e"), true));
+    }
+
+    #[test]
+    fn what_has_a_cold_call_a_round_has_enough_rounds_to_be_compared() {
+        for check in &CHECKS {
+            let suite = suite::of(check.experiment);
+            let is_compared = suite.is_some_and(|suite| suite.is_of_single_calls());
+            assert_eq!(
+                check.repeat.is_some_and(|rounds| rounds >= FEWEST),
+                is_compared,
+                "{}",
+                check.experiment
+            );
+        }
     }
 
     #[test]

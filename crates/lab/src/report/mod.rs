@@ -13,7 +13,7 @@ use serde_json::Value;
 
 pub use samples::{Axis, Point, sampled, thinned};
 
-use crate::{ArmRounds, Failures, Host, MannWhitney, Median, Noise, bootstrap::FEWEST, median};
+use crate::{ArmRounds, FEWEST, Failures, Host, MannWhitney, Median, Noise, median};
 
 /// The result of an experiment. Latencies are in µs; a field that does not apply is absent.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -270,7 +270,7 @@ pub struct Target {
     /// Noise cannot change it: it is judged on any host.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub exact: bool,
-    /// Why it was not measured, where something was that is not what was promised.
+    /// Why it was not measured, where what was measured is something else.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }
@@ -308,12 +308,12 @@ impl Target {
         Self { exact: true, ..self }
     }
 
-    /// The same without a value, where there is a reason to have none.
+    /// The same without a verdict, where there is a reason why what was measured is not what was promised.
     #[must_use]
     pub fn unless(self, why: Option<String>) -> Self {
         match why {
+            Some(_) => Self { value: None, met: None, why, ..self },
             None => self,
-            Some(why) => Self { value: None, met: None, why: Some(why), ..self },
         }
     }
 
@@ -361,6 +361,7 @@ mod tests {
                 Target::at_most("a", Some(1.0), 2.0),
                 Target::at_least("b", Some(1.0), 2.0),
                 Target::at_least("c", None, 2.0),
+                Target::at_least("d", Some(3.0), 2.0).unless(Some("there were 2 values".into())),
             ],
             ..Report::default()
         };
@@ -368,7 +369,8 @@ mod tests {
         for line in [
             "met     a: 1.00 (target <= 2)",
             "MISSED  b: 1.00 (target >= 2)",
-            "–       c: not measured (target",
+            "–       c: not measured",
+            "–       d: not measured, because there were 2 values",
         ] {
             assert!(text.contains(line), "{text}");
         }

@@ -168,6 +168,12 @@ impl Suite {
         Ok(found)
     }
 
+    /// Whether each of its rounds has one cold call.
+    #[cfg(test)]
+    pub(super) const fn is_of_single_calls(&self) -> bool {
+        matches!(self.procedure, Procedure::ColdWarm)
+    }
+
     /// What is promised, of nothing that was measured.
     #[cfg(test)]
     pub(super) fn targets_of_nothing(&self) -> Vec<flint_lab::Target> {

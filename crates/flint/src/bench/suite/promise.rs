@@ -1,6 +1,9 @@
 //! What is promised of two arms: that one does so many times as well as the other.
 
-use flint_lab::{ArmReport, Report, Target};
+use flint_lab::{ArmReport, FEWEST, Report, Target};
+
+/// The size that every promise is of: what the originals used. A chain of a thousand requests is another one than a chain of ten.
+const SIZE: &str = "small";
 
 /// Rows of a report, and how far apart they are at least.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +42,14 @@ impl Figure {
             Self::Memory => row.pss_bytes.map(|bytes| bytes as f64),
         }
         .filter(|value| value.is_finite() && *value > 0.0)
+    }
+
+    /// How many calls it is the median of; nothing where it is of whole rounds.
+    const fn values(self, row: &ArmReport) -> Option<u64> {
+        match self {
+            Self::Latency | Self::Start => row.n,
+            Self::Rate | Self::Memory => None,
+        }
     }
 
     const fn words(self) -> &'static str {
@@ -82,16 +93,29 @@ impl Promise {
             report.arms.iter().filter(has).collect()
         };
         let fast = rows(self.fast);
-        let ratio = rows(self.slow)
+        let compared = rows(self.slow)
             .into_iter()
             .rev()
-            .find_map(|slow| Some((slow, fast.iter().find(|fast| fast.concurrency == slow.concurrency)?)))
-            .and_then(|(slow, fast)| Some(self.figure.of(slow)? / self.figure.of(fast)?));
+            .find_map(|slow| Some((slow, *fast.iter().find(|fast| fast.concurrency == slow.concurrency)?)));
+        let ratio = compared.and_then(|(slow, fast)| Some(self.figure.of(slow)? / self.figure.of(fast)?));
         let ((of_slow, slow), (of_fast, fast)) = (self.slow, self.fast);
         let other = if of_slow == of_fast { String::new() } else { format!("{of_fast}, ") };
         let name = format!("{of_slow}: {slow} {} {other}{fast}", self.figure.words());
-        Target::at_least(&name, ratio, self.times).of(self.number)
+        let why = of_another_size(report).or_else(|| self.too_few(ratio.and(compared)?));
+        Target::at_least(&name, ratio, self.times).of(self.number).unless(why)
     }
+
+    /// Why the two say nothing: a median of four calls is one of them, more or less.
+    fn too_few(&self, (slow, fast): (&ArmReport, &ArmReport)) -> Option<String> {
+        let fewest = [slow, fast].into_iter().filter_map(|row| self.figure.values(row)).min()?;
+        (fewest < FEWEST as u64)
+            .then(|| format!("there are too few values, {fewest}: it takes {FEWEST}, by --repeat"))
+    }
+}
+
+fn of_another_size(report: &Report) -> Option<String> {
+    let size = report.settings.get("size")?.as_str().filter(|size| *size != SIZE)?;
+    Some(format!("it is promised of the size {SIZE}, and this run is of the size {size}"))
 }
 
 #[cfg(test)]
@@ -106,6 +130,7 @@ mod tests {
             arm: arm.into(),
             function: Some("f node".into()),
             concurrency: Some(concurrency),
+            n: Some(5),
             latency_us: Some(Latency { p50, ..Latency::default() }),
             calls_per_s: Some(rate),
             ..ArmReport::default()
@@ -129,6 +154,16 @@ mod tests {
             (judged(Figure::Rate, 11.0).value, judged(Figure::Rate, 11.0).met),
             (Some(10.0), Some(false))
         );
+        // Of another size it is another figure, and of few calls none.
+        let other = Report { settings: serde_json::json!({ "size": "large" }), ..report.clone() };
+        let large = Promise::of("E1", Figure::Latency, "f node", "a", "b", 5.0).judge(&other);
+        let why = "it is promised of the size small, and this run is of the size large";
+        assert_eq!((large.value, large.met, large.why.as_deref()), (None, None, Some(why)));
+        let mut few = report.clone();
+        few.arms[3].n = Some(4);
+        let promise = Promise::of("E1", Figure::Latency, "f node", "a", "b", 5.0);
+        let why = "there are too few values, 4: it takes 5, by --repeat";
+        assert_eq!((promise.judge(&few).met, promise.judge(&few).why.as_deref()), (None, Some(why)));
         // What one of the two does not have is not measured.
         assert_eq!(judged(Figure::Start, 1.0).met, None);
         assert_eq!(Promise::published(Figure::Memory, "g", "a", "b", 1.0).judge(&report).promise, None);
