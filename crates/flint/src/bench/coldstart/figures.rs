@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use flint_lab::{Comparison, Target};
+use flint_lab::{Comparison, FEWEST, Target};
 
 use super::{
     memory::Held,
@@ -10,7 +10,8 @@ use super::{
     rounds::Cell,
     series::Series,
     way::{
-        FORK_NEVER, FORK_WARM, PROCESS, SMALL_PAGES, SPAWN_COLD, SPAWN_NEVER, STANDBY, UNWARMED, WAYS, Way,
+        FORK_NEVER, FORK_NEXT, FORK_WARM, PROCESS, SMALL_PAGES, SPAWN_COLD, SPAWN_NEVER, SPAWN_NEXT, STANDBY,
+        UNWARMED, WAYS, Way,
     },
 };
 
@@ -21,6 +22,9 @@ pub(super) struct Measured<'a> {
     pub(super) held: &'a [(&'static Way, &'static str, Held)],
     pub(super) rates: &'a [Rate],
 }
+
+/// How many instances wait at once where memory of one is promised.
+const HELD: usize = 20;
 
 /// The steps from a fresh process to a clone, each with the one before it.
 const FACTORS: [(&str, &str, &str); 4] = [
@@ -40,9 +44,24 @@ impl Measured<'_> {
         self.series(slow, function)?.times(self.series(fast, function)?)
     }
 
+    /// Why these arms of a function say nothing: single calls that are fewer than five.
+    fn too_few(&self, function: &str, arms: &[&str]) -> Option<String> {
+        let calls = arms.iter().map(|arm| Some(self.series(arm, function)?.latencies().len()));
+        let fewest = calls.collect::<Option<Vec<_>>>()?.into_iter().min()?;
+        (fewest < FEWEST)
+            .then(|| format!("there are too few values, {fewest}: it takes {FEWEST}, by --repeat"))
+    }
+
     /// Memory of the most instances at once that were measured.
     fn most_held<'a>(&'a self, way: &'a str, function: &'a str) -> Option<&'a Held> {
         self.held_by(way, function).max_by_key(|held| held.live)
+    }
+
+    /// Why that is not what was promised: fewer share less.
+    fn too_few_held(&self, way: &str, function: &str) -> Option<String> {
+        let live = self.most_held(way, function)?.live;
+        (live < HELD)
+            .then(|| format!("it is promised of {HELD} instances or more, and there were {live} at most"))
     }
 
     fn held_by<'a>(&'a self, way: &'a str, function: &'a str) -> impl Iterator<Item = &'a Held> {
@@ -69,20 +88,21 @@ impl Measured<'_> {
         let mut functions: Vec<_> = self.cells.iter().map(|cell| cell.workload.name).collect();
         functions.dedup();
         for function in functions {
-            for arm in WAYS.iter().filter(|way| !way.factor).flat_map(Way::arms) {
-                for base in [SPAWN_NEVER, SPAWN_COLD] {
-                    if arm != base {
-                        say(format!("{function}: {base} / {arm}"), self.times(base, arm, function));
-                    }
+            for (way, arm) in WAYS.iter().filter(|way| !way.factor).flat_map(of_arms) {
+                // What follows another call is compared with what does, too.
+                let bases: &[&str] =
+                    if way.is_cold(arm) { &[SPAWN_NEVER, SPAWN_COLD] } else { &[SPAWN_NEXT] };
+                for base in bases.iter().filter(|base| **base != arm) {
+                    say(format!("{function}: {base} / {arm}"), self.times(base, arm, function));
                 }
             }
             for (step, from, to) in FACTORS {
                 say(format!("factor {function}: {step} ({from} / {to})"), self.times(from, to, function));
             }
-            for arm in [FORK_NEVER, UNWARMED] {
+            for way in [FORK_NEVER, UNWARMED] {
                 say(
-                    format!("{function}: first call in {arm} / steady call"),
-                    self.first_to_steady(arm, function),
+                    format!("{function}: first call in {way} / steady call"),
+                    self.first_to_steady(way, function),
                 );
             }
             let standby =
@@ -121,7 +141,7 @@ impl Measured<'_> {
     pub(super) fn comparisons(&self) -> Vec<Comparison> {
         let mut functions: Vec<_> = self.cells.iter().map(|cell| cell.workload.name).collect();
         functions.dedup();
-        let pairs = [(SPAWN_NEVER, FORK_NEVER), (SPAWN_COLD, FORK_NEVER)];
+        let pairs = [(SPAWN_NEVER, FORK_NEVER), (SPAWN_COLD, FORK_NEVER), (SPAWN_NEXT, FORK_NEXT)];
         let pairs = pairs.into_iter().chain(FACTORS.map(|(_, from, to)| (from, to)));
         let of = |function: &str, a: &str, b: &str| {
             let (left, right) =
@@ -132,9 +152,10 @@ impl Measured<'_> {
         all.filter_map(|(function, a, b)| of(function, a, b)).collect()
     }
 
-    /// The first call of a new instance beside the calls of one that stays.
-    fn first_to_steady(&self, arm: &str, function: &str) -> Option<f64> {
-        Some(self.series(arm, function)?.first_us()? / self.series(FORK_WARM, function)?.steady_us()?)
+    /// The first call of a new instance beside the calls of one that stays: both straight after another call, so that what they differ in is the instance.
+    fn first_to_steady(&self, way: &str, function: &str) -> Option<f64> {
+        let next = Way::named(way)?.next?;
+        Some(self.series(next, function)?.first_us()? / self.series(FORK_WARM, function)?.steady_us()?)
     }
 
     pub(super) fn targets(&self) -> Vec<Target> {
@@ -145,52 +166,57 @@ impl Measured<'_> {
         };
         let all_500 = self.held_by(FORK_NEVER, "wait-node").find(|held| held.live == 500);
         let all_500 = all_500.map(|held| (held.instances.pss + held.zygote.pss) as f64 / f64::from(1 << 20));
+        let latency = |number, arm, name: &str, q, most| {
+            let why = self.too_few("empty-node", &[arm]);
+            Target::at_most(name, ms(arm, q), most).of(number).unless(why)
+        };
+        let clone =
+            |q| format!("empty Node.js clone after a rest, request to response, p{:.0}, ms", q * 100.0);
+        let standby = |q| format!("the same with a standby ready, p{:.0}, ms", q * 100.0);
         let mut targets = vec![
-            Target::at_most("empty Node.js clone, request to response, p50, ms", ms(FORK_NEVER, 0.5), 2.0)
-                .of("C1"),
-            Target::at_most("empty Node.js clone, request to response, p99, ms", ms(FORK_NEVER, 0.99), 4.0)
-                .of("C1"),
-            Target::at_most("the same with a standby ready, p50, ms", ms(STANDBY, 0.5), 0.6).of("C2"),
-            Target::at_most("the same with a standby ready, p99, ms", ms(STANDBY, 0.99), 2.0).of("C2"),
+            latency("C1", FORK_NEVER, &clone(0.5), 0.5, 2.0),
+            latency("C1", FORK_NEVER, &clone(0.99), 0.99, 4.0),
+            latency("C2", STANDBY, &standby(0.5), 0.5, 0.6),
+            latency("C2", STANDBY, &standby(0.99), 0.99, 2.0),
         ];
         for function in ["fact-node", "matrix-mult-node", "fact-python", "matrix-mult-python"] {
             let name = format!("first call in a clone, of a steady call, {function}");
-            targets.push(Target::at_most(&name, self.first_to_steady(FORK_NEVER, function), 1.2).of("C3"));
+            let why = self.too_few(function, &[FORK_NEXT, FORK_WARM]);
+            let target = Target::at_most(&name, self.first_to_steady(FORK_NEVER, function), 1.2);
+            targets.push(target.of("C3").unless(why));
         }
-        let times = |function| self.times(SPAWN_NEVER, FORK_NEVER, function);
+        let faster = |number, function: &str, least| {
+            let name = format!("{function} after a rest, times faster than a fresh process");
+            let why = self.too_few(function, &[SPAWN_NEVER, FORK_NEVER]);
+            let times = self.times(SPAWN_NEVER, FORK_NEVER, function);
+            Target::at_least(&name, times, least).of(number).unless(why)
+        };
+        let held = |function, language, most| {
+            let name = format!("private memory of an empty {language} clone, MiB");
+            let why = self.too_few_held(FORK_NEVER, function);
+            Target::at_most(&name, mib(FORK_NEVER, function), most).of("C7").unless(why)
+        };
         targets.extend([
-            Target::at_least("empty-node, times faster than a fresh process", times("empty-node"), 20.0)
-                .of("C4"),
-            Target::at_least("empty-python, times faster than a fresh process", times("empty-python"), 20.0)
-                .of("C4"),
-            Target::at_least(
-                "matrix-mult-numba, times faster than a fresh process",
-                times("matrix-mult-numba"),
-                100.0,
-            )
-            .of("C5"),
+            faster("C4", "empty-node", 20.0),
+            faster("C4", "empty-python", 20.0),
+            faster("C5", "matrix-mult-numba", 100.0),
             Target::at_least(
                 "empty Node.js clones a second of CPU time",
                 self.most_per_cpu_second("empty-node"),
                 400.0,
             )
             .of("C6"),
-            Target::at_most(
-                "private memory of an empty Node.js clone, MiB",
-                mib(FORK_NEVER, "wait-node"),
-                1.0,
-            )
-            .of("C7"),
-            Target::at_most(
-                "private memory of an empty Python clone, MiB",
-                mib(FORK_NEVER, "wait-python"),
-                2.0,
-            )
-            .of("C7"),
+            held("wait-node", "Node.js", 1.0),
+            held("wait-python", "Python", 2.0),
             Target::at_most("500 live Node.js clones and their zygote, PSS, MiB", all_500, 700.0).of("C8"),
         ]);
         targets
     }
+}
+
+/// A way with each of its arms.
+fn of_arms(way: &'static Way) -> impl Iterator<Item = (&'static Way, &'static str)> {
+    way.arms().map(move |arm| (way, arm))
 }
 
 pub(super) fn rate_arm(way: &str) -> String {
@@ -203,8 +229,13 @@ pub(super) fn memory_arm(way: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
-    use crate::bench::coldstart::way::FORK_COLD;
+    use crate::bench::{
+        caller::Stations,
+        coldstart::{way::FORK_COLD, workload},
+    };
 
     #[test]
     fn what_was_not_measured_is_no_figure() {
@@ -215,6 +246,41 @@ mod tests {
             targets.len() == 15
                 && targets.iter().all(|target| target.met.is_none() && target.value.is_none())
         );
+    }
+
+    /// A cell of the empty Node.js function with calls of `us`, one a round, and one more straight after each that takes half of it.
+    fn cell(way: &'static str, us: &[u64]) -> Cell {
+        let empty = workload::all(workload::Sizes::QUICK, None).remove(0);
+        let mut cell = Cell::new(Way::named(way).unwrap(), empty, Err(anyhow::anyhow!("no server")));
+        let stations = Stations { start_us: Some(1), ..Stations::default() };
+        for &us in us {
+            for (series, us) in [(&mut cell.cold, us), (&mut cell.next, us / 2)] {
+                series.begin_round();
+                series.add(Duration::from_micros(us), stations);
+            }
+        }
+        cell
+    }
+
+    #[test]
+    fn c1_and_c4_are_judged_by_calls_after_a_rest_and_by_five_of_them() {
+        let judged = |calls: usize| {
+            let cells = [cell(SPAWN_NEVER, &vec![40_000; calls]), cell(FORK_NEVER, &vec![1000; calls])];
+            let measured = Measured { cells: &cells, held: &[], rates: &[] };
+            let of = |number: &str| {
+                let mut targets = measured.targets().into_iter();
+                targets.find(|target| target.promise.as_deref() == Some(number)).unwrap()
+            };
+            let next = measured.ratios().get("empty-node: spawn-never-next / fork-never-next").copied();
+            (of("C1"), of("C4"), next)
+        };
+        let (c1, c4, next) = judged(5);
+        assert_eq!((c1.value, c1.met, c4.value, c4.met), (Some(1.0), Some(true), Some(40.0), Some(true)));
+        assert_eq!(next, Some(40.0));
+        let (c1, c4, _) = judged(4);
+        let why = "there are too few values, 4: it takes 5, by --repeat";
+        assert_eq!((c1.met, c1.why.as_deref()), (None, Some(why)));
+        assert_eq!((c4.met, c4.why.as_deref()), (None, Some(why)));
     }
 
     #[test]

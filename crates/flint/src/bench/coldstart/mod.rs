@@ -43,7 +43,8 @@ impl Scale {
         let (scale, live) = if effort.quick {
             let scale = Self {
                 sizes: Sizes::QUICK,
-                rounds: 2,
+                // Each has one call after a rest.
+                rounds: 6,
                 live: Vec::new(),
                 concurrency: &[1, 4],
                 rate_rounds: 1,
@@ -53,7 +54,7 @@ impl Scale {
         } else {
             let scale = Self {
                 sizes: Sizes::FULL,
-                rounds: 8,
+                rounds: 30,
                 live: Vec::new(),
                 concurrency: &[1, 2, 4, 8, 16, 32],
                 rate_rounds: 5,

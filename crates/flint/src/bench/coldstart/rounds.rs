@@ -25,7 +25,8 @@ use crate::bench::{
 
 /// Idle instances go after this long: the warm arms begin each round without one.
 pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(1);
-/// An instance is looked for every quarter of that, and takes a moment to stop.
+/// An instance is looked for every quarter of that, and takes a moment to stop. Where none stays, calls rest as long: caches and clocks are then as they are for
+/// the others.
 const GONE_AFTER: Duration = Duration::from_millis(1600);
 /// How often a call is tried that ought to be cold.
 const COLD_TRIES: u32 = 3;
@@ -47,8 +48,10 @@ pub(super) struct Cell {
     pub(super) way: &'static Way,
     pub(super) workload: Workload,
     pub(super) target: Result<Target, String>,
-    /// Calls that had to wait for an instance, or all where none stays.
+    /// Calls after a rest that had to wait for an instance; of the standby's rhythm all.
     pub(super) cold: Series,
+    /// Calls straight after another one, where each makes an instance.
+    pub(super) next: Series,
     /// Calls that met an instance.
     pub(super) warm: Series,
     /// Starts of counted calls from a standby clone, and all of them; as far as the server's metrics tell.
@@ -64,6 +67,7 @@ impl Cell {
             workload,
             target,
             cold: Series::default(),
+            next: Series::default(),
             warm: Series::default(),
             standby_starts: (0.0, 0.0),
             last: None,
@@ -80,6 +84,7 @@ impl Cell {
             Some(cold) if arm == cold => Some(&self.cold),
             Some(_) if arm == self.way.name => Some(&self.warm),
             None if arm == self.way.name => Some(&self.cold),
+            None if self.way.next == Some(arm) => Some(&self.next),
             _ => None,
         }
     }
@@ -88,11 +93,13 @@ impl Cell {
     async fn visit(&mut self) -> anyhow::Result<Round> {
         let mut round = Round::default();
         round.cold.begin_round();
+        round.next.begin_round();
         round.warm.begin_round();
         let made = match &mut self.target {
             Err(_) => Ok(()),
             Ok(Target::Process { argv, code }) => {
-                processes(argv, code, &self.workload, &mut round.cold).await
+                rest(self.last).await;
+                processes(argv, code, &self.workload, &mut round).await
             }
             Ok(Target::Flint { caller, request }) => {
                 let mut calls = Calls { caller, request, workload: &self.workload };
@@ -101,7 +108,10 @@ impl Cell {
                     (None, STANDBY) => {
                         calls.in_rhythm(&mut round.cold).await.map(|starts| round.standby_starts = starts)
                     }
-                    _ => calls.cold(&mut round.cold).await,
+                    _ => {
+                        rest(self.last).await;
+                        calls.cold(&mut round).await
+                    }
                 }
             }
         };
@@ -120,6 +130,7 @@ impl Cell {
 
     fn take(&mut self, round: Round) {
         self.cold.append(round.cold);
+        self.next.append(round.next);
         self.warm.append(round.warm);
         self.standby_starts.0 += round.standby_starts.0;
         self.standby_starts.1 += round.standby_starts.1;
@@ -134,8 +145,19 @@ impl Cell {
 #[derive(Default, Serialize, Deserialize)]
 struct Round {
     cold: Series,
+    next: Series,
     warm: Series,
     standby_starts: (f64, f64),
+}
+
+impl Round {
+    /// Where a call belongs that made an instance of its own, by its place in the round.
+    const fn of_call(&mut self, place: usize) -> &mut Series {
+        match place {
+            0 => &mut self.cold,
+            _ => &mut self.next,
+        }
+    }
 }
 
 struct Calls<'a> {
@@ -149,11 +171,12 @@ impl Calls<'_> {
         self.caller.call(self.request, &|body| self.workload.verify(body)).await
     }
 
-    async fn cold(&mut self, series: &mut Series) -> anyhow::Result<()> {
+    /// One call after a rest, then some straight after each other.
+    async fn cold(&mut self, round: &mut Round) -> anyhow::Result<()> {
         self.caller.reconnect();
-        for _ in 0..self.workload.calls {
+        for place in 0..=self.workload.calls {
             let called = self.call().await?;
-            series.add(called.latency, self.caller.stations(&called).await?);
+            round.of_call(place).add(called.latency, self.caller.stations(&called).await?);
         }
         Ok(())
     }
@@ -219,6 +242,13 @@ impl Calls<'_> {
     }
 }
 
+/// Until as long has passed since the last call as instances that stay are given to go.
+async fn rest(last: Option<Instant>) {
+    if let Some(last) = last {
+        sleep(GONE_AFTER.saturating_sub(last.elapsed())).await;
+    }
+}
+
 /// Starts from a standby clone and all starts by fork since the server began; zeros when it does not say.
 async fn starts(server: std::net::SocketAddr) -> (f64, f64) {
     let count = async |by: &str| {
@@ -233,9 +263,9 @@ async fn processes(
     argv: &[String],
     code: &std::path::Path,
     workload: &Workload,
-    series: &mut Series,
+    round: &mut Round,
 ) -> anyhow::Result<()> {
-    for _ in 0..workload.calls {
+    for place in 0..=workload.calls {
         let arm = ShimArm::new(
             argv.to_vec(),
             code.to_owned(),
@@ -246,7 +276,7 @@ async fn processes(
         let mut connection = arm.connect().await.context("starting an unsandboxed process")?;
         let start = begin.elapsed();
         connection.call().await?;
-        series.add_parts(start, begin.elapsed() - start);
+        round.of_call(place).add_parts(start, begin.elapsed() - start);
     }
     Ok(())
 }
@@ -301,4 +331,33 @@ pub(super) async fn run(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::{
+        caller::Stations,
+        coldstart::way::{FORK_NEVER, FORK_NEXT},
+        coldstart::workload::{Sizes, all},
+    };
+
+    #[test]
+    fn only_the_call_after_a_rest_is_cold() {
+        let way = Way::named(FORK_NEVER).unwrap();
+        let mut cell = Cell::new(way, all(Sizes::QUICK, None).remove(0), Err(anyhow::anyhow!("no server")));
+        for us in [900, 800] {
+            let mut round = Round::default();
+            round.cold.begin_round();
+            round.next.begin_round();
+            for (place, us) in [us, 300, 310].into_iter().enumerate() {
+                let stations = Stations { start_us: Some(us / 2), ..Stations::default() };
+                round.of_call(place).add(Duration::from_micros(us), stations);
+            }
+            cell.take(round);
+        }
+        let latencies = |arm| cell.series(arm).unwrap().latencies();
+        assert_eq!(latencies(FORK_NEVER), [900.0, 800.0]);
+        assert_eq!(latencies(FORK_NEXT), [300.0, 310.0, 300.0, 310.0]);
+    }
 }

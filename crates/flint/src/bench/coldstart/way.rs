@@ -31,6 +31,8 @@ pub(super) struct Way {
     pub(super) name: &'static str,
     /// The name of the arm of its cold calls, where instances stay for further calls.
     pub(super) cold: Option<&'static str>,
+    /// The name of the arm of its calls straight after another one, where each call makes an instance: its own name is that of those after a rest.
+    pub(super) next: Option<&'static str>,
     /// `--start`; `None`: a process without Flint and without sandbox.
     pub(super) start: Option<&'static str>,
     pub(super) reuse: &'static str,
@@ -51,26 +53,35 @@ pub(super) const FORK_NEVER: &str = "fork-never";
 pub(super) const STANDBY: &str = "fork-never-standby";
 pub(super) const FORK_COLD: &str = "fork-warm-cold";
 pub(super) const FORK_WARM: &str = "fork-warm";
+pub(super) const SPAWN_NEXT: &str = "spawn-never-next";
+pub(super) const FORK_NEXT: &str = "fork-never-next";
 
-const fn way(
-    name: &'static str,
-    start: Option<&'static str>,
-    reuse: &'static str,
-    cold: Option<&'static str>,
-) -> Way {
-    Way { name, cold, start, reuse, warmed_up: true, setting: Setting::Plain, factor: false }
+/// An instance for each call.
+const fn never(name: &'static str, start: Option<&'static str>, next: Option<&'static str>) -> Way {
+    let setting = Setting::Plain;
+    Way { name, cold: None, next, start, reuse: "never", warmed_up: true, setting, factor: false }
+}
+
+/// Instances that stay.
+const fn warm(name: &'static str, start: &'static str, cold: &'static str) -> Way {
+    let start = Some(start);
+    Way { cold: Some(cold), next: None, reuse: "warm", ..never(name, start, None) }
 }
 
 /// All of them, in the order in which a round goes through them.
 pub(super) const WAYS: &[Way] = &[
-    Way { factor: true, ..way(PROCESS, None, "never", None) },
-    way(SPAWN_NEVER, Some("spawn"), "never", None),
-    way(SPAWN_WARM, Some("spawn"), "warm", Some(SPAWN_COLD)),
-    Way { factor: true, warmed_up: false, ..way(UNWARMED, Some("fork"), "never", None) },
-    Way { factor: true, setting: Setting::SmallPages, ..way(SMALL_PAGES, Some("fork"), "never", None) },
-    way(FORK_NEVER, Some("fork"), "never", None),
-    Way { setting: Setting::Standbys, ..way(STANDBY, Some("fork"), "never", None) },
-    way(FORK_WARM, Some("fork"), "warm", Some(FORK_COLD)),
+    Way { factor: true, ..never(PROCESS, None, Some("process-next")) },
+    never(SPAWN_NEVER, Some("spawn"), Some(SPAWN_NEXT)),
+    warm(SPAWN_WARM, "spawn", SPAWN_COLD),
+    Way { factor: true, warmed_up: false, ..never(UNWARMED, Some("fork"), Some("fork-never-unwarmed-next")) },
+    Way {
+        factor: true,
+        setting: Setting::SmallPages,
+        ..never(SMALL_PAGES, Some("fork"), Some("fork-never-small-pages-next"))
+    },
+    never(FORK_NEVER, Some("fork"), Some(FORK_NEXT)),
+    Way { setting: Setting::Standbys, ..never(STANDBY, Some("fork"), None) },
+    warm(FORK_WARM, "fork", FORK_COLD),
 ];
 
 impl Way {
@@ -96,7 +107,17 @@ impl Way {
 
     /// The names of its arms in the report.
     pub(super) fn arms(&self) -> impl Iterator<Item = &'static str> {
-        self.cold.into_iter().chain([self.name])
+        self.cold.into_iter().chain([self.name]).chain(self.next)
+    }
+
+    /// Those of calls after a rest that had to wait for an instance.
+    pub(super) fn is_cold(&self, arm: &str) -> bool {
+        match (self.cold, self.next) {
+            (Some(cold), _) => arm == cold,
+            (None, Some(_)) => arm == self.name,
+            // In a rhythm nobody rests.
+            (None, None) => false,
+        }
     }
 }
 
@@ -163,6 +184,13 @@ mod tests {
         let count = names.len();
         names.sort_unstable();
         names.dedup();
-        assert_eq!((names.len(), count), (10, 10));
+        assert_eq!((names.len(), count), (15, 15));
+    }
+
+    #[test]
+    fn cold_is_what_came_after_a_rest() {
+        let of_way = |way: &'static Way| way.arms().filter(|arm| way.is_cold(arm)).collect::<Vec<_>>();
+        let cold: Vec<_> = WAYS.iter().flat_map(of_way).collect();
+        assert_eq!(cold, [PROCESS, SPAWN_NEVER, SPAWN_COLD, UNWARMED, SMALL_PAGES, FORK_NEVER, FORK_COLD]);
     }
 }
