@@ -42,7 +42,7 @@ struct Round {
 
 /// A round of many callers at once.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-struct Crowded {
+pub(super) struct Crowded {
     callers: usize,
     /// Calls a second, of all of them.
     rate: f64,
@@ -233,7 +233,7 @@ async fn round_of_many(place: &Place, crowd: Crowd) -> anyhow::Result<Round> {
 
 /// When calls of an arm came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum When {
+pub(super) enum When {
     /// After a rest, and had to wait for an instance.
     Cold,
     /// Straight after another one, and had to wait for an instance all the same: what both processors need for it, the one before has just used.
@@ -243,9 +243,9 @@ enum When {
 }
 
 impl When {
-    const ALL: [Self; 3] = [Self::Cold, Self::Next, Self::Warm];
+    pub(super) const ALL: [Self; 3] = [Self::Cold, Self::Next, Self::Warm];
 
-    const fn as_str(self) -> &'static str {
+    pub(super) const fn as_str(self) -> &'static str {
         match self {
             Self::Cold => "cold",
             Self::Next => "next",
@@ -254,7 +254,7 @@ impl When {
     }
 
     /// That of a call by its place in its round.
-    fn of(place: usize, sample: &Sample, crowd: Option<Crowded>) -> Self {
+    pub(super) fn of(place: usize, sample: &Sample, crowd: Option<Crowded>) -> Self {
         match (sample.is_cold(), crowd) {
             // There was no instance for any of them: who was served by another's has waited for it, too.
             (_, Some(crowd)) if place < crowd.callers => Self::Cold,

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Suite,
+    cold_warm::When,
     manifest::{Manifest, Variant},
     place::Place,
     recorder::{Recorded, Recorder},
@@ -125,13 +126,8 @@ async fn once(
 }
 
 fn add(report: &mut Report, title: &str, measured: &[(&str, anyhow::Result<Vec<Round>>)], seed: u64) {
-    let samples = |rounds: &[Round], cold: bool| -> Vec<Sample> {
-        rounds
-            .iter()
-            .flat_map(|round| &round.calls)
-            .map(|call| call.sample)
-            .filter(|sample| sample.is_cold() == cold)
-            .collect()
+    let samples = |rounds: &[Round], when| -> Vec<Sample> {
+        rounds.iter().flat_map(|round| came(round, when)).collect()
     };
     for (name, rounds) in measured {
         let rounds = match rounds {
@@ -148,42 +144,98 @@ fn add(report: &mut Report, title: &str, measured: &[(&str, anyhow::Result<Vec<R
             report.arms.push(ArmReport { failures: Some(failures), ..unavailable(name, title, &why) });
             continue;
         }
-        for (word, cold) in [("cold", true), ("warm", false)] {
-            let samples = samples(rounds, cold);
+        let steady = [When::Warm, When::Next].into_iter().find(|when| !samples(rounds, *when).is_empty());
+        for when in When::ALL {
+            let samples = samples(rounds, when);
             if samples.is_empty() {
                 continue;
             }
             let memory: Vec<f64> = rounds.iter().map(|round| round.memory.pss as f64).collect();
             report.arms.push(ArmReport {
                 pss_bytes: median(&memory).map(|bytes| bytes as u64),
-                series: if cold { Vec::new() } else { over_time(&rounds[0].calls) },
+                series: if steady == Some(when) { over_time(&rounds[0].calls) } else { Vec::new() },
                 failures: (failures.calls() > 0).then(|| failures.clone()),
                 // Calls come by a clock, however many are under way.
                 concurrency: None,
-                ..row(&format!("{name} {word}"), title, &samples, seed)
+                ..row(&format!("{name} {}", when.as_str()), title, &samples, seed)
             });
         }
     }
-    for cold in [true, false] {
-        let of = |wanted: &str| {
+    // What is started for each call, or was ahead of it, is what users get where others are warm.
+    for (theirs, ours) in [(When::Cold, When::Cold), (When::Warm, When::Warm), (When::Warm, When::Next)] {
+        let of = |wanted: &str, when| {
             let found = measured.iter().find(|(name, _)| *name == wanted);
             let rounds = found.and_then(|(_, rounds)| rounds.as_ref().ok())?;
-            Some(latencies(&samples(rounds, cold)))
+            Some(latencies(&samples(rounds, when)))
         };
-        let Some(default) = of("default") else { continue };
+        let Some(default) = of("default", theirs) else { continue };
         for (other, ..) in ARMS.iter().filter(|arm| arm.0 != "default") {
-            let Some(theirs) = of(other) else { continue };
-            let word = if cold { "cold" } else { "warm" };
-            let (a, b) = (format!("default {word}"), format!("{other} {word}"));
-            report.comparisons.extend(Comparison::of(title, (&a, &default), (&b, &theirs)));
+            let Some(others) = of(other, ours) else { continue };
+            let (a, b) = (format!("default {}", theirs.as_str()), format!("{other} {}", ours.as_str()));
+            report.comparisons.extend(Comparison::of(title, (&a, &default), (&b, &others)));
         }
     }
 }
 
-/// A point for each call of a round.
+/// The calls of a round that came like that: nothing but its first one finds a server on which nothing has run.
+fn came(round: &Round, when: When) -> Vec<Sample> {
+    let mut calls: Vec<&Recorded> = round.calls.iter().collect();
+    // They are noted as they are answered.
+    calls.sort_by(|a, b| (a.at_s - a.sample.latency / 1e6).total_cmp(&(b.at_s - b.sample.latency / 1e6)));
+    let placed = calls.into_iter().enumerate();
+    placed
+        .filter(|(place, call)| When::of(*place, &call.sample, None) == when)
+        .map(|(_, call)| call.sample)
+        .collect()
+}
+
 fn over_time(calls: &[Recorded]) -> Vec<Point> {
     calls
         .iter()
         .map(|call| Point { at_s: call.at_s, latency_us: Some(call.sample.latency), ..Point::default() })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_first_call_of_a_round_is_cold() {
+        let call = |at_s, latency, start| Recorded {
+            at_s,
+            which: 0,
+            sample: Sample { latency, start, run: Some(10.0), ..Sample::default() },
+        };
+        // The first call is answered after the second one, which a standby has served.
+        let calls = vec![
+            call(1.1, 100_000.0, Some(300.0)),
+            call(1.5, 1_500_000.0, Some(1_400_000.0)),
+            call(2.1, 110_000.0, Some(310.0)),
+        ];
+        let warm = vec![call(0.9, 900_000.0, Some(800_000.0)), call(1.2, 200_000.0, None)];
+        let rounds = |calls: Vec<Recorded>| {
+            let round = Round { calls, failures: Failures::default(), memory: TreeMemory::default() };
+            Ok(vec![round])
+        };
+        let mut report = Report::default();
+        add(&mut report, "resize node", &[("default", rounds(warm)), ("flint", rounds(calls))], 1);
+        let rows: Vec<_> = report
+            .arms
+            .iter()
+            .map(|row| (row.arm.as_str(), row.n, row.latency_us.as_ref().map(|latency| latency.p50)))
+            .collect();
+        assert_eq!(
+            rows,
+            [
+                ("default cold", Some(1), Some(900_000.0)),
+                ("default warm", Some(1), Some(200_000.0)),
+                ("flint cold", Some(1), Some(1_500_000.0)),
+                ("flint next", Some(2), Some(105_000.0)),
+            ]
+        );
+        let pairs: Vec<_> = report.comparisons.iter().map(|one| (one.a.as_str(), one.b.as_str())).collect();
+        assert_eq!(pairs, [("default cold", "flint cold"), ("default warm", "flint next")]);
+        assert!(!report.arms[3].series.is_empty() && report.arms[2].series.is_empty());
+    }
 }
