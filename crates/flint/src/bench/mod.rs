@@ -64,6 +64,7 @@ const BUILT_IN: &[(&str, &str)] = &[
 /// Runs `experiment` and prints its report on stdout; everything else goes to stderr. Whether the targets were met is in the report,
 /// not in the exit code: a benchmark that has measured something has succeeded.
 pub(crate) async fn run(experiment: &str, effort: Effort, json: bool) -> anyhow::Result<()> {
+    tell_what_is_left_out();
     let mut run = Run::begin(experiment, effort)?;
     let _janitor = Janitor::start()?;
     // Dropping what measures ends its servers, back ends and groups.
@@ -88,6 +89,16 @@ pub(crate) async fn run(experiment: &str, effort: Effort, json: bool) -> anyhow:
     }
     has_figures(&report)?;
     Ok(())
+}
+
+/// Variables of Flint's own are for other servers than those that are measured.
+fn tell_what_is_left_out() {
+    let mut names = server::left_out();
+    // Where its scripts keep what they install is the benchmark's own business.
+    names.retain(|name| name.contains("__") || name == "FLINT_CONFIG");
+    if !names.is_empty() {
+        tell!("not told to the servers that are measured: {}", names.join(", "));
+    }
 }
 
 /// A run in which every arm failed has not succeeded.

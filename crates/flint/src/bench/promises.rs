@@ -120,6 +120,7 @@ pub(crate) async fn run(
     despite_noise: bool,
     json: bool,
 ) -> anyhow::Result<()> {
+    super::tell_what_is_left_out();
     let _janitor = Janitor::start()?;
     let mut kept = Vec::new();
     for (at, check) in CHECKS.iter().enumerate() {

@@ -15,6 +15,9 @@ use tokio::{io::AsyncReadExt as _, io::AsyncWriteExt as _, net::TcpStream};
 
 use super::tied::tied;
 
+/// What Flint's own variables begin with. Whoever runs a benchmark has some for a server of their own: that is not what is measured.
+const OURS: &str = "FLINT_";
+
 /// How long a server may take to become ready.
 const READY_WITHIN: Duration = Duration::from_secs(60);
 /// How long it may take to stop when asked.
@@ -49,7 +52,7 @@ impl Server {
             .context("finding a free port")?;
         let log = std::fs::File::create(scratch.join("server.log")).context("creating the server's log")?;
         let data = scratch.join("data");
-        let process = in_group(group, &binary)
+        let process = unset(in_group(group, &binary))
             .args(["up", "--listen", &address.to_string(), "--data-dir"])
             .arg(&data)
             .env("FLINT_LIMITS__INVOCATIONS_PER_MINUTE", "1000000000")
@@ -108,7 +111,7 @@ impl Server {
     ) -> anyhow::Result<Value> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let folders = tools.map(Path::to_owned).into_iter().chain(std::env::split_paths(&path));
-        let output = Command::new(&self.binary)
+        let output = unset(Command::new(&self.binary))
             .env("PATH", std::env::join_paths(folders).context("putting the tools on PATH")?)
             // What it leaves when it is ended goes with this server's folder.
             .env("TMPDIR", self.data.parent().unwrap_or(&self.data))
@@ -128,7 +131,7 @@ impl Server {
 
     /// Makes a namespace as an operator does; gives its key.
     pub(super) fn namespace(&self, name: &str, options: &[&str]) -> anyhow::Result<String> {
-        let output = Command::new(&self.binary)
+        let output = unset(Command::new(&self.binary))
             .args(["namespace", "create", name, "--data-dir"])
             .arg(&self.data)
             .args(options)
@@ -184,6 +187,29 @@ impl Drop for Server {
     }
 }
 
+/// The variables of the caller's environment that no server of a benchmark is told: its configuration would be part of no report.
+pub(super) fn left_out() -> Vec<String> {
+    ours(std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()))
+}
+
+fn ours(names: impl Iterator<Item = String>) -> Vec<String> {
+    let mut names: Vec<_> = names.filter(|name| name.starts_with(OURS)).collect();
+    names.sort_unstable();
+    names
+}
+
+/// `command` without them.
+fn unset(command: Command) -> Command {
+    without(command, &left_out())
+}
+
+fn without(mut command: Command, names: &[String]) -> Command {
+    for name in names {
+        command.env_remove(name);
+    }
+    command
+}
+
 /// A program that ends with this one and is in a group of processes, by the folder of its cgroup, from its first instruction on.
 pub(super) fn in_group(group: Option<&Path>, program: &Path) -> Command {
     let Some(group) = group else { return tied(program) };
@@ -202,4 +228,25 @@ pub(super) async fn metric(address: SocketAddr, name: &str) -> Result<f64, ArmEr
         .lines()
         .find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
         .ok_or_else(|| ArmError::WrongAnswer(format!("the server's metrics do not have {name}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_not_told_what_its_caller_has_set_for_others() {
+        let set = ["FLINT_SNAPSHOT__STANDBYS", "PATH", "FLINT_CONFIG", "FLINTLOCK", "FLINT_AUTH"];
+        let names = ours(set.iter().map(|&name| name.to_owned()));
+        assert_eq!(names, ["FLINT_AUTH", "FLINT_CONFIG", "FLINT_SNAPSHOT__STANDBYS"]);
+        let mut command = Command::new("/usr/bin/env");
+        // In place of what it would inherit.
+        command.env_clear().envs(set.map(|name| (name, "1")));
+        let mut command = without(command, &names);
+        command.env("FLINT_POOL__PREWARM", "0");
+        let output = command.output().unwrap();
+        let mut seen: Vec<_> = String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect();
+        seen.sort_unstable();
+        assert_eq!(seen, ["FLINTLOCK=1", "FLINT_POOL__PREWARM=0", "PATH=1"]);
+    }
 }
