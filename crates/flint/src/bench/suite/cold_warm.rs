@@ -32,7 +32,7 @@ const CROWD_WITHIN: Duration = Duration::from_secs(600);
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Round {
     samples: Vec<Sample>,
-    /// Of everything that belongs to the functions, after the last call.
+    /// Of everything that belongs to the functions, after the last call; of what ends with its call, of what is left then.
     memory: TreeMemory,
     chosen: String,
     /// Of a crowd: the first calls of all its callers come first among the samples.
@@ -191,7 +191,7 @@ async fn round(place: &Place, caller: &mut Caller, calls: usize) -> anyhow::Resu
             samples.push(sample);
         }
     }
-    let memory = place.belongings().memory().0;
+    let memory = place.memory_between_calls().await;
     place.judge()?;
     Ok(Round { samples, memory, chosen: place.chosen().to_owned(), crowd: None })
 }
@@ -221,7 +221,7 @@ async fn round_of_many(place: &Place, crowd: Crowd) -> anyhow::Result<Round> {
         .await
         .with_context(|| format!("the callers were not answered within {} s", CROWD_WITHIN.as_secs()))??;
     let seconds = begin.elapsed().as_secs_f64();
-    let memory = place.belongings().memory().0;
+    let memory = place.memory_between_calls().await;
     let mut records = recorder.records(place.caller()).await?;
     place.judge()?;
     records.sort_by_key(|record| record.which);

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use flint_lab::{HttpAnswer, HttpRequest};
+use flint_lab::{HttpAnswer, HttpRequest, TreeMemory};
 
 use super::{
     baseline::Baseline,
@@ -22,6 +22,8 @@ pub(super) struct Place {
     pub(super) size: &'static str,
     /// Its time is in the records of several functions.
     is_chain: bool,
+    /// No instance is left when its call is over.
+    ends_with_its_call: bool,
     /// How long an idle instance stays.
     keep_alive: Duration,
     shown: Shown,
@@ -63,6 +65,7 @@ impl Place {
             manifest: manifest.clone(),
             size,
             is_chain,
+            ends_with_its_call: strategy.ends_with_its_call(),
             keep_alive: options.keep_alive,
             shown: Shown::new(),
         })
@@ -117,6 +120,16 @@ impl Place {
             At::Flint(site) => site.belongings(),
             At::Baseline(baseline) => baseline.belongings(),
         }
+    }
+
+    /// Their memory when a call has just been answered: with the instances that stay, and without those that are about to go. What is half gone belongs to nobody, and
+    /// each look would find another half.
+    pub(super) async fn memory_between_calls(&self) -> TreeMemory {
+        let belongings = self.belongings();
+        if self.ends_with_its_call {
+            belongings.settle().await;
+        }
+        belongings.memory().0
     }
 
     pub(super) const fn manifest(&self) -> &Manifest {

@@ -130,6 +130,14 @@ impl Strategy {
         matches!(self.by, By::Flint(Wish { lean: true, .. }))
     }
 
+    /// Whether every call gets an instance that ends with it. WebAssembly's are inside the server, and gone when the answer is there.
+    pub(super) fn ends_with_its_call(&self) -> bool {
+        match self.by {
+            By::Flint(wish) => !wish.wasm && wish.asked.is_none_or(|(_, reuse)| reuse == "never"),
+            By::Baseline(_) => self.name == OPENFAAS.name,
+        }
+    }
+
     pub(super) const fn is_flints(&self) -> bool {
         matches!(self.by, By::Flint(_))
     }
@@ -151,6 +159,30 @@ pub(super) fn compared(title: &str, arms: &[(Strategy, Vec<f64>)], compare: Comp
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_ends_with_its_call_is_not_looked_for_while_it_does() {
+        let all = [
+            SPAWN_NEVER,
+            SPAWN_WARM,
+            CONCURRENT,
+            UNWARMED,
+            FORK_NEVER,
+            FORK_WARM,
+            WASM,
+            FLINT,
+            OPENWHISK,
+            OPENFAAS,
+            FRAMEWORK,
+        ];
+        let ending: Vec<_> = all
+            .iter()
+            .filter(|strategy| strategy.ends_with_its_call())
+            .map(|strategy| strategy.name)
+            .collect();
+        let expected = ["spawn-never", "fork-never-unwarmed", "fork-never", "flint", "openfaas-classic"];
+        assert_eq!(ending, expected);
+    }
 
     #[test]
     fn references_are_compared_with_flints_arms_and_not_with_themselves() {
