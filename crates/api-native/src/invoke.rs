@@ -38,6 +38,8 @@ use crate::{
     responses(
         (status = 200, description = "The function's answer, or with `record=true` an ActivationResource"),
         (status = 202, body = Accepted, description = "Accepted; it goes on by itself"),
+        (status = 408, description = "The request's body came too slowly"),
+        (status = 413, description = "The request's body is larger than `limits.max_payload` or, where it is not JSON, `limits.max_body`"),
         (status = 422, description = "The function answered with an error of its own: `{\"error\": …}`"),
         (status = 429, body = ErrorBody, description = "A limit of the namespace"),
         (status = 500, description = "Flint could not run it"),

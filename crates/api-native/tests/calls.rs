@@ -6,15 +6,18 @@
 mod server;
 
 use axum::{Router, body::Body};
+use bytes::Bytes;
 use flint_api_native::{ActivationFeed, NativeConfig, router};
 use flint_controller::{ControllerConfig, GUEST_KEY};
 use flint_model::{ByteSize, NamespaceLimits};
 use flint_store::{ActivationQuery, Page};
+use futures_util::{StreamExt, stream};
 use http::{
     Request,
     header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE},
 };
-use http_body_util::BodyExt;
+use http_body::Frame;
+use http_body_util::{BodyExt, StreamBody};
 use serde_json::{Value, json};
 use server::{
     Server,
@@ -155,6 +158,35 @@ async fn what_is_too_large_is_refused_with_the_limit_and_its_name() {
         assert!(error["message"].as_str().unwrap().contains("2048 bytes"), "{refused}");
         assert!(error["hint"].as_str().unwrap().contains("limits.max_payload"), "{refused}");
     }
+    api.server.stop().await;
+}
+
+#[tokio::test]
+async fn a_streamed_request_that_does_not_come_whole_is_its_callers_error() {
+    let mut limits = config();
+    limits.limits.bounds.max_body = ByteSize::kib(2);
+    let api = Api::with(limits).await;
+    deploy_with(&api.server, "f", "echo", &[]).await;
+    let send = async |pieces: Vec<Result<Bytes, std::io::Error>>| {
+        let request = Request::post("/v1/functions/f/invoke")
+            .header(AUTHORIZATION, format!("Bearer {GUEST_KEY}"))
+            .header(CONTENT_TYPE, "application/octet-stream")
+            .body(Body::new(StreamBody::new(stream::iter(pieces).map(|piece| piece.map(Frame::data)))));
+        let response = api.router.clone().oneshot(request.unwrap()).await.unwrap();
+        let (parts, body) = response.into_parts();
+        let header = |name: &str| parts.headers[name].to_str().unwrap().to_owned();
+        let (id, status) = (header("x-flint-activation-id"), header("x-flint-status"));
+        let body: Value = serde_json::from_slice(&body.collect().await.unwrap().to_bytes()).unwrap();
+        assert_eq!(api.record(&id).await["result"], body);
+        (parts.status.as_u16(), status, body["error"].as_str().unwrap().to_owned())
+    };
+    let piece = || Ok(Bytes::from(vec![b'x'; 1 << 10]));
+    let (status, class, error) = send(vec![piece(), piece(), piece()]).await;
+    assert_eq!((status, class.as_str()), (413, "application_error"));
+    assert!(error.contains("2048 bytes"), "{error}");
+    let (status, class, error) = send(vec![piece(), Err(std::io::Error::other("reset"))]).await;
+    assert_eq!((status, class.as_str()), (400, "application_error"));
+    assert!(error.contains("reset"), "{error}");
     api.server.stop().await;
 }
 

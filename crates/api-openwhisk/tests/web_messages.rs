@@ -5,8 +5,12 @@
 mod support;
 
 use axum::body::Body;
+use bytes::Bytes;
 use flint_controller::{PutCode, PutFunction};
-use flint_model::{Contract, StrategyRequest};
+use flint_model::{ByteSize, Contract, StrategyRequest};
+use futures_util::stream;
+use http_body::Frame;
+use http_body_util::StreamBody;
 use serde_json::{Value, json};
 use support::{
     Api, config,
@@ -250,7 +254,9 @@ async fn a_stream_is_passed_on() {
 
 #[tokio::test]
 async fn a_function_that_speaks_http_gets_the_request_and_gives_the_answer() {
-    let api = Api::start().await;
+    let mut bounded = config();
+    bounded.limits.bounds.max_body = ByteSize::mib(3);
+    let api = Api::with(bounded).await;
     let deploy = async |code: &str| {
         let put = PutFunction {
             overwrite: true,
@@ -284,4 +290,11 @@ async fn a_function_that_speaks_http_gets_the_request_and_gives_the_answer() {
     let given = api.send(web("GET", "f.json", &[], Body::empty())).await;
     assert_eq!(given.refusal().0, 400, "another extension asks for JSON: the arguments and the result");
     assert!(api.server.executor.calls_of("guest/f")[1].contains("__ow_method"));
+    // Beyond the limit of such bodies, also when that is known by its end only.
+    let piece = || Ok::<_, std::io::Error>(Frame::data(Bytes::from(vec![b'x'; 2 << 20])));
+    let long = Body::new(StreamBody::new(stream::iter([piece(), piece()])));
+    let refused = api.send(web("POST", "f", &[], long)).await;
+    assert_eq!(refused.status, 413, "{refused:?}");
+    let record = api.record(&refused.activation()).await;
+    assert_eq!(record["response"]["status"], "application error", "{record}");
 }

@@ -106,13 +106,13 @@ impl Controller {
                 Attempted::Over { draft, verdict, end }
             }
             Outcome::Ended { result, end } => {
+                let wants_http = call.accepts == Accepts::Http;
                 let verdict = match result {
-                    Ok(reply) => Verdict::of_reply(reply, call.accepts == Accepts::Http),
-                    Err(fault) => Verdict::of_fault(
-                        &self.told(&call.namespace, fault).await,
-                        Phase::Run,
-                        limits.timeout,
-                    ),
+                    Ok(reply) => Verdict::of_reply(reply, wants_http),
+                    Err(fault) => {
+                        let fault = self.told(&call.namespace, fault).await;
+                        Verdict::of_fault(&fault, Phase::Run, limits.timeout).for_caller(wants_http)
+                    }
                 };
                 Attempted::Over { draft, verdict, end }
             }
@@ -258,7 +258,7 @@ async fn collect(mut pieces: BodyReceiver, limit: ByteSize) -> Result<Bytes, Fau
         match piece {
             Ok(piece) => whole.extend_from_slice(&piece),
             Err(BodyError::TooLarge(_)) => break,
-            Err(BodyError::Broken(_)) => return Err(Fault::Exited { end: None }),
+            Err(BodyError::Broken(_) | BodyError::Late) => return Err(Fault::Exited { end: None }),
         }
         if whole.len() as u64 > limit.as_u64() {
             let size = whole.len() as u64;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
-use flint_executor::{Fault, Reply, ReplyHead};
+use flint_executor::{BodyError, Fault, Reply, ReplyHead};
 use flint_model::{ByteSize, LogLine, LogStream, Response, Status, show_duration};
 use http::{HeaderMap, HeaderValue, StatusCode, header::CONTENT_TYPE};
 use serde_json::{json, value::RawValue};
@@ -196,8 +196,36 @@ impl Verdict {
             Fault::OutOfMemory => {
                 Self::lost(Status::DeveloperError, "The action exhausted its memory and was aborted.")
             }
+            Fault::Request(error) => Self::of_request(error),
             Fault::Platform { cause } => Self::not_provisioned(cause),
         }
+    }
+
+    /// Of a request that did not come whole, with the status that says so.
+    fn of_request(error: &BodyError) -> Self {
+        let (status, text) = match error {
+            BodyError::TooLarge(allowed) => (
+                StatusCode::PAYLOAD_TOO_LARGE,
+                format!("Request larger than allowed: more than {allowed} bytes."),
+            ),
+            BodyError::Late => {
+                (StatusCode::REQUEST_TIMEOUT, "The request's body came too slowly.".to_owned())
+            }
+            BodyError::Broken(why) => {
+                (StatusCode::BAD_REQUEST, format!("The request's body ended early: {why}"))
+            }
+        };
+        let mut verdict = Self::error(Status::ApplicationError, &text);
+        let body = verdict.response.result.as_ref().map(|result| result.get().to_owned());
+        let json = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static("application/json"))]);
+        verdict.http = Some((status, json, body.unwrap_or_default().into()));
+        verdict
+    }
+
+    /// Without its HTTP answer, for a caller that cannot take one.
+    pub(crate) fn for_caller(mut self, wants_http: bool) -> Self {
+        self.http = self.http.filter(|_| wants_http);
+        self
     }
 
     /// The lines of the log that say what the developer needs to know beside the result.
@@ -366,6 +394,19 @@ mod tests {
                 3,
                 "Failed to provision resources to run the action.",
             ),
+            (
+                Fault::Request(BodyError::TooLarge(4)),
+                Phase::Run,
+                1,
+                "Request larger than allowed: more than 4 bytes.",
+            ),
+            (
+                Fault::Request(BodyError::Broken("reset".into())),
+                Phase::Run,
+                1,
+                "The request's body ended early: reset",
+            ),
+            (Fault::Request(BodyError::Late), Phase::Run, 1, "The request's body came too slowly."),
         ] {
             assert_eq!(text(fault.clone(), phase), (code, expected.to_owned()), "{fault:?} {phase:?}");
         }

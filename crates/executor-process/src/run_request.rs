@@ -20,14 +20,12 @@ pub(crate) fn identity(function: &Function) -> [(String, String); 3] {
 }
 
 /// The whole of a call's body, which is taken out of it.
-pub(crate) async fn arguments(call: &mut Call) -> Result<Bytes, String> {
+pub(crate) async fn arguments(call: &mut Call) -> Result<Bytes, BodyError> {
     match std::mem::replace(&mut call.body, Body::Full(Bytes::new())) {
         Body::Full(bytes) => Ok(bytes),
         stream => {
             let collected = tokio::time::timeout_at(call.deadline.into(), stream.collect(ARGUMENTS_MAX));
-            let collected = collected.await;
-            let late = |_| Err(BodyError::Broken("the time limit has passed".into()));
-            collected.unwrap_or_else(late).map_err(|error| error.to_string())
+            collected.await.unwrap_or(Err(BodyError::Late))
         }
     }
 }

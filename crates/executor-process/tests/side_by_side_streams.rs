@@ -10,7 +10,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use flint_executor::{Body, Fault, FunctionSource, Instance, Invoked};
+use flint_executor::{Body, BodyError, Fault, FunctionSource, Instance, Invoked};
 use support::{House, handler, json, side_by_side};
 
 /// Functions that stream as fast as they are let, and say how far they have come.
@@ -181,16 +181,17 @@ async fn a_caller_that_does_not_finish_its_request_ends_its_own_call_only() {
         let mut call = support::call(Body::Stream(body));
         call.deadline = Instant::now() + Duration::from_secs(6);
         let Invoked::Done { result, end } = instance.invoke(call).await else { panic!() };
-        assert_eq!((result.unwrap_err(), end.reusable), (Fault::Deadline, true));
+        assert_eq!((result.unwrap_err(), end.reusable), (Fault::Request(BodyError::Late), true));
         progress(&instance, "produced", 0).await;
         drop(sender);
         // The same for one that goes away.
         let (sender, body) = flint_executor::body_channel();
-        sender.send(Err(flint_executor::BodyError::Broken("gone".into()))).await.unwrap();
+        sender.send(Err(BodyError::Broken("gone".into()))).await.unwrap();
         let Invoked::Done { result, end } = instance.invoke(support::call(Body::Stream(body))).await else {
             panic!()
         };
-        assert!(matches!(result, Err(Fault::Platform { .. })) && end.reusable);
+        let gone = Fault::Request(BodyError::Broken("gone".into()));
+        assert_eq!((result.unwrap_err(), end.reusable), (gone, true));
         progress(&instance, "produced", 0).await;
         instance.stop().await;
     }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError, atomic::Ordering};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use flint_executor::{Body, Call, CallEnd, Fault, Instance, Invoked};
+use flint_executor::{Body, BodyError, Call, CallEnd, Fault, Instance, Invoked};
 use flint_gate::DirectGate;
 use flint_model::{ByteSize, InstanceId, LogStream, Usage};
 use futures_util::future::select_all;
@@ -25,7 +25,7 @@ use crate::{
     host::{CallSeed, Host, LogSink},
     lane,
     prepare::{Artefact, Settled},
-    running::{BodyBroke, Running, body_broke, fault_of, platform, usage},
+    running::{BodyBroke, Running, fault_of, platform, usage},
     state::{self, Pace, State},
     stdio::{Inlet, Outlet},
     streaming::stream,
@@ -130,8 +130,8 @@ impl WasmInstance {
                 let whole = stream.collect(self.artefact.memory as u64);
                 match timeout_at(running.pace.deadline().into(), whole).await {
                     Ok(Ok(body)) => body,
-                    Ok(Err(error)) => return running.done(Err(body_broke(&error)), Usage::default()),
-                    Err(_) => return running.done(Err(Fault::Deadline), Usage::default()),
+                    Ok(Err(error)) => return running.done(Err(Fault::Request(error)), Usage::default()),
+                    Err(_) => return running.done(Err(Fault::Request(BodyError::Late)), Usage::default()),
                 }
             }
         };

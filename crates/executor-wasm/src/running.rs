@@ -36,7 +36,7 @@ impl Running {
     pub(crate) fn failed(self, error: &wasmtime::Error, starved: bool, usage: Usage) -> Invoked {
         let (logs, logs_truncated) = self.logs.finish();
         let fault = match error.downcast_ref::<BodyBroke>() {
-            Some(BodyBroke(error)) => body_broke(error),
+            Some(BodyBroke(error)) => Fault::Request(error.clone()),
             None => fault::of(error, starved, last_words(&logs)),
         };
         let end = CallEnd { logs, logs_truncated, usage, reusable: true, fault: None };
@@ -101,10 +101,6 @@ pub(crate) fn fault_of(cut: Cut) -> Fault {
         Cut::Deadline => Fault::Deadline,
         Cut::Lost => platform("the thread that ran the function ended; the server's log says why"),
     }
-}
-
-pub(crate) fn body_broke(error: &BodyError) -> Fault {
-    platform(&format!("the request's body did not come to its end: {error}"))
 }
 
 pub(crate) fn platform(cause: &str) -> Fault {

@@ -7,7 +7,7 @@ mod support;
 use std::{collections::HashSet, fs, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use flint_executor::{Body, CallHead, Executor, Fault, Invoked, PrepareError, ReplyHead};
+use flint_executor::{Body, BodyError, CallHead, Executor, Fault, Invoked, PrepareError, ReplyHead};
 use flint_executor_wasm::WasmConfig;
 use flint_model::{ByteSize, CodeFormat, Contract, FunctionLimits};
 use http::{HeaderMap, Method};
@@ -289,6 +289,29 @@ async fn a_caller_that_goes_away_does_no_harm() {
     }
     assert!(matches!(last, Some(Err(_))), "{last:?}");
     assert_eq!(done(instance.invoke(json_call("{}", AMPLE)).await).json(), json!({}));
+}
+
+#[tokio::test]
+async fn a_request_that_breaks_off_ends_its_own_call_only() {
+    let house = House::new();
+    let instance = house.start(Contract::WasmCore, &wat(CORE)).await;
+    for error in [BodyError::Broken("gone".into()), BodyError::TooLarge(7), BodyError::Late] {
+        let (sender, body) = flint_executor::body_channel();
+        sender.send(Ok(Bytes::from_static(b"{\"op\":"))).await.expect("room");
+        sender.send(Err(error.clone())).await.expect("room");
+        let mut half = json_call("", AMPLE);
+        half.body = Body::Stream(body);
+        let half = done(instance.invoke(half).await);
+        assert_eq!((half.fault(), half.end.reusable), (&Fault::Request(error), true));
+    }
+    // One that stalls: nothing runs before all of it is there.
+    let (_sender, body) = flint_executor::body_channel();
+    let mut stalled = json_call("", SHORT);
+    stalled.body = Body::Stream(body);
+    let stalled = done(instance.invoke(stalled).await);
+    assert_eq!((stalled.fault(), stalled.end.reusable), (&Fault::Request(BodyError::Late), true));
+    assert_eq!(call(&instance, "fail").await.told(), "it went wrong", "and the instance goes on");
+    assert_eq!(house.executor.live(), 0);
 }
 
 #[tokio::test]

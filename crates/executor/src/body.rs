@@ -32,6 +32,9 @@ pub enum BodyError {
     /// More than is allowed.
     #[error("the body is larger than {0} bytes")]
     TooLarge(u64),
+    /// Its sender kept its taker waiting for too long.
+    #[error("the body came too slowly")]
+    Late,
 }
 
 /// The two ends of a streamed body.

@@ -4,6 +4,8 @@ use std::fmt;
 
 use bytes::Bytes;
 
+use crate::BodyError;
+
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndOfProcess {
@@ -88,10 +90,20 @@ pub enum Fault {
     /// The memory limit was exceeded.
     #[error("the function exhausted its memory")]
     OutOfMemory,
+    /// The caller's request did not come whole.
+    #[error("the request did not come to its end: {0}")]
+    Request(BodyError),
     /// Flint, or the host, failed.
     #[error("{cause}")]
     Platform {
         /// What failed, and what to do.
         cause: String,
     },
+}
+
+impl Fault {
+    /// Whether neither the function nor Flint is to blame.
+    pub fn is_the_callers(&self) -> bool {
+        matches!(self, Self::Request(_))
+    }
 }

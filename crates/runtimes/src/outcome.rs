@@ -55,8 +55,12 @@ pub fn done(result: Result<Reply, Fault>, logs: Logs, usage: Usage, reusable: bo
 
 /// A call that could not be given to the instance.
 pub fn refused(cause: &str) -> Invoked {
-    let result = Err(Fault::Platform { cause: cause.to_owned() });
-    Invoked::Done { result, end: CallEnd { reusable: true, ..CallEnd::default() } }
+    not_given(Fault::Platform { cause: cause.to_owned() })
+}
+
+/// The same, for this reason.
+pub fn not_given(fault: Fault) -> Invoked {
+    Invoked::Done { result: Err(fault), end: CallEnd { reusable: true, ..CallEnd::default() } }
 }
 
 /// A JSON answer, checked; or why it is none.

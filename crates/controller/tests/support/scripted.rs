@@ -277,8 +277,7 @@ impl ScriptedInstance {
         let value = |value: Value| json(value.to_string().into());
         let (activation, transaction) = (call.activation.to_string(), call.transaction.to_string());
         let (deadline, api_key) = (call.deadline, call.api_key.clone());
-        let body =
-            call.body.collect(1 << 30).await.map_err(|error| Fault::Platform { cause: error.to_string() })?;
+        let body = call.body.collect(1 << 30).await.map_err(Fault::Request)?;
         let path = self.function.path.to_string();
         let times = {
             let mut seen = self.seen.lock().unwrap();

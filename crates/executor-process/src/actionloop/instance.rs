@@ -128,11 +128,11 @@ impl Instance for ActionLoop {
             return outcome::refused("the instance is serving another call");
         };
         let (began, allowed) = (Instant::now(), call.max_result.as_u64());
-        let line = match run_request::arguments(&mut call).await {
-            Ok(arguments) => run_request::of(&self.function, &call, &arguments),
-            Err(cause) => Err(cause),
+        let arguments = match run_request::arguments(&mut call).await {
+            Ok(arguments) => arguments,
+            Err(error) => return outcome::not_given(Fault::Request(error)),
         };
-        let line = match line {
+        let line = match run_request::of(&self.function, &call, &arguments) {
             Ok(line) => one_line(line),
             Err(cause) => return outcome::refused(&cause),
         };

@@ -203,7 +203,8 @@ impl Running {
 
     async fn broken(mut self, broken: Broken) -> Invoked {
         let fault = self.state.line.fault(broken, &mut self.logs).await;
-        self.over(Err(fault), false).await
+        let reusable = fault.is_the_callers();
+        self.over(Err(fault), reusable).await
     }
 }
 
@@ -274,11 +275,11 @@ impl ServerInstance {
             Logs::with_sentinels(call.max_logs)
         };
         let mut running = Running { state, logs, began };
-        let request = match run_request::arguments(&mut call).await {
-            Ok(arguments) => openwhisk::run(&self.function, &call, &arguments),
-            Err(cause) => Err(cause),
+        let arguments = match run_request::arguments(&mut call).await {
+            Ok(arguments) => arguments,
+            Err(error) => return outcome::not_given(Fault::Request(error)),
         };
-        let request = match request {
+        let request = match openwhisk::run(&self.function, &call, &arguments) {
             Ok(request) => request,
             Err(cause) => return outcome::refused(&cause),
         };
@@ -354,6 +355,7 @@ async fn relay(
         None => drop(last_word),
     }
     drop(caller);
-    let end = running.end(fault.is_none(), fault).await;
+    let reusable = fault.as_ref().is_none_or(Fault::is_the_callers);
+    let end = running.end(reusable, fault).await;
     let _ = ended.send(end);
 }

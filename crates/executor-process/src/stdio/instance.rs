@@ -91,7 +91,7 @@ impl StdioInstance {
         let arguments = match run_request::arguments(&mut call).await {
             Ok(arguments) if arguments.is_empty() => Bytes::from_static(b"{}"),
             Ok(arguments) => arguments,
-            Err(cause) => return outcome::refused(&cause),
+            Err(error) => return outcome::not_given(Fault::Request(error)),
         };
         let argument = match std::str::from_utf8(&arguments) {
             Ok(text) if text.len() <= ARGUMENT_MAX && !text.contains('\0') => text.to_owned(),
@@ -267,9 +267,7 @@ async fn broken(pump: &mut Pump, event: Event) -> (Fault, Usage) {
     ending::by_force(pump.process.sandbox(), &mut pump.output, &mut pump.logs).await;
     let fault = match event {
         Event::NotExecuted(fault) => fault,
-        Event::Abandoned(error) => {
-            Fault::Platform { cause: format!("the request's body did not come to its end: {error}") }
-        }
+        Event::Abandoned(error) => Fault::Request(error),
         _ => Fault::Deadline,
     };
     (fault, meter::of_ended(pump.process.sandbox()).await)

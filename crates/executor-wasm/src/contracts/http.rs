@@ -163,7 +163,7 @@ impl http_body::Body for RequestBody {
                 piece.map(|piece| match piece {
                     Ok(piece) => Ok(Frame::data(piece)),
                     Err(BodyError::TooLarge(allowed)) => Err(Error::HttpRequestBodySize(Some(allowed))),
-                    Err(BodyError::Broken(_)) => Err(Error::ConnectionTerminated),
+                    Err(BodyError::Broken(_) | BodyError::Late) => Err(Error::ConnectionTerminated),
                 })
             }),
         }

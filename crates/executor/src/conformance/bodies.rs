@@ -6,9 +6,9 @@ use serde_json::json;
 
 use super::{
     Subject,
-    subject::{AMPLE, done, request},
+    subject::{AMPLE, SHORT, done, request},
 };
-use crate::{Body, CallHead, Invoked, ReplyHead, body_channel};
+use crate::{Body, BodyError, CallHead, Fault, Invoked, ReplyHead, body_channel};
 
 const MEGABYTES: usize = 50;
 const MEGABYTE: usize = 1 << 20;
@@ -60,16 +60,37 @@ pub async fn a_caller_that_goes_away_does_no_harm(subject: &Subject) {
         assert_eq!(next.json(), json!({ "text": "next" }));
     }
     // One that takes nothing does not keep an instance beyond its deadline.
-    let invoked = instance.invoke(request("stream", json!({ "megabytes": 20 }), super::subject::SHORT)).await;
+    let invoked = instance.invoke(request("stream", json!({ "megabytes": 20 }), SHORT)).await;
     if let Invoked::Streaming { mut body, end, .. } = invoked {
         let end = end.await.expect("the call's end");
-        assert_eq!(end.fault, Some(crate::Fault::Deadline));
+        assert_eq!(end.fault, Some(Fault::Deadline));
         // When it reads on, it does not take what it gets for all.
         let mut last = None;
         while let Some(piece) = body.recv().await {
             last = Some(piece);
         }
         assert!(matches!(last, Some(Err(_))), "{last:?}");
+    }
+    instance.stop().await;
+}
+
+/// A request that ends before its end, or that stalls until the deadline, is its caller's fault. Its function was not called, and the instance goes on.
+pub async fn a_request_that_breaks_off_ends_its_own_call_only(subject: &Subject) {
+    let instance = subject.start().await;
+    let errors = [BodyError::Broken("gone".into()), BodyError::TooLarge(7), BodyError::Late];
+    for error in errors.map(Some).into_iter().chain([None]) {
+        let (sender, body) = body_channel();
+        sender.send(Ok(Bytes::from_static(b"{\"op\":"))).await.expect("room");
+        let mut call = request("", json!({}), if error.is_some() { AMPLE } else { SHORT });
+        call.body = Body::Stream(body);
+        if let Some(error) = error.clone() {
+            sender.send(Err(error)).await.expect("room");
+        }
+        let half = done(instance.invoke(call).await);
+        assert_eq!(half.fault(), &Fault::Request(error.unwrap_or(BodyError::Late)));
+        assert!(half.end.reusable);
+        let next = subject.call(&instance, "echo", json!({ "text": "next" })).await;
+        assert_eq!(next.json(), json!({ "text": "next" }));
     }
     instance.stop().await;
 }

@@ -40,7 +40,8 @@ macro_rules! conformance_suite {
             faults: an_exit_is_said, a_crash_is_said, an_exception_is_said, code_that_does_not_load_is_said,
                 an_oversized_result_is_said, a_wrong_answer_is_said;
             containment: the_host_is_out_of_sight, the_code_is_read_only, the_hosts_loopback_is_out_of_reach;
-            bodies: long_bodies_stream_both_ways, a_caller_that_goes_away_does_no_harm, binary_answers_are_http;
+            bodies: long_bodies_stream_both_ways, a_caller_that_goes_away_does_no_harm,
+                a_request_that_breaks_off_ends_its_own_call_only, binary_answers_are_http;
             lifecycle: a_paused_instance_serves_again, an_instance_serves_one_call_at_a_time, an_ended_instance_says_so,
                 preparing_twice_is_a_no_op, prewarmed_runtimes_are_taken;
             errors: a_refused_kind_names_the_cause, refused_code_names_the_cause;

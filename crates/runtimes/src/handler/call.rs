@@ -4,7 +4,7 @@ use std::{borrow::Cow, future::poll_fn, sync::Arc, task::Poll, time::Instant};
 
 use bytes::{Bytes, BytesMut};
 use flint_executor::{
-    Body, Call, Fault, Invoked, Reply, ReplyHead, body_channel,
+    Body, BodyError, Call, Fault, Invoked, Reply, ReplyHead, body_channel,
     link::{Frame, FrameKind, InvokeHead, LinkError, ResultHead, encode_headed, split_headed},
 };
 use flint_model::LogStream;
@@ -14,7 +14,7 @@ use tokio::sync::{OwnedMutexGuard, oneshot};
 
 use super::{
     channel::{Channel, Event},
-    launch::{Phase, fault_of_error, platform},
+    launch::{Phase, fault_of_error},
     stream::Relay,
     upload::Upload,
 };
@@ -71,8 +71,14 @@ pub(super) async fn run(
         let frame = match running.next().await {
             Event::Frame(frame) => frame,
             other => {
-                let fault = running.broken(other).await;
-                return running.over(Err(fault), false).await;
+                let nothing_ran = gathering.is_none() && running.upload.waits_for_caller();
+                let fault = match other {
+                    Event::Deadline if nothing_ran => running.broken(Event::Abandoned(BodyError::Late)).await,
+                    other => running.broken(other).await,
+                };
+                // The function knows nothing of a request that is not complete.
+                let reusable = gathering.is_none() && fault.is_the_callers();
+                return running.over(Err(fault), reusable).await;
             }
         };
         match (frame.kind, &mut gathering) {
@@ -189,7 +195,7 @@ impl Running {
                     br#"{"kind":"cancelled","message":"the caller has gone away"}"#,
                 );
                 channel.send_now().await;
-                platform(format!("the request's body did not come to its end: {error}"))
+                Fault::Request(error)
             }
             Event::Broken(error) => Phase::Loaded.breach(format!("what is on the link is no frame: {error}")),
             Event::Frame(frame) => Phase::Loaded.breach(format!("{} came", frame.kind.as_str())),

@@ -11,7 +11,7 @@ use std::{
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use flint_executor::{
-    BodySender, Call, CallEnd, Fault, Instance, Invoked, LastWord, Reply, ReplyHead, body_channel,
+    BodyError, BodySender, Call, CallEnd, Fault, Instance, Invoked, LastWord, Reply, ReplyHead, body_channel,
     link::{Frame, FrameKind},
 };
 use flint_model::{ByteSize, InstanceId, Usage};
@@ -25,7 +25,7 @@ use tokio::{
 use super::{
     call::answer_head,
     hub::{Hub, Seat, Step},
-    launch::{Cell, Phase, fault_of_error, platform},
+    launch::{Cell, Phase, fault_of_error},
 };
 use crate::{
     outcome,
@@ -80,9 +80,9 @@ impl Running {
         if self.seat.waits_for_caller() {
             // The function knows nothing of a request that is not complete.
             self.take_back("the request was not complete in time");
-        } else {
-            self.sandbox.kill();
+            return Err(Fault::Request(BodyError::Late));
         }
+        self.sandbox.kill();
         Err(Fault::Deadline)
     }
 
@@ -92,7 +92,7 @@ impl Running {
             Step::Ended(fault) => Err(fault),
             Step::Abandoned(error) => {
                 self.take_back("the caller has gone away");
-                Err(platform(format!("the request's body did not come to its end: {error}")))
+                Err(Fault::Request(error))
             }
         })
     }
