@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use flint_executor::{
-    Body, CallHead, EndOfProcess, Executor, Fault, Instance, Invoked, ReplyHead, body_channel,
+    Body, BodyError, CallHead, EndOfProcess, Executor, Fault, Instance, Invoked, ReplyHead, body_channel,
 };
 use flint_model::{ByteSize, CodeFormat, Contract, LogStream};
 use support::{House, answer, call, context, function, json, text};
@@ -289,6 +289,33 @@ async fn an_http_server_may_answer_without_its_request() {
         headers["x-connection"].clone()
     };
     assert_eq!(connection().await, connection().await);
+    instance.stop().await;
+    house.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_caller_that_breaks_off_or_stalls_does_not_end_the_server() {
+    let house = House::new().await;
+    let instance = house.start(function("python:default", Contract::Http, CodeFormat::Source, SERVER)).await;
+    let process = async || {
+        let reply = answer(instance.invoke(request("POST", "/", Bytes::new())).await);
+        let ReplyHead::Http { headers, .. } = reply.head else { panic!() };
+        headers["x-process"].clone()
+    };
+    let before = process().await;
+    for error in [Some(BodyError::Broken("gone".into())), Some(BodyError::TooLarge(5)), None] {
+        let (sender, body) = body_channel();
+        sender.send(Ok(Bytes::from_static(b"piece"))).await.unwrap();
+        let mut call = request("POST", "/upload", Body::Stream(body));
+        match error.clone() {
+            Some(error) => sender.send(Err(error)).await.unwrap(),
+            None => call.deadline = std::time::Instant::now() + std::time::Duration::from_secs(2),
+        }
+        let Invoked::Done { result, end } = instance.invoke(call).await else { panic!("a stream came") };
+        let fault = Fault::Request(error.unwrap_or(BodyError::Late));
+        assert_eq!((result.unwrap_err(), end.reusable), (fault, true));
+        assert_eq!(process().await, before, "the server serves on");
+    }
     instance.stop().await;
     house.end().await;
 }

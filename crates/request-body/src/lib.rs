@@ -7,7 +7,7 @@ mod uploads;
 use std::{error::Error, time::Duration};
 
 use bytes::{Bytes, BytesMut};
-use http_body::Body;
+use http_body::{Body, Frame};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use tokio::time::{Instant, timeout, timeout_at};
 pub use uploads::{Room, Uploads};
@@ -16,7 +16,7 @@ pub use uploads::{Room, Uploads};
 const GRACE: Duration = Duration::from_secs(20);
 /// What has to come in a second, on average.
 const LEAST: u32 = 64 << 10;
-/// And how long it may take in all.
+/// And how long it may take in all, where nobody takes it before its end.
 const WITHIN: Duration = Duration::from_secs(120);
 
 /// How much of a body that is too large is read before it is refused, and how long that may take.
@@ -67,14 +67,43 @@ where
     }
 }
 
+/// How long `length` bytes may take.
+fn patience(length: u64) -> Duration {
+    GRACE + Duration::from_secs(1).mul_f64(length as f64 / f64::from(LEAST))
+}
+
+/// The pace of a body that is handed on piece by piece. Only the time that its sender takes counts: one whose taker is slow is not late.
+#[derive(Debug, Default)]
+pub struct Pace {
+    came: u64,
+    waited: Duration,
+}
+
+impl Pace {
+    /// The next part of the body; [`Unread::Late`] when its sender has used up its time.
+    pub async fn frame<B>(&mut self, body: &mut B) -> Result<Option<Result<Frame<Bytes>, B::Error>>, Unread>
+    where
+        B: Body<Data = Bytes> + Unpin,
+    {
+        let began = Instant::now();
+        let left = patience(self.came).saturating_sub(self.waited);
+        let frame = timeout(left, body.frame()).await.map_err(|_| Unread::Late)?;
+        self.waited += began.elapsed();
+        if let Some(Ok(frame)) = &frame {
+            self.came += frame.data_ref().map_or(0, |data| data.len() as u64);
+        }
+        Ok(frame)
+    }
+}
+
 /// All of it while it comes quickly enough.
 async fn collect<B: Body<Data = Bytes> + Unpin>(mut body: B) -> Result<Result<Bytes, B::Error>, Unread> {
     let began = Instant::now();
     let (mut first, mut all) = (Bytes::new(), BytesMut::new());
     loop {
         let length = first.len().max(all.len());
-        let patience = GRACE + Duration::from_secs(1).mul_f64(length as f64 / f64::from(LEAST));
-        let frame = timeout_at(began + patience.min(WITHIN), body.frame()).await.map_err(|_| Unread::Late)?;
+        let until = began + patience(length as u64).min(WITHIN);
+        let frame = timeout_at(until, body.frame()).await.map_err(|_| Unread::Late)?;
         let data = match frame {
             None => break,
             Some(Ok(frame)) => frame.into_data().unwrap_or_default(),
@@ -115,7 +144,6 @@ mod tests {
     use std::convert::Infallible;
 
     use futures_util::{Stream, StreamExt, stream};
-    use http_body::Frame;
     use http_body_util::{Full, StreamBody};
 
     use super::*;
@@ -166,5 +194,29 @@ mod tests {
         assert_eq!(read(pieces(at(100)), 1 << 30).await.unwrap().len(), 6000 << 10);
         let breaks = letters(1).chain(stream::iter([Err(std::io::Error::other("reset"))]));
         assert_eq!(read(pieces(breaks), 5).await, Err(Unread::Broken("reset".to_owned())));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn of_what_is_handed_on_only_its_sender_can_be_late() {
+        let mut body = pieces(letters(3).chain(stream::pending()));
+        let mut pace = Pace::default();
+        for _ in 0..3 {
+            assert!(pace.frame(&mut body).await.unwrap().unwrap().is_ok());
+            // Whoever takes it does so slowly.
+            tokio::time::sleep(WITHIN).await;
+        }
+        assert_eq!(pace.frame(&mut body).await.unwrap_err(), Unread::Late);
+        // Small pieces now and then, each of them in time.
+        let drops = stream::repeat(()).then(|()| async {
+            tokio::time::sleep(GRACE / 3).await;
+            Ok(Bytes::from_static(b"x"))
+        });
+        let mut body = pieces(Box::pin(drops));
+        let mut pace = Pace::default();
+        for _ in 0..2 {
+            assert!(pace.frame(&mut body).await.unwrap().unwrap().is_ok());
+        }
+        let late = async { while pace.frame(&mut body).await.is_ok() {} };
+        late.await;
     }
 }

@@ -2,6 +2,7 @@
 
 use std::{
     pin::Pin,
+    sync::{Arc, Mutex, PoisonError},
     task::{Context, Poll},
 };
 
@@ -13,14 +14,60 @@ use http_body::{Frame, SizeHint};
 #[derive(Debug)]
 pub(super) enum RequestBody {
     Full(Option<Bytes>),
-    Stream(BodyReceiver),
+    Stream(BodyReceiver, Upload),
+}
+
+/// The caller's side of a streamed request, for whoever waits for the answer: the HTTP client owns the body, and says no more than that it broke.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Upload(Arc<Mutex<State>>);
+
+#[derive(Clone, Debug, Default)]
+enum State {
+    #[default]
+    Sending,
+    /// All that has come is sent.
+    Waiting,
+    Broken(BodyError),
+}
+
+impl Upload {
+    /// Whether the next piece is the caller's to give.
+    pub(super) fn waits_for_caller(&self) -> bool {
+        matches!(self.state(), State::Waiting)
+    }
+
+    /// Why the body ended early.
+    pub(super) fn error(&self) -> Option<BodyError> {
+        match self.state() {
+            State::Broken(error) => Some(error),
+            _ => None,
+        }
+    }
+
+    fn state(&self) -> State {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set(&self, state: State) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = state;
+    }
+}
+
+impl RequestBody {
+    /// The caller's side, where this is a stream.
+    pub(super) fn upload(&self) -> Option<Upload> {
+        match self {
+            Self::Full(_) => None,
+            Self::Stream(_, upload) => Some(upload.clone()),
+        }
+    }
 }
 
 impl From<Body> for RequestBody {
     fn from(body: Body) -> Self {
         match body {
             Body::Full(bytes) => Self::Full(Some(bytes).filter(|bytes| !bytes.is_empty())),
-            Body::Stream(pieces) => Self::Stream(pieces),
+            Body::Stream(pieces) => Self::Stream(pieces, Upload::default()),
         }
     }
 }
@@ -35,8 +82,14 @@ impl http_body::Body for RequestBody {
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         match &mut *self {
             Self::Full(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
-            Self::Stream(pieces) => {
-                pieces.poll_recv(cx).map(|piece| piece.map(|piece| piece.map(Frame::data)))
+            Self::Stream(pieces, upload) => {
+                let piece = pieces.poll_recv(cx);
+                upload.set(match &piece {
+                    Poll::Pending => State::Waiting,
+                    Poll::Ready(Some(Err(error))) => State::Broken(error.clone()),
+                    Poll::Ready(_) => State::Sending,
+                });
+                piece.map(|piece| piece.map(|piece| piece.map(Frame::data)))
             }
         }
     }
@@ -48,7 +101,7 @@ impl http_body::Body for RequestBody {
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Full(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64),
-            Self::Stream(_) => SizeHint::default(),
+            Self::Stream(..) => SizeHint::default(),
         }
     }
 }

@@ -10,14 +10,17 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
-use flint_executor::Fault;
+use flint_executor::{BodyError, Fault};
 use flint_sandbox::Sandbox;
 use futures_util::FutureExt;
 use http::{Request, Response};
 use http_body::Body as _;
 use hyper::body::Incoming;
 
-use super::{body::RequestBody, connection::Connection};
+use super::{
+    body::{RequestBody, Upload},
+    connection::Connection,
+};
 use flint_runtimes::process::{
     command::PORT, ending, logs::Logs, meter::Meter, output::Output, timer::Timer,
 };
@@ -33,6 +36,8 @@ pub(super) struct Line {
     pub(super) timer: Timer,
     pub(super) meter: Meter,
     connection: Option<Connection>,
+    /// The caller's side of the request that was sent last, where that is a stream.
+    upload: Option<Upload>,
 }
 
 /// Why an exchange came to nothing.
@@ -41,11 +46,13 @@ pub(super) enum Broken {
     Deadline,
     /// The connection broke.
     Connection(String),
+    /// The caller has not sent all of its request.
+    Caller(BodyError),
 }
 
 impl Line {
     pub(super) fn new(sandbox: Arc<Sandbox>, output: Output, timer: Timer) -> Self {
-        Self { sandbox, output, timer, meter: Meter::default(), connection: None }
+        Self { sandbox, output, timer, meter: Meter::default(), connection: None, upload: None }
     }
 
     /// Waits for `work` while everything else goes on.
@@ -121,21 +128,24 @@ impl Line {
         request: Request<RequestBody>,
         logs: &mut Logs,
     ) -> Result<Response<Incoming>, Broken> {
+        self.upload = request.body().upload();
         let mut request = request;
         // A kept connection may be closed by the server in the very moment; what was not sent at all is sent again.
         for _ in 0..2 {
             self.connect(logs).await?;
             let Some(connection) = &mut self.connection else { break };
             let sending = connection.sender.try_send_request(request);
-            match self.during(logs, sending).await? {
-                Ok(response) => return Ok(response),
-                Err(mut error) => match error.take_message() {
+            match self.during(logs, sending).await {
+                Ok(Ok(response)) => return Ok(response),
+                Ok(Err(mut error)) => match error.take_message() {
                     Some(unsent) => request = unsent,
-                    None => {
-                        self.connection = None;
-                        return Err(Broken::Connection(cause(&error.into_error())));
-                    }
+                    None => return Err(self.broken(&error.into_error())),
                 },
+                // It had no chance to answer.
+                Err(Broken::Deadline) if self.upload.as_ref().is_some_and(Upload::waits_for_caller) => {
+                    return Err(Broken::Caller(BodyError::Late));
+                }
+                Err(broken) => return Err(broken),
             }
             self.connection = None;
         }
@@ -155,7 +165,7 @@ impl Line {
                 Some(Ok(Ok(piece))) => return Ok(Some(piece)),
                 // Trailers.
                 Some(Ok(Err(_))) => {}
-                Some(Err(error)) => return Err(Broken::Connection(cause(&error))),
+                Some(Err(error)) => return Err(self.broken(&error)),
             }
         }
     }
@@ -215,9 +225,22 @@ impl Line {
         .await;
     }
 
-    /// The fault of an exchange that came to nothing. The instance is of no use after it.
+    /// Why the connection broke: a request that the caller breaks off breaks it as well.
+    fn broken(&self, error: &hyper::Error) -> Broken {
+        match self.upload.as_ref().and_then(Upload::error) {
+            Some(error) => Broken::Caller(error),
+            None => Broken::Connection(cause(error)),
+        }
+    }
+
+    /// The fault of an exchange that came to nothing. Unless it is the caller's, the instance is of no use after it.
     pub(super) async fn fault(&mut self, broken: Broken, logs: &mut Logs) -> Fault {
         match broken {
+            Broken::Caller(error) => {
+                // How the server learns that no more comes.
+                self.connection = None;
+                Fault::Request(error)
+            }
             Broken::Deadline => {
                 ending::by_force(&self.sandbox, &mut self.output, logs).await;
                 Fault::Deadline
