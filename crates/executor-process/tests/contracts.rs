@@ -321,6 +321,33 @@ async fn a_caller_that_breaks_off_or_stalls_does_not_end_the_server() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_server_writes_between_two_calls_is_not_the_second_ones() {
+    let house = House::new().await;
+    let instance = house.start(function("python:default", Contract::Http, CodeFormat::Source, SERVER)).await;
+    let logs = async |path: &str| {
+        let Invoked::Done { end, .. } = instance.invoke(request("POST", path, Bytes::new())).await else {
+            panic!("a stream came")
+        };
+        end.logs.into_iter().map(|line| line.text).collect::<Vec<_>>()
+    };
+    for _ in 0..2 {
+        assert_eq!(logs("/trailing/0.05").await[0], "serving /trailing/0.05");
+        // Until that has been written.
+        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+        assert_eq!(logs("/").await, ["serving /"]);
+    }
+    // A line that follows the answer at once is the call's, unless the machine is too busy for it.
+    let mut tries = 0;
+    while logs("/trailing/0.001").await != ["serving /trailing/0.001", "trailing"] {
+        tries += 1;
+        assert!(tries < 100, "it never is");
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    instance.stop().await;
+    house.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_action_proxy_is_initialised_and_run() {
     let house = House::new().await;
     let source = function("python:default", Contract::OpenWhisk, CodeFormat::Source, PROXY);

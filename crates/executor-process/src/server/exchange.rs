@@ -11,6 +11,7 @@ use std::{
 
 use bytes::{Bytes, BytesMut};
 use flint_executor::{BodyError, Fault};
+use flint_model::ByteSize;
 use flint_sandbox::Sandbox;
 use futures_util::FutureExt;
 use http::{Request, Response};
@@ -202,6 +203,13 @@ impl Line {
         work: impl Future<Output = T>,
     ) -> Result<T, Broken> {
         self.during(logs, work).await
+    }
+
+    /// Lets go of what the process has written since the last call; whether there was any.
+    pub(super) fn forget_idle_output(&mut self) -> bool {
+        let mut nobodys = Logs::new(ByteSize::bytes(0));
+        self.output.drain(&mut nobodys);
+        nobodys.came() > 0
     }
 
     /// What the process has written by now.

@@ -21,6 +21,7 @@ use super::{
     http_contract,
     opening::Opening,
     openwhisk,
+    state::State,
 };
 use crate::run_request;
 use flint_runtimes::{
@@ -45,12 +46,6 @@ pub(crate) struct ServerInstance {
     relay: RelayTask,
     /// What the sandbox sees of the disk stays there as long as the sandbox.
     _artefact: SharedArtefact,
-}
-
-struct State {
-    line: Line,
-    /// Whether this proxy ends an activation's output with sentinel lines, once that is known.
-    sentinels: Option<bool>,
 }
 
 /// A server to be brought up.
@@ -102,7 +97,7 @@ impl Start<'_> {
             return Err(fault);
         }
         line.meter.reset(&sandbox).await;
-        let state = Arc::new(Mutex::new(State { line, sentinels: None }));
+        let state = Arc::new(Mutex::new(State::new(line)));
         let function = Arc::clone(self.function);
         Ok((
             ServerInstance {
@@ -189,8 +184,11 @@ struct Running {
 
 impl Running {
     async fn end(mut self, reusable: bool, fault: Option<Fault>) -> CallEnd {
+        match reusable {
+            true => self.state.catch_up(&mut self.logs).await,
+            false => self.state.line.drain(&mut self.logs),
+        }
         let line = &mut self.state.line;
-        line.drain(&mut self.logs);
         line.let_go();
         let sandbox = Arc::clone(&line.sandbox);
         let usage = line.meter.after_call(&sandbox, self.began).await;
@@ -211,7 +209,7 @@ impl Running {
 impl ServerInstance {
     async fn invoke_server(&self, mut state: OwnedMutexGuard<State>, call: Call) -> Invoked {
         let (began, is_json, allowed) = (Instant::now(), call.head.is_none(), call.max_result.as_u64());
-        state.line.timer.set(call.deadline);
+        state.begin(call.deadline);
         let mut running = Running { state, logs: Logs::new(call.max_logs), began };
         let request = match http_contract::request(call) {
             Ok(request) => request,
@@ -268,7 +266,7 @@ impl ServerInstance {
 
     async fn invoke_proxy(&self, mut state: OwnedMutexGuard<State>, mut call: Call) -> Invoked {
         let (began, allowed) = (Instant::now(), call.max_result.as_u64());
-        state.line.timer.set(call.deadline);
+        state.begin(call.deadline);
         let logs = if state.sentinels == Some(false) {
             Logs::new(call.max_logs)
         } else {

@@ -7,5 +7,6 @@ mod http_contract;
 mod instance;
 mod opening;
 mod openwhisk;
+mod state;
 
 pub(crate) use instance::Start;

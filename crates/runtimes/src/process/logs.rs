@@ -19,6 +19,8 @@ pub struct Logs {
     kept: usize,
     limit: usize,
     truncated: bool,
+    /// Bytes that came, also of what was left out.
+    came: u64,
     /// The line that marks the end of an activation's output is looked for, and left out.
     sentinels: Option<[bool; 2]>,
 }
@@ -33,6 +35,7 @@ impl Logs {
             kept: 0,
             limit,
             truncated: false,
+            came: 0,
             sentinels: None,
         }
     }
@@ -52,8 +55,14 @@ impl Logs {
         self.sentinels.is_some_and(|seen| seen.contains(&true))
     }
 
+    /// How many bytes have come, also of what was left out.
+    pub fn came(&self) -> u64 {
+        self.came
+    }
+
     /// Adds what came on a stream.
     pub fn push(&mut self, stream: LogStream, bytes: &[u8]) {
+        self.came += bytes.len() as u64;
         if bytes.is_empty() || (self.truncated && self.sentinels.is_none()) {
             return;
         }
