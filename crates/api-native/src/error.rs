@@ -10,6 +10,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use flint_controller::{ControllerError, ErrorKind};
+use flint_request_body::NoRoom;
 use serde::de::DeserializeOwned;
 
 use crate::resource::{ErrorBody, ErrorDetail};
@@ -148,6 +149,13 @@ impl From<ControllerError> for ApiError {
         };
         refusal.retry_after = error.retry_after();
         refusal
+    }
+}
+
+impl From<NoRoom> for ApiError {
+    fn from(error: NoRoom) -> Self {
+        let refusal = Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", error.to_string());
+        Self { retry_after: Some(NoRoom::RETRY_AFTER), ..refusal }
     }
 }
 

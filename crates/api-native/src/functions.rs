@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use axum::{
     Json,
+    body::Body,
     extract::State,
     http::{HeaderName, HeaderValue, header},
     response::{IntoResponse, Response},
 };
 use flint_controller::Caller;
 use flint_model::{CodeFormat, FunctionPath};
+use flint_request_body::Answer;
 use flint_store::Page;
 use serde::Deserialize;
 
@@ -89,7 +91,7 @@ pub(crate) async fn get(
 /// A function's code as it was deployed; header `X-Flint-Code-Format` says what it is.
 #[utoipa::path(get, path = "/v1/functions/{name}/code", tag = "functions",
     params(("name" = String, Path, description = "`name`, or `package%2Fname`")),
-    responses((status = 200, content_type = "application/octet-stream", description = "The code"), (status = 404, body = crate::resource::ErrorBody)))]
+    responses((status = 200, content_type = "application/octet-stream", description = "The code"), (status = 404, body = crate::resource::ErrorBody), (status = 503, body = crate::resource::ErrorBody)))]
 pub(crate) async fn code(
     State(native): State<Arc<Native>>,
     tenant: Tenant,
@@ -98,6 +100,8 @@ pub(crate) async fn code(
     let path = path_of(&tenant.caller, &name)?;
     let missing = |error| ApiError::no_function(error, path.namespace.as_str(), &path.local());
     let function = native.controller.function(&tenant.caller, &path).await.map_err(missing)?;
+    let namespace = &tenant.caller.namespace.name;
+    let room = native.config.uploads.answer(namespace.as_str(), function.code.size.as_u64()).await?;
     let code = native.controller.code(&function).await?;
     let (media, word) = match function.code.format {
         CodeFormat::Source => ("text/plain; charset=utf-8", "source"),
@@ -110,7 +114,11 @@ pub(crate) async fn code(
         (header::CONTENT_TYPE, HeaderValue::from_static(media)),
         (HeaderName::from_static("x-flint-code-format"), HeaderValue::from_static(word)),
     ];
-    Ok((headers, code).into_response())
+    let body = match room {
+        Some(room) => Body::new(Answer::new(code, room)),
+        None => code.into(),
+    };
+    Ok((headers, body).into_response())
 }
 
 /// Deletes a function and gives what it was.

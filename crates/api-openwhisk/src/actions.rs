@@ -19,7 +19,7 @@ const COLLECTION: &str = "actions";
 pub(crate) async fn put(request: &Request<'_>, name: Name<'_>, body: Body) -> Result<Reply, Refusal> {
     let path = request.function(name)?;
     let overwrite = request.query.flag("overwrite", false)?;
-    let _room = request.room().await;
+    let mut room = request.room().await;
     let mut body = request.read_body(body, put_body).await?;
     if let Some(components) = components_of(request, &path, overwrite, body.exec.as_mut()).await? {
         let put = PutSequence {
@@ -51,8 +51,12 @@ pub(crate) async fn put(request: &Request<'_>, name: Name<'_>, body: Body) -> Re
         keep_clones: true,
         ..PutFunction::default()
     };
+    if put.code.is_none() && overwrite {
+        // Before it is written: it must not be refused after that. What came with code has a room, or is small.
+        room = request.room_to_show(&path).await?;
+    }
     let deployed = request.controller.put_function(&request.caller, path, put, &|_| {}).await?;
-    detail(request, &deployed.function, true).await
+    Ok(detail(request, &deployed.function, true).await?.in_room(room))
 }
 
 /// The components that a sequence is asked to have: `None` when it is no sequence that is written, `Some(None)` when it is
@@ -131,14 +135,20 @@ pub(crate) async fn get(request: &Request<'_>, name: Name<'_>) -> Result<Reply, 
     let path = request.function(name)?;
     let with_code = request.query.flag("code", true)?;
     let action = request.controller.action(&request.caller, &path).await?;
-    shown(request, &action, with_code).await
+    let room = match with_code {
+        true => request.room_for_code_of(&action).await?,
+        false => None,
+    };
+    Ok(shown(request, &action, with_code).await?.in_room(room))
 }
 
 /// `DELETE …/actions/NAME`
 pub(crate) async fn delete(request: &Request<'_>, name: Name<'_>) -> Result<Reply, Refusal> {
     let path = request.function(name)?;
+    // Before it is gone: its code is in the answer.
+    let room = request.room_to_show(&path).await?;
     let action = request.controller.delete_action(&request.caller, &path).await?;
-    shown(request, &action, true).await
+    Ok(shown(request, &action, true).await?.in_room(room))
 }
 
 async fn shown(request: &Request<'_>, action: &Entity, with_code: bool) -> Result<Reply, Refusal> {

@@ -2,6 +2,7 @@
 
 use flint_controller::{ControllerError, ErrorKind};
 use flint_model::{ActivationIdError, NameError};
+use flint_request_body::NoRoom;
 use http::StatusCode;
 
 use crate::{
@@ -67,6 +68,16 @@ impl From<ControllerError> for Refusal {
         match error {
             ControllerError::UnknownKind { .. } | ControllerError::MainRequired(_) => Self::malformed(error),
             error => Self { status, text: error.to_string(), cause, retry_after },
+        }
+    }
+}
+
+impl From<NoRoom> for Refusal {
+    fn from(error: NoRoom) -> Self {
+        Self {
+            cause: Some(error.to_string()),
+            retry_after: Some(NoRoom::RETRY_AFTER),
+            ..Self::new(StatusCode::SERVICE_UNAVAILABLE, ControllerError::ShuttingDown.to_string())
         }
     }
 }

@@ -3,6 +3,7 @@
 use axum::{body::Body, response::Response};
 use bytes::Bytes;
 use flint_model::ActivationId;
+use flint_request_body::{Answer, Room};
 use http::{
     HeaderName, HeaderValue, StatusCode,
     header::{
@@ -31,12 +32,14 @@ pub(crate) struct Reply {
     content_type: Option<HeaderValue>,
     body: Bytes,
     activation: Option<ActivationId>,
+    /// What a large body holds until it is sent.
+    room: Option<Room>,
 }
 
 impl Reply {
     /// A JSON body that is ready.
     pub(crate) fn raw_json(status: StatusCode, body: impl Into<Bytes>) -> Self {
-        Self { status, content_type: Some(JSON), body: body.into(), activation: None }
+        Self { status, content_type: Some(JSON), body: body.into(), activation: None, room: None }
     }
 
     /// A JSON body.
@@ -74,9 +77,17 @@ impl Reply {
         Self { activation: Some(id), ..self }
     }
 
+    /// The answer is large, and this is its room.
+    pub(crate) fn in_room(self, room: Option<Room>) -> Self {
+        Self { room, ..self }
+    }
+
     /// With the headers of every answer.
     pub(crate) fn into_response(self, transaction: &str) -> Response {
-        let mut response = Response::new(Body::from(self.body));
+        let mut response = Response::new(match self.room {
+            Some(room) => Body::new(Answer::new(self.body, room)),
+            None => Body::from(self.body),
+        });
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
         headers.reserve(8);

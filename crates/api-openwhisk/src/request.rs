@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Instant};
 use axum::body::Body;
 use bytes::Bytes;
 use flint_controller::{Caller, Controller};
-use flint_model::{EntityName, EntityPath, FunctionPath, NameError, NamespaceName};
+use flint_model::{Entity, EntityName, EntityPath, FunctionPath, NameError, NamespaceName};
 use flint_request_body::{Room, Unread, Uploads};
 use http::{
     HeaderMap,
@@ -55,6 +55,22 @@ impl Request<'_> {
     pub(crate) async fn room(&self) -> Option<Room> {
         let namespace = &self.caller.namespace.name;
         self.uploads.room(namespace.as_str(), content_length(self.headers)).await
+    }
+
+    /// Room for an answer with the code of what is there.
+    pub(crate) async fn room_to_show(&self, path: &FunctionPath) -> Result<Option<Room>, Refusal> {
+        match self.controller.action(&self.caller, path).await {
+            Ok(action) => self.room_for_code_of(&action).await,
+            // Whatever is wrong is said where it is done.
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// Room for an answer with the code of this action.
+    pub(crate) async fn room_for_code_of(&self, action: &Entity) -> Result<Option<Room>, Refusal> {
+        let Entity::Function(function) = action else { return Ok(None) };
+        let namespace = &self.caller.namespace.name;
+        Ok(self.uploads.answer(namespace.as_str(), function.code.size.as_u64()).await?)
     }
 
     /// The body of a PUT.

@@ -5,8 +5,10 @@
 mod support;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
+use flint_controller::GUEST_KEY;
+use http_body_util::BodyExt;
 use serde_json::{Value, json};
-use support::Api;
+use support::{Api, basic, request};
 
 async fn put(api: &Api, name: &str, body: Value) -> support::Reply {
     api.call("PUT", &format!("actions/{name}?overwrite=true"), Some(body)).await
@@ -36,6 +38,42 @@ async fn an_action_is_created_with_the_defaults_of_the_api() {
     let summary = &api.get("actions").await.json()[0];
     assert_eq!(summary["exec"], json!({"binary": false}));
     assert!(summary.get("parameters").is_none() && annotation(summary, "exec") == Some(&json!("nodejs:20")));
+}
+
+#[tokio::test]
+async fn clients_that_do_not_read_take_no_more_memory_than_there_are_rooms_for_code() {
+    let api = Api::start().await;
+    let code = format!("echo {}", "x".repeat(2 << 20));
+    for name in ["large", "gone"] {
+        assert_eq!(api.action(name, &code).await["exec"]["code"], code);
+    }
+    api.action("small", "echo it").await;
+    let key = basic(GUEST_KEY);
+    let ask = |method, path, body| api.unread(request(method, path, body, &[("authorization", &key)]));
+    let unread = [ask("GET", "actions/large", None).await, ask("GET", "actions/large", None).await];
+    let update = || Some(json!({"annotations": [{"key": "a", "value": 1}]}));
+    let refused = |reply: &support::Reply| {
+        assert_eq!((reply.status, reply.header("retry-after")), (503, Some("5")), "{reply:?}");
+        let cause = reply.json()["cause"].as_str().unwrap().to_owned();
+        assert!(cause.contains("answers with more than 1 MB of code"), "{cause}");
+    };
+    let (got, updated, deleted) = tokio::join!(
+        api.get("actions/large"),
+        api.call("PUT", "actions/large?overwrite=true", update()),
+        api.call("DELETE", "actions/gone", None),
+    );
+    [got, updated, deleted].iter().for_each(refused);
+    // What was refused was not done, and what shows no code, or little, is not refused.
+    assert_eq!(api.get("actions/large?code=false").await.json()["version"], "0.0.1");
+    assert_eq!(api.get("actions/gone?code=false").await.status, 200);
+    assert_eq!(api.get("actions/small").await.status, 200);
+    for response in unread {
+        let whole = response.into_body().collect().await.unwrap().to_bytes();
+        let action: Value = serde_json::from_slice(&whole).unwrap();
+        assert_eq!(action["exec"]["code"], code);
+    }
+    assert_eq!(api.call("PUT", "actions/large?overwrite=true", update()).await.json()["exec"]["code"], code);
+    assert_eq!(api.call("DELETE", "actions/gone", None).await.json()["exec"]["code"], code);
 }
 
 #[tokio::test]

@@ -1,18 +1,20 @@
-//! Reading a request's whole body, within bounds of size and time, and room for large ones: what all fronts have in common.
+//! Reading a request's whole body, within bounds of size and time, and room for large ones and for large answers: what all fronts have in common.
 
 #![forbid(unsafe_code)]
 
+mod answer;
 mod uploads;
 
 use std::{error::Error, time::Duration};
 
+pub use answer::Answer;
 use bytes::{Bytes, BytesMut};
 use http_body::{Body, Frame};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use tokio::time::{Instant, timeout, timeout_at};
-pub use uploads::{Room, Uploads};
+pub use uploads::{NoRoom, Room, Uploads};
 
-/// How long a body may take to arrive, beside a second for each [`LEAST`] bytes of it: who stops in the middle must not hold its room for long.
+/// How long a body may take to arrive, and a large answer to be read, beside a second for each [`LEAST`] bytes of it: who stops in the middle must not hold its room for long.
 const GRACE: Duration = Duration::from_secs(20);
 /// What has to come in a second, on average.
 const LEAST: u32 = 64 << 10;
@@ -102,8 +104,7 @@ async fn collect<B: Body<Data = Bytes> + Unpin>(mut body: B) -> Result<Result<By
     let (mut first, mut all) = (Bytes::new(), BytesMut::new());
     loop {
         let length = first.len().max(all.len());
-        let until = began + patience(length as u64).min(WITHIN);
-        let frame = timeout_at(until, body.frame()).await.map_err(|_| Unread::Late)?;
+        let frame = timeout_at(began + patience(length), body.frame()).await.map_err(|_| Unread::Late)?;
         let data = match frame {
             None => break,
             Some(Ok(frame)) => frame.into_data().unwrap_or_default(),
@@ -120,6 +121,11 @@ async fn collect<B: Body<Data = Bytes> + Unpin>(mut body: B) -> Result<Result<By
         all.extend_from_slice(&data);
     }
     Ok(Ok(if all.is_empty() { first } else { all.freeze() }))
+}
+
+/// How long so many bytes may take.
+fn patience(length: usize) -> Duration {
+    (GRACE + Duration::from_secs(1).mul_f64(length as f64 / f64::from(LEAST))).min(WITHIN)
 }
 
 /// Reads what is left of a body and forgets it: a client that is still writing would not see its answer. Within bounds; who

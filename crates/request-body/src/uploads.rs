@@ -1,38 +1,59 @@
-//! Room for uploads of code, which are in memory several times while they are decoded and stored.
+//! Room for code on its way in and out: uploads are in memory several times while they are decoded and stored, answers as long as their client
+//! takes to read them.
 
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError, Weak},
+    time::Duration,
 };
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::timeout,
+};
 
-/// Large uploads at once; further ones wait with their bodies unread.
+/// Large uploads at once, and large answers; further ones wait, with their bodies unread, and with their code where it is stored.
 const ROOMS: usize = 4;
 /// Of one namespace, so that whoever stalls his own keeps nobody else's out.
 const OF_ONE: usize = 2;
 /// Smaller ones need no room.
 const SMALL: u64 = 1 << 20;
+/// How long an answer waits for its room. Uploads wait as long as it takes: they have begun to come.
+const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The rooms there are. All APIs that take code share them.
-#[derive(Debug)]
+/// The rooms there are. All APIs that take and show code share them.
+#[derive(Debug, Default)]
 pub struct Uploads {
+    bodies: Rooms,
+    answers: Rooms,
+}
+
+/// Rooms of one sort.
+#[derive(Debug)]
+struct Rooms {
     rooms: Arc<Semaphore>,
     /// Those of each namespace that has some.
     shares: Mutex<HashMap<String, Weak<Semaphore>>>,
 }
 
-/// Held until the code is stored, or as long as its body is read.
+/// Held until the code is stored, or as long as its body is read or its answer is sent.
 #[derive(Debug)]
 pub struct Room {
     _room: OwnedSemaphorePermit,
     _share: OwnedSemaphorePermit,
 }
 
-impl Default for Uploads {
-    fn default() -> Self {
-        Self { rooms: Arc::new(Semaphore::new(ROOMS)), shares: Mutex::default() }
-    }
+/// Too many answers with code are being sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{ROOMS} answers with more than {} MB of code are sent at once, {OF_ONE} of them to one namespace: read those that were asked for before, or ask without the code",
+    SMALL >> 20
+)]
+pub struct NoRoom;
+
+impl NoRoom {
+    /// After how many seconds to try again.
+    pub const RETRY_AFTER: u32 = 5;
 }
 
 impl Uploads {
@@ -41,6 +62,26 @@ impl Uploads {
         if length.is_some_and(|length| length <= SMALL) {
             return None;
         }
+        self.bodies.room(namespace).await
+    }
+
+    /// Waits a little for room for an answer with so many bytes of code. `None` for one that needs none.
+    pub async fn answer(&self, namespace: &str, code: u64) -> Result<Option<Room>, NoRoom> {
+        if code <= SMALL {
+            return Ok(None);
+        }
+        timeout(PATIENCE, self.answers.room(namespace)).await.map_err(|_| NoRoom)
+    }
+}
+
+impl Default for Rooms {
+    fn default() -> Self {
+        Self { rooms: Arc::new(Semaphore::new(ROOMS)), shares: Mutex::default() }
+    }
+}
+
+impl Rooms {
+    async fn room(&self, namespace: &str) -> Option<Room> {
         // Its own first: what it has too many of does not stand in the common queue.
         let share = self.share(namespace).acquire_owned().await.ok()?;
         let room = Arc::clone(&self.rooms).acquire_owned().await.ok()?;
@@ -81,6 +122,23 @@ mod tests {
         assert!(more.remove(0).now_or_never().flatten().is_some());
         drop(more);
         assert!(uploads.room("e", large).now_or_never().is_some());
-        assert_eq!(uploads.shares.lock().unwrap().len(), 1, "who has none is forgotten");
+        assert_eq!(uploads.bodies.shares.lock().unwrap().len(), 1, "who has none is forgotten");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_waits_a_little_for_its_room_and_is_refused() {
+        let uploads = Uploads::default();
+        let answer = |namespace: &'static str| uploads.answer(namespace, SMALL + 1);
+        let held = [answer("a").await.unwrap(), answer("a").await.unwrap()];
+        assert!(held.iter().all(Option::is_some));
+        assert_eq!(answer("a").await.unwrap_err(), NoRoom);
+        assert!(uploads.answer("a", SMALL).await.unwrap().is_none(), "small ones need none");
+        let others = [answer("b").await.unwrap(), answer("c").await.unwrap()];
+        assert_eq!(answer("d").await.unwrap_err(), NoRoom);
+        assert!(uploads.room("a", None).now_or_never().flatten().is_some(), "uploads have their own");
+        let (waits, ()) = tokio::join!(answer("d"), async { drop(others) });
+        assert!(waits.unwrap().is_some());
+        drop(held);
+        assert!(answer("a").await.unwrap().is_some());
     }
 }

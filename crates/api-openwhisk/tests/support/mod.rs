@@ -92,10 +92,14 @@ impl Api {
         Self { router: router(server.controller.clone(), build), server, _dir: dir }
     }
 
+    /// Any request, with its answer's body unread.
+    pub async fn unread(&self, request: Request<Body>) -> http::Response<Body> {
+        self.router.clone().oneshot(request).await.unwrap()
+    }
+
     /// Any request.
     pub async fn send(&self, request: Request<Body>) -> Reply {
-        let response = self.router.clone().oneshot(request).await.unwrap();
-        let (parts, body) = response.into_parts();
+        let (parts, body) = self.unread(request).await.into_parts();
         let body = body.collect().await.unwrap().to_bytes();
         let text = String::from_utf8(body.to_vec()).unwrap();
         Reply { status: parts.status.as_u16(), headers: parts.headers, text }
