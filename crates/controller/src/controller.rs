@@ -18,20 +18,17 @@ use flint_store::{
 use flint_telemetry::Metrics;
 use tokio::{
     runtime::Handle,
-    sync::{Mutex, OnceCell, RwLock, Semaphore},
+    sync::{Mutex, OnceCell, RwLock},
     time::timeout,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    Caller, ControllerConfig, ControllerError, account::Accounts, asynchronous::AcceptedCalls,
+    Caller, ControllerConfig, ControllerError, account::Accounts, asynchronous::AcceptedCalls, behind::Behind,
     credentials::Credentials, deploying::Deploys, detached::Detached, feeds::Feeding,
     function_cache::FunctionCache, gateway::Tables, nested::Callers, resolve::Resolved, secrets::Keyring,
     system::WithSystem, triggers::ReadyTrigger,
 };
-
-/// Functions prepared at once behind deploys that were answered.
-const PREPARED_BEHIND: usize = 2;
 
 /// How long calls have for writing their records once the scheduler has answered them.
 const LAST_WORDS: Duration = Duration::from_secs(5);
@@ -88,7 +85,7 @@ pub struct Controller {
     pub(crate) namespaces: Mutex<()>,
     /// Held while it is looked which versions of a function are to stay in memory.
     pub(crate) versioning: Mutex<()>,
-    pub(crate) preparing: Semaphore,
+    pub(crate) behind: Behind,
     /// What the host offers, once somebody has asked.
     pub(crate) abilities: OnceCell<Vec<Capability>>,
     /// Every call, and every write.
@@ -128,7 +125,7 @@ impl Controller {
             structure: RwLock::default(),
             namespaces: Mutex::default(),
             versioning: Mutex::default(),
-            preparing: Semaphore::new(PREPARED_BEHIND),
+            behind: Behind::default(),
             abilities: OnceCell::new(),
             calls: TaskTracker::new(),
             tasks: TaskTracker::new(),

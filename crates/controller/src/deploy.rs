@@ -9,8 +9,8 @@ use flint_model::{Code, Digest, Entity, Function, FunctionPath, Kind, Reuse, Seq
 use flint_store::{Expected, Replacing, StoreError};
 
 use crate::{
-    Caller, Controller, ControllerError, Deployed, PrepareWhen, PutCode, PutFunction, deploying::Deploying,
-    functions::own, kinds, merge, strategy, versions::next_version, wasm,
+    Caller, Controller, ControllerError, Deployed, PrepareWhen, PutCode, PutFunction, behind::Wanted,
+    deploying::Deploying, functions::own, kinds, merge, strategy, versions::next_version, wasm,
 };
 
 /// What is prepared of a function that is not written yet. Dropped, because the deploy is refused or its client went away, that is forgotten:
@@ -71,11 +71,15 @@ impl Controller {
         }
         let function = Arc::new(function);
         let deploying = self.deploys.begin(&function).await;
-        let content = match new_code {
-            Some(content) => content,
-            None => self.code(&function).await?,
+        let ready = match (prepare, new_code) {
+            (PrepareWhen::Now, Some(content)) => Ready::Prepare(content),
+            (PrepareWhen::Now, None) => Ready::Prepare(self.code(&function).await?),
+            (PrepareWhen::Behind, _) => match old.filter(|old| is_prepared_alike(old, &function)) {
+                Some(old) => self.invoker.prepared_already(&old).map_or(Ready::Behind, Ready::Already),
+                None => Ready::Behind,
+            },
         };
-        let release = Release { function, deploying, content, replaced, prepare, live_follows: false };
+        let release = Release { function, deploying, replaced, ready, live_follows: false };
         self.release(caller, release, progress).await
     }
 
@@ -86,32 +90,39 @@ impl Controller {
         release: Release,
         progress: Progress<'_>,
     ) -> Result<Deployed, ControllerError> {
-        let Release { function, deploying, content, replaced, prepare, live_follows } = release;
+        let Release { function, deploying, replaced, ready, live_follows } = release;
         self.check_secrets(&function).await?;
         let created = replaced.is_none();
         let unwritten = Unwritten { invoker: &self.invoker, function: Some(Arc::clone(&function)) };
         let mut deployed =
             Deployed { function, created, steps: Vec::new(), took: Duration::ZERO, prepared: None };
-        if prepare == PrepareWhen::Now {
-            let source = FunctionSource { function: Arc::clone(&deployed.function), code: content.clone() };
-            let prepared = self.invoker.prepare(source, progress).await?;
-            (deployed.steps, deployed.took) = (prepared.steps.clone(), prepared.took);
-            deployed.prepared = Some(prepared);
-        }
+        let prepared = match ready {
+            Ready::Prepare(code) => {
+                let source = FunctionSource { function: Arc::clone(&deployed.function), code };
+                let prepared = self.invoker.prepare(source, progress).await?;
+                (deployed.steps, deployed.took) = (prepared.steps.clone(), prepared.took);
+                deployed.prepared = Some(Arc::clone(&prepared));
+                Some(prepared)
+            }
+            Ready::Already(prepared) => Some(prepared),
+            Ready::Behind => None,
+        };
+        let is_ready = prepared.is_some();
         let function = Arc::clone(&deployed.function);
         let how = Replacing {
             expected: replaced.map_or(Expected::Absent, Expected::Revision),
             keep: self.config.versions.keep,
             live_follows,
         };
-        let revision = self.commit(caller, function, deployed.prepared.clone(), how, deploying).await?;
+        let revision = self.commit(caller, function, prepared, how, deploying).await?;
         unwritten.written();
 
         Arc::make_mut(&mut deployed.function).revision = revision;
         let path = &deployed.function.path;
         tracing::info!(function = %path, version = %deployed.function.version, kind = %deployed.function.kind, "deployed");
-        // Where it was prepared before, this is a no-op, or tells the invoker the revision.
-        self.prepare_behind(FunctionSource { function: Arc::clone(&deployed.function), code: content });
+        if !is_ready {
+            self.prepare_behind(Wanted { path: path.clone(), version: None });
+        }
         Ok(deployed)
     }
 
@@ -239,24 +250,6 @@ impl Controller {
         }
         Ok(runtime.kind.clone())
     }
-
-    /// Makes a function ready to start without anybody waiting. Broken code is found again by its first call.
-    pub(crate) fn prepare_behind(self: &Arc<Self>, source: FunctionSource) {
-        let controller = Arc::clone(self);
-        self.tasks.spawn(async move {
-            let prepared = async {
-                let Ok(_place) = controller.preparing.acquire().await else { return };
-                let path = source.function.path.clone();
-                if let Err(error) = controller.invoker.prepare(source, &|_| {}).await {
-                    tracing::info!(function = %path, %error, "could not be made ready ahead of its first call");
-                }
-            };
-            tokio::select! {
-                () = controller.stopping.cancelled() => {}
-                () = prepared => {}
-            }
-        });
-    }
 }
 
 /// A function that is about to be, with its code if that is new.
@@ -269,13 +262,21 @@ pub(crate) struct Draft {
 pub(crate) struct Release {
     pub(crate) function: Arc<Function>,
     pub(crate) deploying: Deploying,
-    /// Its code.
-    pub(crate) content: Bytes,
     /// The revision of what is there.
     pub(crate) replaced: Option<u64>,
-    pub(crate) prepare: PrepareWhen,
+    pub(crate) ready: Ready,
     /// The alias `live` is to name it alone.
     pub(crate) live_follows: bool,
+}
+
+/// How a function becomes ready to start.
+pub(crate) enum Ready {
+    /// Prepared with this code before it is written.
+    Prepare(Bytes),
+    /// What was prepared before does.
+    Already(Arc<Prepared>),
+    /// Once its deploy is answered.
+    Behind,
 }
 
 impl From<PrepareError> for ControllerError {
@@ -299,6 +300,21 @@ pub(crate) fn may_use(caller: &Caller, kind: &Kind) -> Result<(), ControllerErro
         }
         _ => Ok(()),
     }
+}
+
+/// Whether what was prepared of one function is what would be prepared of the other: they differ in nothing but what is told of them.
+fn is_prepared_alike(old: &Function, new: &Function) -> bool {
+    let told = Function {
+        version: new.version,
+        revision: new.revision,
+        updated: new.updated,
+        restored: new.restored,
+        asked: new.asked,
+        publish: new.publish,
+        annotations: new.annotations.clone(),
+        ..old.clone()
+    };
+    told == *new
 }
 
 /// A function takes a sequence's place: what is known about it stays.

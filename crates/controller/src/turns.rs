@@ -1,4 +1,4 @@
-//! Calls that wait in memory, one line a namespace, taken from the lines in turn.
+//! What waits in memory, one line a namespace, taken from the lines in turn.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -6,21 +6,21 @@ use flint_model::NamespaceName;
 
 /// Lines of waiting items.
 #[derive(Debug)]
-pub(super) struct Waiting<T> {
+pub(crate) struct Turns<T> {
     lines: HashMap<NamespaceName, VecDeque<T>>,
     /// Namespaces with a line, the next one first.
     turns: VecDeque<NamespaceName>,
 }
 
-impl<T> Default for Waiting<T> {
+impl<T> Default for Turns<T> {
     fn default() -> Self {
         Self { lines: HashMap::new(), turns: VecDeque::new() }
     }
 }
 
-impl<T> Waiting<T> {
+impl<T> Turns<T> {
     /// Puts an item at the end of its namespace's line.
-    pub(super) fn push(&mut self, namespace: NamespaceName, item: T) {
+    pub(crate) fn push(&mut self, namespace: NamespaceName, item: T) {
         match self.lines.get_mut(&namespace) {
             Some(line) => line.push_back(item),
             None => {
@@ -31,17 +31,31 @@ impl<T> Waiting<T> {
     }
 
     /// Takes a namespace's whole line away.
-    pub(super) fn remove(&mut self, namespace: &NamespaceName) -> VecDeque<T> {
+    pub(crate) fn remove(&mut self, namespace: &NamespaceName) -> VecDeque<T> {
         self.turns.retain(|other| other != namespace);
         self.lines.remove(namespace).unwrap_or_default()
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    /// Takes away what is not to stay in a namespace's line.
+    pub(crate) fn retain(&mut self, namespace: &NamespaceName, stays: impl FnMut(&T) -> bool) {
+        let Some(line) = self.lines.get_mut(namespace) else { return };
+        line.retain(stays);
+        if line.is_empty() {
+            self.remove(namespace);
+        }
+    }
+
+    /// How long a namespace's line is.
+    pub(crate) fn len_of(&self, namespace: &NamespaceName) -> usize {
+        self.lines.get(namespace).map_or(0, VecDeque::len)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
         self.turns.is_empty()
     }
 
     /// The first item of the namespace whose turn it is.
-    pub(super) fn pop(&mut self) -> Option<T> {
+    pub(crate) fn pop(&mut self) -> Option<T> {
         let namespace = self.turns.pop_front()?;
         let line = self.lines.get_mut(&namespace)?;
         let item = line.pop_front();
@@ -60,7 +74,7 @@ mod tests {
 
     #[test]
     fn namespaces_take_turns() {
-        let mut waiting = Waiting::default();
+        let mut waiting = Turns::default();
         let name = |text: &str| NamespaceName::parse(text).unwrap();
         for item in ["a1", "a2", "a3", "b1", "c1"] {
             waiting.push(name(&item[..1]), item);
@@ -73,7 +87,7 @@ mod tests {
 
     #[test]
     fn a_namespace_that_is_gone_has_no_turn() {
-        let mut waiting = Waiting::default();
+        let mut waiting = Turns::default();
         let name = |text: &str| NamespaceName::parse(text).unwrap();
         for item in ["a1", "a2", "b1"] {
             waiting.push(name(&item[..1]), item);
@@ -81,7 +95,14 @@ mod tests {
         assert_eq!(waiting.remove(&name("a")), ["a1", "a2"]);
         assert!(waiting.remove(&name("c")).is_empty());
         waiting.push(name("a"), "a3");
+        waiting.push(name("a"), "a4");
+        waiting.retain(&name("a"), |item| *item != "a3");
+        waiting.retain(&name("c"), |_| true);
+        assert_eq!((waiting.len_of(&name("a")), waiting.len_of(&name("c"))), (1, 0));
         let order: Vec<_> = std::iter::from_fn(|| waiting.pop()).collect();
-        assert_eq!(order, ["b1", "a3"]);
+        assert_eq!(order, ["b1", "a4"]);
+        waiting.push(name("a"), "a5");
+        waiting.retain(&name("a"), |_| false);
+        assert!(waiting.is_empty());
     }
 }

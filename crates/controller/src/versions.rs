@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use flint_executor::{FunctionSource, Progress};
+use flint_executor::Progress;
 use flint_model::{Alias, AliasName, AliasTarget, Entity, Function, FunctionPath, Timestamp, Version};
 use flint_store::StoreError;
 use serde::{Deserialize, Serialize};
 
 use crate::{
     Caller, Controller, ControllerError, Deployed, PrepareWhen, PutFunction, Unnamed,
-    deploy::{Draft, Release, may_use},
+    behind::Wanted,
+    deploy::{Draft, Ready, Release, may_use},
     functions::own,
 };
 
@@ -90,8 +91,8 @@ impl Controller {
         let function = Arc::new(Function { revision: newest.revision + 1, restored, ..function });
         let deploying = self.deploys.begin(&function).await;
         let content = self.code(&function).await?;
-        let (replaced, prepare) = (Some(newest.revision), PrepareWhen::Now);
-        let release = Release { function, deploying, content, replaced, prepare, live_follows: true };
+        let (replaced, ready) = (Some(newest.revision), Ready::Prepare(content));
+        let release = Release { function, deploying, replaced, ready, live_follows: true };
         self.release(caller, release, progress).await
     }
 
@@ -106,10 +107,9 @@ impl Controller {
         let newest = self.own_function(caller, path).await?;
         let alias = Alias::new(path.clone(), name, targets, Timestamp::now())
             .map_err(|error| ControllerError::Invalid(error.to_string()))?;
-        let mut ready = Vec::new();
         for target in &alias.targets {
             let version = self.stores.versions.version(path, target.version).await?;
-            ready.push(version.ok_or_else(|| ControllerError::NoSuch(format!("{path}@{}", target.version)))?);
+            version.ok_or_else(|| ControllerError::NoSuch(format!("{path}@{}", target.version)))?;
         }
         let (controller, caller, written) = (Arc::clone(self), caller.clone(), alias.clone());
         let writing = async move {
@@ -126,10 +126,9 @@ impl Controller {
             Ok::<_, ControllerError>(())
         };
         self.detached(writing).await?;
-        for function in ready {
+        for target in &alias.targets {
             // The first call is not to wait for it.
-            let code = self.code(&function).await?;
-            self.prepare_behind(FunctionSource { function: Arc::new(self.fit(function).await), code });
+            self.prepare_behind(Wanted { path: path.clone(), version: Some(target.version) });
         }
         Ok(alias)
     }

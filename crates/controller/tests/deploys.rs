@@ -64,6 +64,57 @@ async fn a_function_is_ready_before_its_first_call_also_when_nobody_waited_for_t
 }
 
 #[tokio::test]
+async fn of_what_is_deployed_again_and_again_only_the_latest_is_prepared_and_nothing_twice() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), config()).await;
+    let behind = |text: &str| PutFunction {
+        overwrite: true,
+        code: code("nodejs", text),
+        prepare: PrepareWhen::Behind,
+        ..PutFunction::default()
+    };
+    let prepared = |name: &str| {
+        let path = format!("guest/{name}");
+        let seen = server.executor.seen().prepared.into_iter();
+        seen.filter(|(of, _)| *of == path).map(|(_, revision)| revision).collect::<Vec<_>>()
+    };
+    // These take all the places there are.
+    for name in ["s", "t"] {
+        put(&server, name, behind("slowly echo it")).await.unwrap();
+        eventually("it begins", || async { (!prepared(name).is_empty()).then_some(()) }).await;
+    }
+    for text in ["echo one", "echo two"] {
+        put(&server, "f", behind(text)).await.unwrap();
+    }
+    let latest = put(&server, "f", behind("echo three")).await.unwrap().function.revision;
+    put(&server, "g", behind("echo it")).await.unwrap();
+    assert!(prepared("f").is_empty());
+    server.executor.go();
+    eventually("what waited longest is prepared", || async { (!prepared("g").is_empty()).then_some(()) }).await;
+    assert_eq!(prepared("f"), [latest]);
+
+    // What only tells more of it leaves it as it is, what changes how it starts does not.
+    let caller = server.guest().await;
+    let path = "guest/f".parse().unwrap();
+    eventually("it is ready", || async {
+        let function = server.controller.function(&caller, &path).await.unwrap();
+        server.controller.prepared(&function).map(drop)
+    })
+    .await;
+    let mut told = PutFunction { code: None, ..behind("") };
+    told.annotations.set("description", "more");
+    put(&server, "f", told).await.unwrap();
+    let function = server.controller.function(&caller, &path).await.unwrap();
+    assert!(function.revision > latest && server.controller.prepared(&function).is_some());
+    assert_eq!(prepared("f"), [latest]);
+    let memory = LimitsWish { memory: Some(ByteSize::mib(128)), ..LimitsWish::default() };
+    let limited = PutFunction { code: None, limits: memory, ..behind("") };
+    let revision = put(&server, "f", limited).await.unwrap().function.revision;
+    eventually("it is prepared anew", || async { (prepared("f") == [latest, revision]).then_some(()) }).await;
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn a_strategy_that_nothing_here_runs_is_refused_with_what_is_missing() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(dir.path(), config()).await;

@@ -131,8 +131,8 @@ impl crate::Invoker {
         self.preparing.discard(function);
     }
 
-    /// The function as it was prepared; prepares it now when need be.
-    pub(crate) async fn prepared(&self, function: &Arc<Function>) -> Result<Arc<Prepared>, PrepareError> {
+    /// The function as it was prepared; prepares it now, with its code from the store, when need be.
+    pub async fn prepared(&self, function: &Arc<Function>) -> Result<Arc<Prepared>, PrepareError> {
         let executor = self.executor_for(function)?;
         let prepare = || async {
             let code = self.blobs.get(function.code.digest).await.map_err(|error| PrepareError::Failed {

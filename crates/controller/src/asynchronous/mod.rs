@@ -1,7 +1,7 @@
 //! Accepted calls: answered with 202 when they are durable, then run at once.
 //!
 //! A call is in one of three places. In the *durable queue* it is from its acceptance until its record is written. While
-//! this server *holds* it (leased, in memory), it waits for its turn in [`waiting::Waiting`], fair between namespaces, or
+//! this server *holds* it (leased, in memory), it waits for its turn in [`Turns`](crate::turns::Turns), fair between namespaces, or
 //! runs. Waiting is no attempt: one is counted, durably, right before the call runs. What memory does not take stays in the durable queue alone, and is leased when places come free. Nothing here grows
 //! with the number of accepted calls but the queue on disk.
 //!
@@ -16,7 +16,6 @@ pub(crate) mod policy;
 mod run;
 mod settle;
 mod state;
-mod waiting;
 
 pub(crate) use accept::Accepting;
 pub(crate) use state::{AcceptedCalls, Held};

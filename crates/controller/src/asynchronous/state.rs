@@ -14,8 +14,8 @@ use flint_store::{Holds, LeasedCall, QueuedCall};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
 use uuid::Uuid;
 
-use super::{keys::Keys, waiting::Waiting};
-use crate::{AsyncConfig, in_flight::InFlight};
+use super::keys::Keys;
+use crate::{AsyncConfig, in_flight::InFlight, turns::Turns};
 
 /// Arguments of held calls may use so much memory together, in KiB.
 const MEMORY_KIB: usize = 64 * 1024;
@@ -33,7 +33,7 @@ pub(crate) struct AcceptedCalls {
     memory: Arc<Semaphore>,
     /// Room for calls that run. A composition gives it back when its steps begin.
     pub(super) running: Arc<Semaphore>,
-    waiting: Mutex<Waiting<Held>>,
+    waiting: Mutex<Turns<Held>>,
     /// Calls without attempts left that the queue has handed out and that are not given up yet.
     exhausted: Mutex<Vec<LeasedCall>>,
     /// Every call that is leased to this server.
@@ -124,7 +124,7 @@ impl AcceptedCalls {
         self.room(usize::try_from(self.largest.load(Ordering::Acquire)).unwrap_or(usize::MAX))
     }
 
-    pub(super) fn waiting(&self) -> MutexGuard<'_, Waiting<Held>> {
+    pub(super) fn waiting(&self) -> MutexGuard<'_, Turns<Held>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
