@@ -2,6 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
+use flint_model::InstanceId;
+use futures_util::{StreamExt, stream};
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 use crate::{
@@ -12,6 +14,9 @@ use crate::{
 
 /// The shortest time between two rounds.
 const SHORTEST_ROUND: Duration = Duration::from_millis(10);
+
+/// Instances being paused at once: one that takes long holds up few others.
+const PAUSES_AT_ONCE: usize = 8;
 
 /// Pauses, stops and measures until the invoker shuts down. Sleeps while the pool is empty.
 pub(crate) async fn look_after(shared: Arc<Shared>, config: PoolConfig) {
@@ -48,10 +53,18 @@ pub(crate) async fn look_after(shared: Arc<Shared>, config: PoolConfig) {
                 shared.prewarm.notify_one();
             }
         }
-        let quiet = shared.pool().begin_pauses(config.pause_grace, now);
-        for entry in quiet {
-            // The state goes on to "paused" also when this gives up.
-            let _ = timeout(SHORT_PATIENCE, entry.freeze.pause(&*entry.instance)).await;
-        }
+        let quiet = shared.pool().quiet(config.pause_grace, now);
+        let pauses = stream::iter(quiet)
+            .for_each_concurrent(PAUSES_AT_ONCE, |id| pause(&shared, id, config.pause_grace));
+        tokio::select! { () = closing.cancelled() => return, () = pauses => {} }
+    }
+}
+
+/// Takes the processor away from an instance that is still quiet when its turn has come: until then a call that gets it waits for nothing.
+async fn pause(shared: &Shared, id: InstanceId, grace: Duration) {
+    let claimed = shared.pool().begin_pause(id, grace, Instant::now());
+    if let Some(entry) = claimed {
+        // The state goes on to "paused" also when this gives up.
+        let _ = timeout(SHORT_PATIENCE, entry.freeze.pause(&*entry.instance)).await;
     }
 }

@@ -56,6 +56,26 @@ async fn a_call_may_come_while_its_instance_is_being_paused() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_call_does_not_wait_for_the_pauses_of_other_instances() {
+    let node = Node::new();
+    for n in 0..20 {
+        let path = format!("guest/f{n}");
+        // Longer than the invoker waits.
+        node.sim.script(&path, Script { pause: seconds(3600.0), ..Script::default() });
+        node.call(&Arc::new(function(&path))).await;
+    }
+    let last = Arc::new(function("guest/last"));
+    node.call(&last).await;
+    tokio::time::sleep(seconds(12.0)).await;
+    let pausing = node.sim.seen().pausing;
+    assert!(pausing.len() > 1, "several at once: {pausing:?}");
+    let ran = node.call(&last).await;
+    assert!(is_good(&ran) && ran.init.is_none());
+    assert_eq!(node.sim.seen().pausing, pausing, "none of them was waited for");
+    node.ends_clean().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_updated_function_never_runs_old_code() {
     let node = Node::new();
     let old = Arc::new(function("guest/f"));

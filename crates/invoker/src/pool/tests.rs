@@ -270,3 +270,22 @@ fn what_is_waited_for_goes_beyond_the_budget_level_by_level() {
     pool.give_back(waits, false, now);
     assert!(pool.may_serve(second, 0), "within the budget, an instance is as good as any");
 }
+
+#[test]
+fn an_instance_that_was_called_since_it_was_found_quiet_is_not_paused() {
+    let grace = Duration::from_secs(10);
+    let mut table = Table::new(6);
+    let [called, busy, stopped, idle] =
+        ["a/called", "a/busy", "a/stopped", "a/idle"].map(|path| table.idle(path));
+    let now = table.now + grace;
+    assert_eq!(table.pool.quiet(grace, now), [called, busy, stopped, idle], "the longest idle first");
+    for path in ["a/called", "a/busy"] {
+        assert!(table.pool.take(&Table::key(path), 0).is_some());
+    }
+    table.pool.give_back(called, true, now);
+    table.pool.ended(stopped);
+    let mut begins = |id| table.pool.begin_pause(id, grace, now).is_some();
+    assert_eq!([called, busy, stopped, idle].map(&mut begins), [false, false, false, true]);
+    assert!(!begins(idle), "it is being paused already");
+    assert_eq!(table.pool.quiet(grace, now), []);
+}

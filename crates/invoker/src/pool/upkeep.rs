@@ -11,6 +11,11 @@ use crate::{InstanceKey, entry::Entry};
 /// How long the memory need of a function without instances, and the news that a revision is old, are remembered.
 const REMEMBER: Duration = Duration::from_secs(3600);
 
+/// Whether nobody has called it for `grace`.
+fn is_quiet(record: &Record, grace: Duration, now: Instant) -> bool {
+    record.in_use == 0 && now.saturating_duration_since(record.idle_since) >= grace
+}
+
 impl Pool {
     /// Stops instances that were idle for `keep_alive`, and clones of a snapshot for `forked`, except those that their namespaces keep longer. Says
     /// how many.
@@ -66,12 +71,28 @@ impl Pool {
         expired
     }
 
-    /// Instances that were idle for `grace` and still run; each is to be paused by the caller.
-    pub(crate) fn begin_pauses(&mut self, grace: Duration, now: Instant) -> Vec<Arc<Entry>> {
-        let idle_for_long = |record: &Record| now.saturating_duration_since(record.idle_since) >= grace;
-        let mut idle = self.idle(idle_for_long, Arc::clone);
-        idle.retain(|entry| entry.freeze.begin_pause());
-        idle
+    /// Instances that were idle for `grace` and still run, those first that the next call is least likely to get. Each may be given a call before
+    /// it is paused, which is to begin with [`Self::begin_pause`].
+    pub(crate) fn quiet(&self, grace: Duration, now: Instant) -> Vec<InstanceId> {
+        let is_running =
+            |record: &Record| matches!(&record.phase, Phase::Live(entry) if entry.freeze.is_running());
+        let mut quiet =
+            self.idle(|record| is_quiet(record, grace, now) && is_running(record), |entry| entry.id);
+        quiet.sort_by_key(|id| self.records.get(id).map(|record| record.idle_since));
+        quiet
+    }
+
+    /// Claims an instance for being paused by the caller, now: calls that it gets from here on wait for that. `None` when it was used since it
+    /// was found [`Self::quiet`].
+    pub(crate) fn begin_pause(
+        &mut self,
+        id: InstanceId,
+        grace: Duration,
+        now: Instant,
+    ) -> Option<Arc<Entry>> {
+        let record = self.records.get(&id)?;
+        let Phase::Live(entry) = &record.phase else { return None };
+        (is_quiet(record, grace, now) && entry.freeze.begin_pause()).then(|| Arc::clone(entry))
     }
 
     /// Instances whose memory may have changed since this was last asked.

@@ -50,6 +50,8 @@ pub struct Seen {
     pub served: HashMap<String, usize>,
     /// Pauses and resumes.
     pub pauses: (usize, usize),
+    /// Instances that are being paused, by path.
+    pub pausing: Vec<String>,
     /// The last targets.
     pub prewarm: Vec<Vec<PrewarmTarget>>,
     /// Whether it was shut down.

@@ -156,6 +156,27 @@ impl Drop for InCall<'_> {
     }
 }
 
+/// A pause in progress.
+struct Pausing<'a>(&'a SimInstance);
+
+impl<'a> Pausing<'a> {
+    fn begin(instance: &'a SimInstance) -> Self {
+        let mut seen = lock(&instance.seen);
+        seen.pauses.0 += 1;
+        seen.pausing.push(instance.path.clone());
+        Self(instance)
+    }
+}
+
+impl Drop for Pausing<'_> {
+    fn drop(&mut self) {
+        let pausing = &mut lock(&self.0.seen).pausing;
+        if let Some(at) = pausing.iter().position(|path| *path == self.0.path) {
+            pausing.remove(at);
+        }
+    }
+}
+
 #[async_trait]
 impl Instance for SimInstance {
     fn id(&self) -> InstanceId {
@@ -193,7 +214,7 @@ impl Instance for SimInstance {
     }
 
     async fn pause(&self) {
-        lock(&self.seen).pauses.0 += 1;
+        let _pausing = Pausing::begin(self);
         let busy = {
             let mut state = lock(&self.state);
             state.paused = true;
@@ -202,7 +223,7 @@ impl Instance for SimInstance {
         if busy {
             self.violation("paused during a call");
         }
-        sleep(Duration::from_millis(1)).await;
+        sleep(self.script.pause).await;
     }
 
     async fn resume(&self) {

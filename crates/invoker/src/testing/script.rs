@@ -25,6 +25,8 @@ pub struct Script {
     pub first_call: Duration,
     /// How long a stop takes.
     pub stop: Duration,
+    /// How long a pause takes.
+    pub pause: Duration,
     /// What an instance uses.
     pub memory: ByteSize,
     /// CPU time that a call reports.
@@ -60,6 +62,7 @@ impl Default for Script {
             service: Duration::from_millis(1),
             first_call: Duration::ZERO,
             stop: Duration::from_millis(2),
+            pause: Duration::from_millis(1),
             memory: ByteSize::mib(45),
             cpu: None,
             failing_starts: 0,
