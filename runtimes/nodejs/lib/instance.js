@@ -267,7 +267,7 @@ class Instance {
 
   sendFailure(call, message) {
     if (this.sideBySide !== null) this.sideBySide.finish(call);
-    this.link.sendJson(Kind.ERROR, call.id, { kind: 'developer', message: message.slice(0, MAX_MESSAGE) });
+    this.sendError(call.id, 'developer', message);
     this.end(call, false);
   }
 
@@ -280,7 +280,7 @@ class Instance {
   // --- ending
 
   sendError(id, kind, message) {
-    this.link.sendJson(Kind.ERROR, id, { kind, message: message.slice(0, MAX_MESSAGE) });
+    this.link.sendJson(Kind.ERROR, id, { kind, message: textOf(message) });
   }
 
   /** An error that no promise of a call carries: the process is not to be trusted any more. */
@@ -302,6 +302,11 @@ class Instance {
     this.sendError(0, 'protocol', error.message);
     process.exit(EXIT_PROTOCOL);
   }
+}
+
+/** As much of a message as is sent. For half a surrogate pair, which is no text, stands U+FFFD. */
+function textOf(message) {
+  return Buffer.from(message.slice(0, MAX_MESSAGE)).toString();
 }
 
 function describe(error) {

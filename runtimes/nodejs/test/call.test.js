@@ -56,6 +56,20 @@ for (const [name, [body, message]] of Object.entries(refused)) {
   });
 }
 
+const halves = {
+  'thrown': ["throw new Error('bad \u{1f600}'.slice(0, -1));", 'An error has occurred: Error: bad \ufffd'],
+  'cut off by the shim': ["throw '\u{1f600}'.repeat(40000);", /^An error has occurred: (\u{1f600})*\ufffd$/u],
+};
+
+for (const [name, [body, message]] of Object.entries(halves)) {
+  test(`a message with half a character is text: ${name}`, async (t) => {
+    const peer = await started(t, `exports.main = () => { ${body} };`);
+    const { error } = await peer.invoke();
+    if (typeof message === 'string') assert.strictEqual(error.message, message);
+    else assert.match(error.message, message);
+  });
+}
+
 const binary = {
   'a Buffer': ['return Buffer.from("bytes");', 'application/octet-stream'],
   'a Uint8Array that is part of another': ['return new TextEncoder().encode("a bytes").subarray(2);', 'application/octet-stream'],

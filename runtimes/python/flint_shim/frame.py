@@ -7,6 +7,7 @@ HEADER = struct.Struct(">IBBHI")
 U32 = struct.Struct(">I")
 MAX_PAYLOAD = 1024 * 1024
 MAX_HEAD = 256 * 1024
+MAX_MESSAGE = 64 * 1024
 FIN = 1
 
 HELLO, INIT, READY, FREEZE, CLONE, RESTORE, ACK, INVOKE, BODY, END, RESULT, LOG, ERROR = range(1, 14)
@@ -96,6 +97,16 @@ class FrameReader:
                 return None
             filled += count
         return payload
+
+
+def failure(kind, message):
+    """What ERROR carries. For half a surrogate pair, which is no text, stands U+FFFD."""
+    message = message[:MAX_MESSAGE]
+    try:
+        message.encode()
+    except UnicodeEncodeError:
+        message = message.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return {"kind": kind, "message": message}
 
 
 class BodyError(Exception):

@@ -9,14 +9,13 @@ from .entry import Entry
 from .environment import CallEnvironment, set_initial
 from .exits import EXIT_FAILED, EXIT_PROTOCOL, run_exit_handlers
 from .frame import (ACK, BODY, END, ERROR, FIN, FREEZE, HEADER, HELLO, INIT, INVOKE, MAX_PAYLOAD, READY, RESTORE,
-                    RESULT, U32, BodyError, ProtocolError, parse_object, split_head)
+                    RESULT, U32, BodyError, ProtocolError, failure, parse_object, split_head)
 from .link import Link, PeerGone
 from .load import describe_failure, load
 from .request import parameters
 from .response import NO_HEAD, ResultError, as_response, head_bytes, is_stream, to_bytes, to_json
 
 _ACK_EVERY = 256 * 1024
-_MAX_MESSAGE = 64 * 1024
 
 
 class Instance:
@@ -250,12 +249,12 @@ class Instance:
 
     def _fail(self, call, message):
         stdio.flush()
-        self.link.send_json(ERROR, call, {"kind": "developer", "message": message[:_MAX_MESSAGE]})
+        self.link.send_json(ERROR, call, failure("developer", message))
 
     def _fail_quietly(self, call, kind, message):
         """Tells Flint of an error that ends the process; it may be gone already."""
         try:
-            self.link.send_json(ERROR, call, {"kind": kind, "message": message[:_MAX_MESSAGE]})
+            self.link.send_json(ERROR, call, failure(kind, message))
         except PeerGone:
             pass
 

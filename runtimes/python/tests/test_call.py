@@ -68,6 +68,16 @@ class Results(ShimTestCase):
         self.assertEqual(peer.invoke().error, {"kind": "developer", "message": "The action exited (SystemExit: 3)."})
         self.assertEqual((peer.wait(), peer.stdout), (3, "bye"))
 
+    def test_a_message_with_half_a_character_is_text(self):
+        for body, message in {
+            "raise SystemExit('no \\udcff')": "The action exited (SystemExit: no \ufffd).",
+            "raise SystemExit('no \\ud83d\\ude00')": "The action exited (SystemExit: no \U0001f600).",
+            "yield 'x'; raise ValueError('\\ud83d no')": "An error has occurred: ValueError: \ufffd no",
+        }.items():
+            with self.subTest(body):
+                peer = self.started(f"def main(params):\n    {body}\n")
+                self.assertEqual(peer.invoke().error, {"kind": "developer", "message": message})
+
     def test_threads_do_not_hold_up_the_end(self):
         peer = self.started("import threading, time\nthreading.Thread(target=time.sleep, args=(3600,)).start()\ndef main(params): return {}\n")
         peer.invoke()

@@ -5,6 +5,7 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
+import java.nio.charset.StandardCharsets;
 import java.util.Collection;
 import java.util.LinkedHashMap;
 import java.util.Map;
@@ -290,6 +291,8 @@ public final class Shim {
 
     private void sendError(int call, String kind, String message) throws PeerGoneException {
         String text = message.length() > MAX_MESSAGE ? message.substring(0, MAX_MESSAGE) : message;
+        // For half a surrogate pair, which is no text, this charset has U+FFFD; UTF-8 has a question mark.
+        text = new String(text.getBytes(StandardCharsets.UTF_16BE), StandardCharsets.UTF_16BE);
         sendJson(Frame.ERROR, call, map("kind", kind, "message", text));
     }
 

@@ -42,6 +42,13 @@ final class CallTest {
         refused("throw new StackOverflowError();", "An error has occurred (see logs for details): java.lang.StackOverflowError");
     }
 
+    static void testMessagesWithHalfACharacterAreText() throws Exception {
+        String text = "An error has occurred (see logs for details): java.lang.IllegalStateException: ";
+        refused("throw new IllegalStateException(\"no \\uD83D\\uDE00\".substring(0, 4));", text + "no \uFFFD");
+        String cut = "\uD83D\uDE00".repeat((64 * 1024 - text.length()) / 2);
+        refused("throw new IllegalStateException(\"\\uD83D\\uDE00\".repeat(40000));", text + cut + "\uFFFD");
+    }
+
     static void testStreams() throws Exception {
         Tests.equal(calls("InputStream main(Map<String, Object> p)", "return new ByteArrayInputStream(\"bytes\".getBytes());", "{}"),
             List.of(Frame.RESULT + " ", Frame.BODY + " bytes", Frame.END + " "));

@@ -1,9 +1,7 @@
 """A process that cannot be copied says why, and waits for its end."""
 
 from .. import stdio
-from ..frame import ERROR
-
-_MAX_MESSAGE = 64 * 1024
+from ..frame import ERROR, failure
 
 
 class Refused(Exception):
@@ -13,6 +11,6 @@ class Refused(Exception):
 def answer_refusal(instance, message):
     """Answers FREEZE. Does not return: the end of the link ends the process."""
     stdio.flush()
-    instance.link.send_json(ERROR, 0, {"kind": "snapshot", "message": message[:_MAX_MESSAGE]})
+    instance.link.send_json(ERROR, 0, failure("snapshot", message))
     while True:
         instance.link.receive()

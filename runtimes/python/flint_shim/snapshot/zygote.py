@@ -9,7 +9,7 @@ import posix
 from .. import hooks, stdio
 from ..environment import ONE_THREAD, set_all
 from ..exits import EXIT_CLONE
-from ..frame import ACK, ERROR, HELLO, ProtocolError, encode, parse_object
+from ..frame import ACK, ERROR, HELLO, ProtocolError, encode, failure, parse_object
 from ..link import PeerGone
 from . import event_loop, immortal, memory, native, tmp, warmup
 from .checks import obstacles
@@ -123,7 +123,7 @@ class Zygote:
             try:
                 pid = self._fork.fork()
             except OSError as error:
-                instance.link.send_json(ERROR, call, {"kind": "snapshot", "message": f"fork failed: {error.strerror}"})
+                instance.link.send_json(ERROR, call, failure("snapshot", f"fork failed: {error.strerror}"))
                 pid = -1
             if pid == 0:
                 requests.forget()
@@ -144,7 +144,7 @@ class Zygote:
             stdio.print_error(error)
             stdio.flush()
             if self._descriptors.placed:
-                instance.link.send_json(ERROR, 0, {"kind": "snapshot", "message": f"the copy could not be made: {error}"})
+                instance.link.send_json(ERROR, 0, failure("snapshot", f"the copy could not be made: {error}"))
             posix._exit(EXIT_CLONE)
 
     def _settle(self, instance, call, descriptors):
