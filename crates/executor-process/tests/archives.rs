@@ -113,3 +113,14 @@ async fn broken_code_is_found_at_deploy_when_that_is_wanted() {
     house.prepare(handler("nodejs:default", "function main() { return {} }")).await;
     house.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_function_with_the_longest_name_runs() {
+    let house = House::new().await;
+    let source = zip("nodejs:default", &[("index.js", "exports.main = () => ({ a: 1 })")]);
+    let longest = format!("guest/{}", "n".repeat(256));
+    let instance = house.start(adjusted(source, |function| function.path = longest.parse().unwrap())).await;
+    assert_eq!(text(instance.invoke(json("{}")).await), r#"{"a":1}"#);
+    instance.stop().await;
+    house.end().await;
+}

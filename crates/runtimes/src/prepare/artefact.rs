@@ -8,7 +8,6 @@ use std::{
     sync::Arc,
 };
 
-use flint_executor::FunctionSource;
 use flint_model::{Function, Kind};
 use serde::{Deserialize, Serialize};
 
@@ -115,9 +114,9 @@ impl Shelf {
     }
 
     /// A folder to build in, with an empty `code` in it. It is removed unless it is published.
-    pub(crate) fn begin(&self, source: &FunctionSource) -> io::Result<HalfBuilt> {
-        let name = format!("{HALF}{}-{:x}", source.function.path.name, rand_suffix());
-        let folder = self.root.join(name.replace(['/', ' '], "_"));
+    pub(crate) fn begin(&self) -> io::Result<HalfBuilt> {
+        // Not the function's name, which may be as long as a file's.
+        let folder = self.root.join(format!("{HALF}{:x}", rand_suffix()));
         fs::create_dir(&folder)?;
         let half = HalfBuilt { folder };
         for path in [half.folder.clone(), half.code()] {

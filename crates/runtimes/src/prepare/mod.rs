@@ -122,8 +122,7 @@ impl Workshop<'_> {
     ) -> Result<(HalfBuilt, Record), PrepareError> {
         let (shelf, limits) = (Arc::clone(self.shelf), self.config.unpack);
         blocking("unpacking the code", move || {
-            let half =
-                shelf.begin(&source).map_err(|error| failed("creating the artefact's folder", &error))?;
+            let half = shelf.begin().map_err(|error| failed("creating the artefact's folder", &error))?;
             let record = unpack(&source, &engine, &half.code(), limits)?;
             Ok((half, record))
         })
