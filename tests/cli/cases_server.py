@@ -165,6 +165,48 @@ def test_a_second_signal_stops_at_once(world):
     claim(calling.process.returncode != 0, calling.text())
 
 
+def test_a_log_that_nobody_reads_stops_nothing(world):
+    """The reader of its stderr goes away, or stays and does not read: everything goes on, and running calls end before the server does."""
+    slow = world.file("unread/slow.js", "exports.main = () => new Promise((done) => setTimeout(() => done({ finished: true }), 5000));\n")
+    for reader in ("gone", "asleep"):
+        reading, writing = os.pipe()
+        server = Server(world, world.path(f"unread-{reader}"), "--set", "log.filter=debug", stderr=writing)
+        os.close(writing)
+        try:
+            if reader == "gone":
+                os.close(reading)
+            else:
+                fill(reading)
+            world.ok("deploy", slow, url=server.url)
+            accepted = world.ok("invoke", "slow", "--async", "--json", url=server.url).json()
+            eventually("the record is there", lambda: world.run("activations", "--json", url=server.url).json())
+            claim(accepted["activation_id"], accepted)
+            calling = world.start("invoke", "slow", url=server.url)
+            eventually("the call runs", lambda: b"flint_calls_in_flight 1" in fetch(f"{server.url}/metrics"))
+            claim(json.loads(fetch(f"{server.url}/ready"))["status"] == "ok")
+            if reader == "gone":
+                claim(b"flint_log_lines_dropped_total 0\n" not in fetch(f"{server.url}/metrics"), "lines that cannot be written are counted")
+            server.signal(signal.SIGTERM)
+            claim(server.wait() == 0, f"{reader}: {server.log()}")
+            calling.process.wait(120)
+            claim(calling.process.returncode == 0 and "finished" in calling.text(), reader, calling.text())
+        finally:
+            if reader != "gone":
+                os.close(reading)
+
+
+def fill(reading):
+    """Leaves no room in a pipe."""
+    pipe = os.open(f"/proc/self/fd/{reading}", os.O_WRONLY | os.O_NONBLOCK)
+    try:
+        while True:
+            os.write(pipe, b"." * 4096)
+    except BlockingIOError:
+        pass
+    finally:
+        os.close(pipe)
+
+
 def test_health_ready_metrics_and_the_description_answer(world):
     url = world.server.url
     claim(json.loads(fetch(f"{url}/health"))["status"] == "ok")

@@ -44,9 +44,9 @@ class Done:
 
 
 class Server:
-    """`flint up`, by the command `before` it, where there is one."""
+    """`flint up`, by the command `before` it, where there is one. What it says goes to a file; its log goes to `stderr`, where that is given."""
 
-    def __init__(self, world, data_dir, *options, port=None, env=None, before=()):
+    def __init__(self, world, data_dir, *options, port=None, env=None, before=(), stderr=subprocess.STDOUT):
         self.world, self.data_dir = world, Path(data_dir)
         self.port = port or free_port()
         self.url = f"http://127.0.0.1:{self.port}"
@@ -54,7 +54,7 @@ class Server:
         with open(self.log_path, "wb") as log:
             command = [*before, world.flint, "up", "--listen", f"127.0.0.1:{self.port}", "--data-dir", str(data_dir), *options]
             self.process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=world.environment(env)
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=stderr, env=world.environment(env)
             )
         world.servers.append(self)
         deadline = time.monotonic() + READY_WITHIN_S

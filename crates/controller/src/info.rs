@@ -185,6 +185,7 @@ impl Controller {
                 shed_records: log.shed_records,
                 pending: log.pending,
                 expired: log.expired,
+                damaged_reads: log.damaged_reads,
             },
         })
     }
@@ -197,6 +198,9 @@ impl Controller {
         let failed = |what: &str, error: &dyn std::fmt::Display| format!("{what} does not answer: {error}");
         self.stores.catalog.namespaces().await.map_err(|error| failed("the catalog", &error))?;
         self.stores.queue.depth(None).await.map_err(|error| failed("the queue", &error))?;
+        if self.stores.activations.stats().closed {
+            return Err("the activation log takes no records any more: restart the server".to_owned());
+        }
         Ok(())
     }
 }

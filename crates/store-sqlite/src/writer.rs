@@ -86,6 +86,11 @@ impl Writer {
         answer.await.unwrap_or_else(|_| Err(closed(operation)))
     }
 
+    /// Whether its thread has ended, by [`Self::stop`] or by itself.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.messages.is_closed()
+    }
+
     /// Commits what was sent before, then ends the thread.
     pub(crate) fn stop(&self) {
         let Some(thread) = locked(&self.thread).take() else { return };

@@ -228,6 +228,13 @@ async fn a_damaged_record_is_named_and_the_others_are_read() {
     for record in &records[1..] {
         assert!(log.get(&guest, record.id).await.unwrap().is_some());
     }
+    // Lists have all but that one, with their logs and without.
+    for with_logs in [false, true] {
+        let listed = log.list(&guest, &ActivationQuery::default(), ALL, with_logs).await.unwrap();
+        assert_eq!(listed.len(), 99);
+        assert!(listed.iter().all(|record| record.id != records[0].id));
+    }
+    assert_eq!(log.stats().damaged_reads, 2);
     // Its index made again has the others.
     drop(store);
     fs::remove_file(&log_files(dir.path(), "idx")[0]).unwrap();

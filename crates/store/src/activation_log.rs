@@ -30,6 +30,10 @@ pub struct ActivationLogStats {
     pub pending: u64,
     /// Records removed by retention.
     pub expired: u64,
+    /// How often a damaged record was left out of a list.
+    pub damaged_reads: u64,
+    /// It takes no records any more: it was closed, or it broke.
+    pub closed: bool,
 }
 
 /// Activation records, newest last.
@@ -59,7 +63,8 @@ pub trait ActivationLog: Send + Sync {
     ) -> Result<Option<Activation>, StoreError>;
 
     /// Records of a namespace, latest start first (ties by id, latest first). Without `with_logs` the records' `logs` are empty. Of what would make
-    /// a page very large, results and log lines are left out, with a text in their place that says so.
+    /// a page very large, results and log lines are left out, with a text in their place that says so. Records that are damaged are left out, and counted in
+    /// [`ActivationLogStats`].
     async fn list(
         &self,
         namespace: &NamespaceName,

@@ -7,12 +7,13 @@
 
 mod function_metrics;
 mod labels;
+mod lines;
 mod logs;
 mod metrics;
 mod process;
 mod samples;
 
 pub use function_metrics::{Finished, FunctionMetrics, StartKind};
-pub use logs::{LogFormat, LogFormatError, TelemetryError, init};
+pub use logs::{LogFormat, LogFormatError, TelemetryError, flush, init};
 pub use metrics::{Metrics, MetricsConfig, ThrottledBy};
 pub use samples::{InstanceState, LogSamples, Samples, SnapshotSamples, WasmPoolSamples};

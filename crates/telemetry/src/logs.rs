@@ -1,8 +1,15 @@
 //! Structured logs.
 
-use std::{io::IsTerminal, str::FromStr};
+use std::{
+    io::{self, IsTerminal},
+    str::FromStr,
+    sync::OnceLock,
+    time::Duration,
+};
 
 use tracing_subscriber::{EnvFilter, fmt};
+
+use crate::lines::Lines;
 
 /// How log lines look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,18 +54,40 @@ pub enum TelemetryError {
     /// Somebody set up logs before.
     #[error("logs are already set up in this process")]
     Already,
+    /// The thread that writes them could not be started.
+    #[error("the thread that writes logs could not be started: {0}")]
+    Thread(#[from] io::Error),
 }
 
-/// Sends `tracing` events that pass `filter` to standard error; standard output stays free for what a command prints.
+/// Those of this process.
+static LINES: OnceLock<Lines> = OnceLock::new();
+
+/// Sends `tracing` events that pass `filter` to standard error; standard output stays free for what a command prints. Whoever logs does not wait
+/// for that: see [`flush`].
 pub fn init(format: LogFormat, filter: &str) -> Result<(), TelemetryError> {
     let filter = EnvFilter::try_new(filter)
         .map_err(|error| TelemetryError::Filter { filter: filter.to_owned(), detail: error.to_string() })?;
-    let builder = fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let lines = Lines::to(io::stderr())?;
+    LINES.set(lines.clone()).map_err(|_| TelemetryError::Already)?;
+    // What goes wrong with a line is counted; said on standard error, it would panic where that cannot be written.
+    let builder = fmt().with_env_filter(filter).with_writer(move || lines.clone()).log_internal_errors(false);
     match format {
-        LogFormat::Text => builder.with_ansi(std::io::stderr().is_terminal()).try_init(),
+        LogFormat::Text => builder.with_ansi(io::stderr().is_terminal()).try_init(),
         LogFormat::Json => builder.json().flatten_event(true).with_current_span(false).try_init(),
     }
     .map_err(|_| TelemetryError::Already)
+}
+
+/// Waits until what was logged is written, but not for longer than `within`.
+pub fn flush(within: Duration) {
+    if let Some(lines) = LINES.get() {
+        lines.flush(within);
+    }
+}
+
+/// How many lines could not be written.
+pub(crate) fn dropped() -> u64 {
+    LINES.get().map_or(0, Lines::dropped)
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ use crate::{
         ActivationLabels, BoundLabels, DroppedLabels, HttpLabels, KindLabels, MemoryLabels, ReasonLabels,
         ShedLabels, SlotLabels, SnapshotStartLabels, StartLabels, StateLabels, ThrottleLabels,
     },
-    process,
+    logs, process,
     samples::WasmPoolSamples,
 };
 
@@ -315,12 +315,23 @@ fn sampled(samples: &Samples) -> Registry {
         "Records removed by retention",
         ConstCounter::new(log.expired),
     );
+    registry.register(
+        "activation_records_damaged_reads",
+        "Damaged records left out of lists",
+        ConstCounter::new(log.damaged_reads),
+    );
     registry.register("activation_records_pending", "Records not yet written", gauge(log.pending));
     let shed = Family::<ShedLabels, Counter>::default();
     for (what, count) in [("logs", log.shed_logs), ("records", log.shed_records)] {
         shed.get_or_create(&ShedLabels { what }).inc_by(count);
     }
     registry.register("activation_records_shed", "Detail that the activation log could not keep", shed);
+
+    registry.register(
+        "log_lines_dropped",
+        "Flint's own log lines that could not be written",
+        ConstCounter::new(logs::dropped()),
+    );
 
     if let Some(bytes) = process::resident_bytes() {
         registry.register_with_unit(
@@ -425,6 +436,7 @@ mod tests {
             r#"flint_zygotes 2"#,
             r#"flint_snapshot_starts_total{by="standby"} 5"#,
             r#"flint_zygotes_rebuilt_total 0"#,
+            r#"flint_log_lines_dropped_total 0"#,
             r#"flint_activation_init_seconds_count{kind="nodejs:20"} 3"#,
         ] {
             assert!(text.contains(line), "{line} is missing in\n{text}");

@@ -40,6 +40,8 @@ pub struct LogSamples {
     pub pending: u64,
     /// Records removed by retention.
     pub expired: u64,
+    /// How often a damaged record was left out of a list.
+    pub damaged_reads: u64,
 }
 
 /// Snapshots that functions are forked from.

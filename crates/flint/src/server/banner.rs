@@ -1,6 +1,6 @@
 //! What a person sees when the server is up.
 
-use std::io::Write;
+use std::{io::Write, time::Duration};
 
 use super::parts::Parts;
 use crate::{client::GUEST_KEY, config::Config};
@@ -35,6 +35,8 @@ pub(super) fn print(parts: &Parts, config: &Config) {
         lines.push(format!("            wsk property set --apihost {} --auth {GUEST_KEY}", parts.url));
     }
     lines.push("  stop      Ctrl-C; twice to stop at once".to_owned());
+    // What was logged until now comes before it.
+    flint_telemetry::flush(Duration::from_millis(200));
     // Nobody may be reading.
     let _ = writeln!(std::io::stdout().lock(), "{}", lines.join("\n"));
 }

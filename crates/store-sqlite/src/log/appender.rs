@@ -1,9 +1,10 @@
 //! The log's thread: writes what is pending, finishes segments, removes old ones.
 
 use std::{
+    collections::HashMap,
     fs::File,
     io,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, MutexGuard, PoisonError, atomic::Ordering::Relaxed},
     time::{Duration, Instant},
 };
@@ -31,10 +32,15 @@ const CHUNK_BYTES: usize = 4 << 20;
 const SYNC_EVERY: Duration = Duration::from_millis(50);
 /// How often it looks after retention, and retries what failed.
 const REST: Duration = Duration::from_secs(1);
+/// How often it tries to make one and the same index again.
+const MEND: Duration = Duration::from_secs(60);
 /// A bound of retention is divided into so many segments.
 pub(crate) const SEGMENTS: u32 = 64;
 
 const WRITING: &str = "writing activations";
+
+/// A record, and its place; `None` for one that has none.
+pub(crate) type Placed = (Arc<Stored>, Option<Location>);
 
 pub(crate) struct Appender {
     pub(crate) shared: Arc<Shared>,
@@ -47,7 +53,7 @@ pub(crate) struct Appender {
     /// Frames of one write.
     pub(crate) buffer: Vec<u8>,
     /// The first of the pending records: they are in the file and not yet durable. `None` for one that has no place there.
-    pub(crate) unsynced: Vec<(Arc<Stored>, Option<Location>)>,
+    pub(crate) unsynced: Vec<Placed>,
     pub(crate) synced: Instant,
     /// When to look after retention again.
     pub(crate) rested: Instant,
@@ -57,6 +63,8 @@ pub(crate) struct Appender {
     pub(crate) unfinished: Option<Instant>,
     /// The last write failed: wait before the next.
     pub(crate) failing: bool,
+    /// The finished segments whose indexes were made again of late, and when.
+    pub(crate) mended: HashMap<u64, Instant>,
 }
 
 /// What the thread woke up for.
@@ -202,31 +210,17 @@ impl Appender {
             .cloned()
             .collect();
         let count = chunk.len();
-        self.buffer.clear();
-        let mut written = Vec::with_capacity(count);
-        {
-            let segments = view.segments();
-            for stored in chunk {
-                let meta = stored.meta();
-                // A call that ran twice after a crash keeps its first record.
-                let at = if segments.contains(meta.namespace, meta.key.id())? {
-                    None
-                } else {
-                    let at = frame::encode(
-                        stored.record(),
-                        meta.name,
-                        stored.logs(),
-                        self.segment.salt(),
-                        &mut self.buffer,
-                    );
-                    if at.is_none() {
-                        self.shared.counts.shed_records.fetch_add(1, Relaxed);
-                    }
-                    at
-                };
-                written.push((stored, at));
+        // Every index is made again at most once a minute, so this comes to an end.
+        let written = loop {
+            let (written, unreadable) = self.encode(&chunk);
+            let mut mended = false;
+            for (sealed, error) in unreadable {
+                mended |= self.mend(&sealed, &error);
             }
-        }
+            if !mended {
+                break written;
+            }
+        };
         let begin = self.segment.append(&self.buffer)?;
         self.buffer.shrink_to(2 * CHUNK_BYTES);
         self.unsynced.extend(
@@ -235,6 +229,60 @@ impl Appender {
                 .map(|(stored, at)| (stored, at.map(|at| Location { offset: begin + at.offset, ..at }))),
         );
         Ok(count)
+    }
+
+    /// Fills the buffer with the frames of `chunk`; gives where they are in it, and which indexes could not be asked whether a record is there already.
+    fn encode(&mut self, chunk: &[Arc<Stored>]) -> (Vec<Placed>, Vec<(Arc<Sealed>, io::Error)>) {
+        let segments = self.shared.view.segments();
+        self.buffer.clear();
+        let mut written = Vec::with_capacity(chunk.len());
+        let mut unreadable = Vec::new();
+        for stored in chunk {
+            let meta = stored.meta();
+            // A call that ran twice after a crash keeps its first record.
+            let at = if segments.contains(meta.namespace, meta.key.id(), &mut unreadable) {
+                None
+            } else {
+                let at = frame::encode(
+                    stored.record(),
+                    meta.name,
+                    stored.logs(),
+                    self.segment.salt(),
+                    &mut self.buffer,
+                );
+                if at.is_none() {
+                    self.shared.counts.shed_records.fetch_add(1, Relaxed);
+                }
+                at
+            };
+            written.push((Arc::clone(stored), at));
+        }
+        (written, unreadable)
+    }
+
+    /// Makes the index of a finished segment again, from that, where it cannot be read; says whether it did. Tried once a minute: the segment may be
+    /// on a failing disk.
+    fn mend(&mut self, sealed: &Arc<Sealed>, error: &io::Error) -> bool {
+        if self.mended.get(&sealed.number()).is_some_and(|at| at.elapsed() < MEND) {
+            return false;
+        }
+        self.mended.retain(|_, at| at.elapsed() < MEND);
+        self.mended.insert(sealed.number(), Instant::now());
+        let [segment, index] = sealed.paths().map(Path::display);
+        tracing::warn!(%error, path = %index, "an index of the activation log cannot be read: it is made again");
+        match super::index_anew(&self.dir, sealed.number(), sealed.segment_bytes(), self.sync) {
+            Ok(anew) => {
+                let mut segments = self.shared.view.segments_mut();
+                if let Some(place) = segments.sealed.iter_mut().find(|place| Arc::ptr_eq(place, sealed)) {
+                    *place = Arc::new(anew);
+                }
+                true
+            }
+            Err(error) => {
+                tracing::error!(%error, path = %segment, "the index of a segment could not be made again: its records are not found by their ids");
+                false
+            }
+        }
     }
 
     /// Finishes the segment, all of which is durable, and begins the next. When that fails, the segment simply grows on.
@@ -312,7 +360,7 @@ impl Appender {
 
 #[cfg(test)]
 mod tests {
-    use flint_model::ByteSize;
+    use flint_model::{Activation, ByteSize};
     use flint_store::{
         ActivationLog, ActivationQuery, Page,
         conformance::sample::{activation, namespace_name},
@@ -396,5 +444,58 @@ mod tests {
         log.stop();
         assert_eq!(log.stats().shed_records, 1, "it is said that one is lost");
         assert_eq!(starts(&open(dir.path(), 1 << 20, 0)).await, [0]);
+    }
+
+    /// Whatever makes the thread end, nobody waits for it in vain.
+    #[tokio::test]
+    async fn a_log_whose_thread_is_gone_says_so() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut config = StoreConfig::new(dir.path());
+        config.retention = Retention { max_age: None, max_bytes: None };
+        let mut appender = SegmentLog::recover(dir.path().to_owned(), &config).unwrap();
+        // It cannot be: one that is written and was never pending. The thread panics over it.
+        appender.unsynced.push((Arc::new(Stored::new(activation("guest", "guest/work", 0, 0))), None));
+        let log = SegmentLog::start(appender).unwrap();
+        for _ in 0..2 {
+            assert!(log.flush().await.unwrap_err().to_string().contains("the store is closed"));
+        }
+        log.offer(activation("guest", "guest/work", 1, 0)).unwrap_err();
+        assert!(log.stats().closed);
+        log.stop();
+    }
+
+    /// Also a record whose id may be in a segment whose index cannot be read is written, and that index is made again.
+    #[tokio::test]
+    async fn an_index_that_is_gone_or_cut_off_stops_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = open(dir.path(), 4 << 10, 0);
+        let records: Vec<_> = (0..100).map(|start| activation("guest", "guest/work", start, 2)).collect();
+        for record in &records {
+            log.append(record.clone());
+            log.flush().await.unwrap();
+        }
+        let indexes = |log: &SegmentLog| -> Vec<PathBuf> {
+            log.shared.view.segments().sealed.iter().map(|sealed| sealed.paths()[1].to_owned()).collect()
+        };
+        let [removed, cut] = [0, 1].map(|at| indexes(&log)[at].clone());
+        std::fs::remove_file(&removed).unwrap();
+        let file = File::options().write(true).open(&cut).unwrap();
+        file.set_len(file.metadata().unwrap().len() / 2).unwrap();
+        // A call that ran twice: of the first records, whose indexes those are.
+        for at in 0..40_u64 {
+            log.append(Activation {
+                start: Timestamp::from_millis(1000 + at),
+                ..records[at as usize].clone()
+            });
+            log.flush().await.unwrap();
+        }
+        let found = log.get(&namespace_name("guest"), records[0].id).await.unwrap();
+        assert!(found.is_some());
+        assert!(removed.exists(), "it is made again");
+        log.append(activation("guest", "guest/work", 2000, 2));
+        log.flush().await.unwrap();
+        // And every record is there once.
+        assert!(starts(&log).await.into_iter().eq((0..100).chain([2000])));
+        assert_eq!(log.stats().shed_records, 0);
     }
 }

@@ -131,6 +131,7 @@ impl SegmentLog {
             begun,
             unfinished: None,
             failing: false,
+            mended: Default::default(),
         })
     }
 
@@ -138,7 +139,11 @@ impl SegmentLog {
         let shared = Arc::clone(&appender.shared);
         let thread = std::thread::Builder::new()
             .name("flint-log".to_owned())
-            .spawn(move || appender.run())
+            .spawn(move || {
+                // Dropped when the thread ends, also by a panic.
+                let _ended = Ended(Arc::clone(&appender.shared));
+                appender.run();
+            })
             .map_err(|error| StoreError::Failed { operation: OPENING, detail: error.to_string() })?;
         Ok(Self { shared, thread: Mutex::new(Some(thread)), reads: Arc::new(Semaphore::new(READS)) })
     }
@@ -206,6 +211,17 @@ impl Drop for SegmentLog {
     }
 }
 
+/// The end of the log's thread: nothing is taken any more, and whoever waits for it is told so.
+struct Ended(Arc<Shared>);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let mut pending = locked(&self.0.view.pending);
+        pending.closed = true;
+        pending.flushes.clear();
+    }
+}
+
 /// While it lives, retention removes nothing.
 pub(crate) struct Hold(Arc<Shared>);
 
@@ -233,18 +249,25 @@ fn open_sealed(dir: &Path, number: u64, sync: SyncMode) -> Result<Sealed, StoreE
         Ok(sealed) => Ok(sealed),
         Err(error) => {
             tracing::warn!(%error, path = %path.display(), "making the index of a segment again");
-            let Scanned { active, end, damaged, .. } = scan(&path)?;
-            segment::warn_of(damaged, &path);
-            if end < bytes {
-                let detail = format!(
-                    "the record at byte {end} fails its checksum (without this file Flint starts, and lacks its {} records)",
-                    active.len()
-                );
-                return Err(StoreError::Damaged { path, detail });
-            }
-            Sealed::write(dir, number, &active, bytes, sync).map_err(file_fault(OPENING, &path))
+            index_anew(dir, number, bytes, sync)
         }
     }
+}
+
+/// Makes the index of a finished segment from that.
+fn index_anew(dir: &Path, number: u64, bytes: u64, sync: SyncMode) -> Result<Sealed, StoreError> {
+    let path = segment_path(dir, number);
+    let Scanned { active, end, damaged, .. } = scan(&path)?;
+    segment::warn_of(damaged, &path);
+    if end < bytes {
+        let detail = format!(
+            "the record at byte {end} fails its checksum (without this file Flint starts, and lacks its {} records)",
+            active.len()
+        );
+        return Err(StoreError::Damaged { path, detail });
+    }
+    let index = index_path(dir, number);
+    Sealed::write(dir, number, &active, bytes, sync).map_err(file_fault(OPENING, &index))
 }
 
 fn segment_bytes(config: &StoreConfig) -> u64 {
@@ -305,12 +328,18 @@ impl ActivationLog for SegmentLog {
 
     fn stats(&self) -> ActivationLogStats {
         let counts = &self.shared.counts;
+        let (pending, closed) = {
+            let pending = locked(&self.shared.view.pending);
+            (pending.len() as u64, pending.closed)
+        };
         ActivationLogStats {
             appended: counts.appended.load(Relaxed),
             shed_logs: counts.shed_logs.load(Relaxed),
             shed_records: counts.shed_records.load(Relaxed),
-            pending: locked(&self.shared.view.pending).len() as u64,
+            pending,
             expired: counts.expired.load(Relaxed),
+            damaged_reads: self.shared.view.damaged_reads.load(Relaxed),
+            closed,
         }
     }
 }

@@ -184,6 +184,16 @@ impl Sealed {
         })
     }
 
+    /// The number of its segment.
+    pub(crate) fn number(&self) -> u64 {
+        self.directory.number
+    }
+
+    /// How many bytes its segment has.
+    pub(crate) fn segment_bytes(&self) -> u64 {
+        self.directory.segment_bytes
+    }
+
     /// Both files.
     pub(crate) fn paths(&self) -> [&Path; 2] {
         [&self.segment, &self.index]
@@ -224,7 +234,12 @@ impl Sealed {
 
     /// The index file, to read lists from.
     pub(crate) fn open_index(&self) -> io::Result<File> {
-        File::open(&self.index)
+        File::open(&self.index).map_err(|error| self.named(error))
+    }
+
+    /// Says which file it was.
+    fn named(&self, error: io::Error) -> io::Error {
+        io::Error::new(error.kind(), format!("{}: {error}", self.index.display()))
     }
 
     /// The entry at place `at` of a list; `named` says which of the two kinds of list.
@@ -249,7 +264,8 @@ impl Sealed {
     /// Has it fetch the entries at those places.
     pub(crate) fn announce_entries(&self, index: &File, span: &Span, places: &Range<u64>) -> io::Result<()> {
         let mut numbers = vec![0; (places.end - places.start) as usize * 4];
-        index.read_exact_at(&mut numbers, self.lists() + (span.first + places.start) * 4)?;
+        let begin = self.lists() + (span.first + places.start) * 4;
+        index.read_exact_at(&mut numbers, begin).map_err(|error| self.named(error))?;
         for number in numbers.as_chunks::<4>().0 {
             let begin = self.entries + u64::from(u32::from_le_bytes(*number)) * ENTRY as u64;
             let _ = fadvise(index, begin, NonZeroU64::new(ENTRY as u64), Advice::WillNeed);
@@ -266,16 +282,17 @@ impl Sealed {
         let lists = self.lists();
         let section = if of_ids { lists + self.directory.records * 4 } else { lists };
         let mut bytes = [0; 4];
-        index.read_exact_at(&mut bytes, section + place * 4)?;
+        index.read_exact_at(&mut bytes, section + place * 4).map_err(|error| self.named(error))?;
         Ok(u32::from_le_bytes(bytes).into())
     }
 
     fn entry_at(&self, index: &File, number: u64) -> io::Result<(Key, Location)> {
         if number >= self.directory.records {
-            return Err(invalid("points beyond its entries"));
+            return Err(self.named(invalid("points beyond its entries")));
         }
         let mut bytes = [0; ENTRY];
-        index.read_exact_at(&mut bytes, self.entries + number * ENTRY as u64)?;
+        let begin = self.entries + number * ENTRY as u64;
+        index.read_exact_at(&mut bytes, begin).map_err(|error| self.named(error))?;
         let mut key = [0; Key::BYTES];
         key.copy_from_slice(&bytes[..Key::BYTES]);
         let number = |range: std::ops::Range<usize>| {

@@ -2,11 +2,15 @@
 
 use std::{
     cell::OnceCell,
+    collections::HashSet,
     fs::File,
     io,
     num::NonZeroU64,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
+    sync::{
+        Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
 };
 
 use flint_model::{Activation, ActivationId, LogLine, LogStream};
@@ -41,26 +45,40 @@ pub(crate) struct Segments {
 }
 
 impl Segments {
+    /// Where all of them are.
+    fn dir(&self) -> &Path {
+        self.path.parent().unwrap_or(&self.path)
+    }
+
     /// Adds a finished segment.
     pub(crate) fn push(&mut self, sealed: Arc<Sealed>) {
         self.greatest_id = self.greatest_id.max(sealed.greatest_id());
         self.sealed.push(sealed);
     }
 
-    /// Whether a written record of that namespace has that id.
-    pub(crate) fn contains(&self, namespace: &str, id: u128) -> io::Result<bool> {
+    /// Whether a written record of that namespace has that id. A finished segment whose index cannot be read has it not, and is among `unreadable`:
+    /// a record that is there twice harms less than a log that ends with one old file.
+    pub(crate) fn contains(
+        &self,
+        namespace: &str,
+        id: u128,
+        unreadable: &mut Vec<(Arc<Sealed>, io::Error)>,
+    ) -> bool {
         if self.active.find(namespace, id).is_some() {
-            return Ok(true);
+            return true;
         }
         if id > self.greatest_id {
-            return Ok(false);
+            return false;
         }
-        for sealed in self.sealed.iter().rev() {
-            if sealed.find(namespace, id)?.is_some() {
-                return Ok(true);
+        self.sealed.iter().rev().any(|sealed| match sealed.find(namespace, id) {
+            Ok(found) => found.is_some(),
+            Err(error) => {
+                if !unreadable.iter().any(|(known, _)| Arc::ptr_eq(known, sealed)) {
+                    unreadable.push((Arc::clone(sealed), error));
+                }
+                false
             }
-        }
-        Ok(false)
+        })
     }
 }
 
@@ -70,6 +88,10 @@ impl Segments {
 pub(crate) struct View {
     segments: RwLock<Segments>,
     pub(crate) pending: Mutex<Pending>,
+    /// How often a damaged record was left out of a list.
+    pub(crate) damaged_reads: AtomicU64,
+    /// The segments of which that was said.
+    said: Mutex<HashSet<PathBuf>>,
 }
 
 /// A record's file and place in it.
@@ -172,7 +194,12 @@ const ATTEMPTS: usize = 5;
 
 impl View {
     pub(crate) fn new(segments: Segments, pending: Pending) -> Self {
-        Self { segments: RwLock::new(segments), pending: Mutex::new(pending) }
+        Self {
+            segments: RwLock::new(segments),
+            pending: Mutex::new(pending),
+            damaged_reads: AtomicU64::new(0),
+            said: Mutex::default(),
+        }
     }
 
     pub(crate) fn segments(&self) -> RwLockReadGuard<'_, Segments> {
@@ -224,8 +251,9 @@ impl View {
     ) -> Result<Vec<Activation>, StoreError> {
         repeated(|| {
             let segments = self.segments();
-            let windows = self.windows(&segments, namespace, query).map_err(damage(&segments.path))?;
-            let found = select::page(windows, page.skip, page.limit).map_err(damage(&segments.path))?;
+            // What is read here are indexes; the error says which.
+            let windows = self.windows(&segments, namespace, query).map_err(damage(segments.dir()))?;
+            let found = select::page(windows, page.skip, page.limit).map_err(damage(segments.dir()))?;
             let active = (segments.path.clone(), Arc::clone(&segments.file));
             let found: Vec<_> = found
                 .into_iter()
@@ -264,15 +292,35 @@ impl View {
                 entries.push((key, Entry::Written(place)));
             }
             let mut room = Room { logs: LOGS_OF_A_PAGE, results: RESULTS_OF_A_PAGE };
-            entries.into_iter().map(|(key, entry)| entry.read_into(key, with_logs, &mut room)).collect()
+            let mut records = Vec::with_capacity(entries.len());
+            for (key, entry) in entries {
+                match entry.read_into(key, with_logs, &mut room) {
+                    // One that is damaged takes the others with it no more than it would if it were asked for alone.
+                    Err(ReadError::Store(StoreError::Damaged { path, detail })) => {
+                        self.pass_over(path, &detail)
+                    }
+                    read => records.push(read?),
+                }
+            }
+            Ok(records)
         })
+    }
+
+    /// A list leaves a damaged record out; that is said once of a segment.
+    fn pass_over(&self, path: PathBuf, detail: &str) {
+        self.damaged_reads.fetch_add(1, Relaxed);
+        let mut said = locked(&self.said);
+        if !said.contains(&path) {
+            tracing::error!(path = %path.display(), detail, "a damaged activation record is left out of lists, and so are others of this segment; the disk may be failing");
+            said.insert(path);
+        }
     }
 
     /// How many records a query has.
     pub(crate) fn count(&self, namespace: &str, query: &ActivationQuery) -> Result<usize, StoreError> {
         repeated(|| {
             let segments = self.segments();
-            let windows = self.windows(&segments, namespace, query).map_err(damage(&segments.path))?;
+            let windows = self.windows(&segments, namespace, query).map_err(damage(segments.dir()))?;
             Ok(windows.iter().map(Window::len).sum())
         })
     }

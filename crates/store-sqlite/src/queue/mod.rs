@@ -24,7 +24,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::{
     compositions,
-    fault::{locked, sql_fault},
+    fault::{closed, locked, sql_fault},
     log::SegmentLog,
     writer::Writer,
 };
@@ -367,6 +367,10 @@ impl Queue for SqliteQueue {
     }
 
     async fn depth(&self, namespace: Option<&NamespaceName>) -> Result<usize, StoreError> {
+        // Counted beside the database, and of no use without it.
+        if self.writer.is_gone() {
+            return Err(closed("counting calls"));
+        }
         Ok(self.tally.depth(namespace))
     }
 }
