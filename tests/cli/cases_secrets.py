@@ -47,6 +47,12 @@ def test_a_secret_is_given_at_the_call_and_is_in_no_snapshot(world):
     # By the annotation, as any client can write it; into programs of every sort.
     ok("deploy", world.file("sh-secret", "#!/bin/sh\nprintf %s \"$MINE\"\n", executable=True), "--annotation", 'flint-secrets=["db-password=MINE"]')
     claim(ok("invoke", "sh-secret").out == b"zweiter")
+    # As long as a secret may be.
+    ok("secret", "set", "large", stdin=b"x" * 65536)
+    measure = world.file("measure", "#!/bin/sh\nprintf %s \"$LARGE\" | wc -c\n", executable=True)
+    for reuse in ("never", "warm"):
+        ok("deploy", measure, "--reuse", reuse, "--secret", "large")
+        claim(ok("invoke", "measure").out.strip() == b"65536", reuse)
     ok("deploy", world.file("py_secret.py", "import os\ndef main(params):\n    return {'got': os.environ.get('DB_PASSWORD')}\n"), "--secret", "db-password")
     claim(ok("invoke", "py_secret").json() == {"got": "zweiter"})
 

@@ -94,6 +94,11 @@ impl Executor for ProcessExecutor {
         self.house.kinds()
     }
 
+    fn admits(&self, function: &Function) -> Result<(), PrepareError> {
+        environment_fits(function)?;
+        self.house.admits(function)
+    }
+
     async fn prepare(
         &self,
         source: FunctionSource,
@@ -267,6 +272,24 @@ impl ProcessExecutor {
             }),
         }
     }
+}
+
+/// What a call may add to a program's environment and arguments: the longest argument, its headers, its secrets.
+const BESIDE: usize = 256 << 10;
+
+/// Whether programs that have their environment from their start could be given this function's parameters; shims are told theirs.
+fn environment_fits(function: &Function) -> Result<(), PrepareError> {
+    if function.contract == Contract::Handler {
+        return Ok(());
+    }
+    let environment: Vec<_> = function.parameters.environment().collect();
+    let env = environment.iter().map(|(name, value)| (&**name, &**value));
+    flint_sandbox::check_text([], env, BESIDE).map_err(|why| {
+        PrepareError::Code(format!(
+            "with contract {} parameters for the start are environment variables: {why}",
+            function.contract
+        ))
+    })
 }
 
 fn finish(logs: Logs) -> Vec<LogLine> {

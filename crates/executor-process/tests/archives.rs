@@ -4,8 +4,10 @@
 
 mod support;
 
+use std::sync::{Mutex, mpsc::channel};
+
 use flint_executor::{Executor, FunctionSource, PrepareError};
-use flint_model::{CodeFormat, Contract};
+use flint_model::{ByteSize, CodeFormat, Contract};
 use support::{House, adjusted, entries, function, handler, json, text, zipped};
 
 fn zip(kind: &str, files: &[(&str, &str)]) -> FunctionSource {
@@ -122,5 +124,70 @@ async fn a_function_with_the_longest_name_runs() {
     let instance = house.start(adjusted(source, |function| function.path = longest.parse().unwrap())).await;
     assert_eq!(text(instance.invoke(json("{}")).await), r#"{"a":1}"#);
     instance.stop().await;
+    house.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn archives_wait_for_their_turn() {
+    let house = House::with(|config| config.concurrent_unpacks = 1).await;
+    // What is said by a deploy, which goes on when it is told to.
+    let deploy = |source: FunctionSource| {
+        let (executor, (say, said), (go_on, wait)) = (house.executor.clone(), channel(), channel());
+        let wait = Mutex::new(wait);
+        let deploy = tokio::spawn(async move {
+            let progress = |step: &str| {
+                say.send(step.to_owned()).unwrap();
+                let _ = wait.lock().unwrap().recv();
+            };
+            executor.prepare(source, &progress).await.unwrap();
+        });
+        (deploy, said, go_on)
+    };
+    let archive =
+        |n: u32| zip("nodejs:default", &[("index.js", &format!("exports.main = () => ({{ n: {n} }})"))]);
+    let (first, said, go_on) = deploy(archive(1));
+    assert_eq!(said.recv().unwrap(), "unpacking");
+    let (second, says, goes_on) = deploy(archive(2));
+    assert_eq!(says.recv().unwrap(), "waiting for other archives");
+    // A file is not unpacked.
+    house.prepare(handler("nodejs:default", "exports.main = () => ({})")).await;
+    goes_on.send(()).unwrap();
+    go_on.send(()).unwrap();
+    first.await.unwrap();
+    assert_eq!(says.recv().unwrap(), "unpacking");
+    drop(goes_on);
+    second.await.unwrap();
+    house.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_would_fill_the_disk_is_refused_and_what_is_there_runs_on() {
+    let source = zip("nodejs:default", &[("index.js", "exports.main = () => ({ a: 1 })")]);
+    let folder = tempfile::tempdir().unwrap();
+    let artefacts = folder.path().join("artefacts");
+    let house = House::with(|config| config.artefacts_dir = artefacts.clone()).await;
+    house.executor.admits(&source.function).unwrap();
+    house.prepare(source.clone()).await;
+    house.end().await;
+
+    // Another life of the server, whose disk has become too small.
+    let house = House::with(|config| {
+        config.artefacts_dir = artefacts.clone();
+        config.min_free = Some(ByteSize::bytes(u64::MAX));
+    })
+    .await;
+    let other = zip("nodejs:default", &[("index.js", "exports.main = () => ({ a: 2 })")]);
+    for refused in [
+        house.executor.admits(&other.function).unwrap_err(),
+        house.executor.prepare(other, &|_| {}).await.unwrap_err(),
+    ] {
+        assert!(matches!(refused, PrepareError::NoRoom(_)), "{refused:?}");
+        assert!(refused.to_string().contains("prepare.min_free"), "{refused}");
+    }
+    house.executor.admits(&source.function).unwrap();
+    let instance = house.start(source).await;
+    assert_eq!(text(instance.invoke(json("{}")).await), r#"{"a":1}"#);
+    instance.stop().await;
+    assert_eq!(entries(&artefacts), 1);
     house.end().await;
 }

@@ -22,6 +22,12 @@ pub trait Executor: Send + Sync {
     /// The runtimes it can serve, available or not, the default of each family first.
     fn kinds(&self) -> Vec<RuntimeKind>;
 
+    /// Whether the function may be deployed, as far as that can be said before it is prepared. One that is deployed already is prepared again without being
+    /// asked for this.
+    fn admits(&self, _function: &Function) -> Result<(), PrepareError> {
+        Ok(())
+    }
+
     /// Makes a function ready to start: unpack, compile, warm, snapshot. The result is kept on disk under its content's
     /// address; preparing twice is a no-op. Never runs user code outside a sandbox.
     async fn prepare(

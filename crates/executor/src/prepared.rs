@@ -75,6 +75,9 @@ pub enum PrepareError {
     /// Too many others are being prepared; later it will work.
     #[error("{0}")]
     Busy(String),
+    /// There is too little room on the server's disk.
+    #[error("{0}")]
+    NoRoom(String),
     /// Flint, or the host, failed.
     #[error("{operation} failed: {detail}")]
     Failed {

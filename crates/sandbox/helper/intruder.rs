@@ -93,6 +93,9 @@ fn calls() {
         ("setgid_root", libc::SYS_setgid, [0; 6]),
         ("setgroups", libc::SYS_setgroups, [0; 6]),
         ("kill_init", libc::SYS_kill, [1, libc::SIGKILL as usize, 0, 0, 0, 0]),
+        ("sync", libc::SYS_sync, [0; 6]),
+        ("syncfs_of_nothing", libc::SYS_syncfs, [-1isize as usize, 0, 0, 0, 0, 0]),
+        ("fsync_of_nothing", libc::SYS_fsync, [-1isize as usize, 0, 0, 0, 0, 0]),
         ("tiocsti", libc::SYS_ioctl, [0, libc::TIOCSTI as usize, text(c"x"), 0, 0, 0]),
     ] {
         call(name, number, arguments);

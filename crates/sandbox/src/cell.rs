@@ -70,13 +70,8 @@ impl Cell {
     /// has ended; [`Error::InvalidSpec`] when the zygote has not been sealed; [`Error::Setup`].
     pub async fn admit(mut self, pid: u32) -> Result<Sandbox> {
         let connection = self.connection.clone();
-        let started = connection.expect_start(self.sid, &self.id);
-        if connection.is_gone() {
-            return Err(connection.forget_start(self.sid, &self.id, std::io::ErrorKind::BrokenPipe.into()));
-        }
-        if let Err(error) = connection.send(&Request::Admit { sid: self.sid, pid }, &[]).await {
-            return Err(connection.forget_start(self.sid, &self.id, error));
-        }
+        let request = Request::Admit { sid: self.sid, pid };
+        let started = connection.begin(self.sid, &self.id, &request, &[]).await?;
         self.held = false;
         drop(self);
         started.await.map_err(|_| Error::LauncherGone)?.map(|(sandbox, _)| sandbox)

@@ -18,7 +18,7 @@ use crate::launcher::ARGUMENT;
 use crate::outcome::{Exit, ExitStatus, Usage};
 use crate::sandbox::Sandbox;
 use crate::spec::LauncherConfig;
-use crate::wire::{self, Ask, Descriptors, Event, Lost, MESSAGE_MAX, Request, Told};
+use crate::wire::{self, ASIDE_MAX, Ask, Descriptors, Event, Lost, MESSAGE_MAX, Request, Told};
 
 /// This process, in messages.
 const SERVER: &str = "the server";
@@ -61,6 +61,37 @@ type Answer = Result<(Told, Option<OwnedFd>), Fault>;
 struct Start {
     id: String,
     reply: oneshot::Sender<Result<Begun>>,
+}
+
+/// A request that somebody waits for and that was not sent yet: one that never will be is answered by nobody, so it takes itself out of the table.
+struct Unsent<'a> {
+    connection: &'a Connection,
+    /// Of a sandbox or of a question: never of both.
+    number: u64,
+    sent: bool,
+}
+
+impl Drop for Unsent<'_> {
+    fn drop(&mut self) {
+        if !self.sent {
+            let mut pending = self.connection.pending();
+            pending.starts.remove(&self.number);
+            pending.asks.remove(&self.number);
+        }
+    }
+}
+
+impl Unsent<'_> {
+    /// Sends it. When this is dropped before it is done, nothing was sent.
+    async fn send(mut self, request: &Request<'_>, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+        // Whoever was entered after the end is not told of it.
+        if self.connection.is_gone() {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        self.connection.send(request, fds).await?;
+        self.sent = true;
+        Ok(())
+    }
 }
 
 /// A sandbox that runs, and the socket that listens in it, where one was asked for.
@@ -138,33 +169,54 @@ impl Connection {
     /// Sends a request, waiting while the launcher is behind.
     pub(crate) async fn send(&self, request: &Request<'_>, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
         let bytes = serde_json::to_vec(request)?;
-        if bytes.len() > MESSAGE_MAX {
+        if bytes.len() <= MESSAGE_MAX {
+            return self.send_bytes(&bytes, fds).await;
+        }
+        let Request::Start { sid, .. } = request else {
+            return Err(io::Error::from_raw_os_error(libc::E2BIG));
+        };
+        if bytes.len() > ASIDE_MAX {
             return Err(io::Error::from_raw_os_error(libc::E2BIG));
         }
-        self.socket.async_io(Interest::WRITABLE, |socket| wire::send_bytes(socket.as_fd(), &bytes, fds)).await
+        let aside = wire::lay_aside(&bytes)?;
+        let fds: Vec<_> = std::iter::once(aside.as_fd()).chain(fds.iter().copied()).collect();
+        let request = Request::StartAside { sid: *sid, length: bytes.len() };
+        self.send_bytes(&serde_json::to_vec(&request)?, &fds).await
+    }
+
+    async fn send_bytes(&self, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+        self.socket.async_io(Interest::WRITABLE, |socket| wire::send_bytes(socket.as_fd(), bytes, fds)).await
     }
 
     async fn receive(&self, buffer: &mut [u8]) -> io::Result<Option<(Event, Descriptors)>> {
         self.socket.async_io(Interest::READABLE, |socket| wire::receive(socket.as_fd(), buffer)).await
     }
 
-    /// Registers a sandbox about to be started; the receiver gets it when it runs.
-    pub(crate) fn expect_start(&self, sid: u64, id: &str) -> oneshot::Receiver<Result<Begun>> {
-        let (reply, receiver) = oneshot::channel();
+    /// Sends the request that brings up the sandbox `sid`; the receiver gets it when it runs.
+    pub(crate) async fn begin(
+        &self,
+        sid: u64,
+        id: &str,
+        request: &Request<'_>,
+        fds: &[BorrowedFd<'_>],
+    ) -> Result<oneshot::Receiver<Result<Begun>>> {
+        let (reply, started) = oneshot::channel();
         self.pending().starts.insert(sid, Start { id: id.to_owned(), reply });
-        receiver
+        match self.unsent(sid).send(request, fds).await {
+            Ok(()) => Ok(started),
+            Err(error) => Err(match error.raw_os_error() {
+                Some(libc::E2BIG) => {
+                    let what = format!("the request has more than {ASIDE_MAX} bytes; shorten its mounts");
+                    Error::InvalidSpec { id: id.to_owned(), what }
+                }
+                Some(libc::EMFILE | libc::ENFILE) => Fault::out_of_descriptors(SERVER).setup(id),
+                _ => Error::LauncherGone,
+            }),
+        }
     }
 
-    /// Takes a registration back after a failed send.
-    pub(crate) fn forget_start(&self, sid: u64, id: &str, source: io::Error) -> Error {
-        self.pending().starts.remove(&sid);
-        if source.raw_os_error() == Some(libc::E2BIG) {
-            let what = format!(
-                "the request has more than {MESSAGE_MAX} bytes; shorten arguments, environment or mounts"
-            );
-            return Error::InvalidSpec { id: id.to_owned(), what };
-        }
-        Error::LauncherGone
+    fn unsent(&self, number: u64) -> Unsent<'_> {
+        Unsent { connection: self, number, sent: false }
     }
 
     /// Asks something about a running sandbox.
@@ -175,10 +227,8 @@ impl Connection {
         let seq = self.next_number();
         let (reply, answer) = oneshot::channel();
         self.pending().asks.insert(seq, reply);
-        if self.is_gone() || self.send(&Request::Ask { seq, sid, ask }, &[]).await.is_err() {
-            self.pending().asks.remove(&seq);
-            return Err(Error::LauncherGone);
-        }
+        let sent = self.unsent(seq).send(&Request::Ask { seq, sid, ask }, &[]).await;
+        sent.map_err(|_| Error::LauncherGone)?;
         match answer.await {
             Ok(answer) => answer.map_err(|fault| fault.operation(id)),
             Err(_) => Err(Error::LauncherGone),
@@ -342,4 +392,56 @@ async fn read_events(connection: Arc<Connection>, alive: watch::Sender<()>) {
     connection.on_end();
     connection.reap(false).await;
     drop(alive);
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::future::poll_fn;
+    use std::task::Poll;
+
+    use super::*;
+
+    /// A connection to nobody, whose socket is full.
+    fn full() -> (Connection, OwnedFd) {
+        let (ours, theirs) = wire::pair().unwrap();
+        rustix::io::ioctl_fionbio(&ours, true).unwrap();
+        while wire::send(ours.as_fd(), &Request::Kill { sid: 0 }, &[]).is_ok() {}
+        let connection = Connection {
+            // SAFETY: the socket is open, and the `AsyncFd` owns it.
+            socket: unsafe { AsyncFd::register(ours) }.unwrap(),
+            numbers: AtomicU64::new(1),
+            gone: AtomicBool::new(false),
+            freezes: AtomicBool::new(false),
+            pending: Mutex::default(),
+            child: tokio::sync::Mutex::default(),
+            pid: 0,
+            over: watch::channel(()).1,
+        };
+        (connection, theirs)
+    }
+
+    #[tokio::test]
+    async fn nothing_is_left_of_requests_that_were_not_sent() {
+        let (connection, _theirs) = full();
+        let waiting = || {
+            let pending = connection.pending();
+            (pending.starts.len(), pending.asks.len())
+        };
+        let admit = Request::Admit { sid: 7, pid: 1 };
+        let mut start = Box::pin(connection.begin(7, "a", &admit, &[]));
+        let mut ask = Box::pin(connection.ask("a", 7, Ask::Usage));
+        poll_fn(|cx| {
+            assert!(start.as_mut().poll(cx).is_pending() && ask.as_mut().poll(cx).is_pending());
+            Poll::Ready(())
+        })
+        .await;
+        assert_eq!(waiting(), (1, 1));
+        drop((start, ask));
+        assert_eq!(waiting(), (0, 0));
+        connection.gone.store(true, Ordering::Release);
+        let refused = (connection.begin(7, "a", &admit, &[]).await, connection.ask("a", 7, Ask::Usage).await);
+        assert!(matches!(refused, (Err(Error::LauncherGone), Err(Error::LauncherGone))));
+        assert_eq!(waiting(), (0, 0));
+    }
 }

@@ -33,6 +33,14 @@ pub enum Error {
         /// What is wrong and what would be right.
         what: String,
     },
+    /// Arguments or environment are longer than a program can be given.
+    #[error("sandbox {id}: {what}")]
+    TextTooLong {
+        /// The sandbox asked for.
+        id: String,
+        /// Which, with the figures, in words for whoever chose it.
+        what: String,
+    },
     /// This host cannot give what was asked for.
     #[error("sandbox {id}: {what} is not available on this host: {remedy}")]
     Unavailable {
@@ -120,6 +128,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) enum Fault {
     Invalid { what: String },
+    TextTooLong { what: String },
     Unavailable { what: String, remedy: String },
     Step { step: String, errno: i32 },
     Exec { program: String, errno: i32 },
@@ -144,6 +153,7 @@ impl Fault {
         let id = id.to_owned();
         match self {
             Self::Invalid { what } => Error::InvalidSpec { id, what },
+            Self::TextTooLong { what } => Error::TextTooLong { id, what },
             Self::Unavailable { what, remedy } => Error::Unavailable { id, what, remedy },
             Self::Step { step, errno } => {
                 Error::Setup { id, step, source: io::Error::from_raw_os_error(errno) }

@@ -14,6 +14,7 @@ use crate::launcher::is_root;
 use crate::sandbox::Sandbox;
 use crate::spec::{LauncherConfig, SandboxIo, SandboxSpec, check_limits};
 use crate::sweep::{PATIENCE, SweepReport, sweep_within};
+use crate::text::check_text;
 use crate::wire::Request;
 
 /// The launcher process, seen from the server. Clones share it. When the last one is dropped, every sandbox ends, as at shutdown, but
@@ -87,13 +88,7 @@ impl Launcher {
                 .flatten()
                 .map(AsFd::as_fd)
                 .collect();
-        let started = connection.expect_start(sid, &spec.id);
-        if connection.is_gone() {
-            return Err(connection.forget_start(sid, &spec.id, std::io::ErrorKind::BrokenPipe.into()));
-        }
-        if let Err(error) = connection.send(&request, &fds).await {
-            return Err(connection.forget_start(sid, &spec.id, error));
-        }
+        let started = connection.begin(sid, &spec.id, &request, &fds).await?;
         drop(io);
         started.await.map_err(|_| Error::LauncherGone)?
     }
@@ -213,14 +208,8 @@ fn check_spec(spec: &SandboxSpec, link: bool) -> Result<(), Fault> {
     if spec.limits.open_files < 8 {
         return invalid("limits too low: at least 8 open files".into());
     }
-    let text: usize =
-        spec.argv.iter().map(String::len).chain(spec.env.iter().map(|(k, v)| k.len() + v.len())).sum();
-    if text > TEXT_MAX {
-        return invalid(format!(
-            "arguments and environment have {text} bytes, at most {TEXT_MAX} are allowed; pass large values through a file or the link"
-        ));
-    }
-    Ok(())
+    let env = spec.env.iter().map(|(name, value)| (&**name, &**value));
+    check_text(spec.argv.iter().map(String::as_str), env, 0).map_err(|what| Fault::TextTooLong { what })
 }
 
 impl Drop for Shared {
@@ -230,6 +219,3 @@ impl Drop for Shared {
         }
     }
 }
-
-/// Leaves room in a message for quoting and for the rest of the specification.
-const TEXT_MAX: usize = 64 * 1024;

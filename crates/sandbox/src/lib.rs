@@ -30,6 +30,7 @@ mod spec;
 mod state;
 mod sweep;
 mod sys;
+mod text;
 mod wire;
 
 pub use cell::{Cell, CellSpec, TMP_FD};
@@ -44,6 +45,7 @@ pub use seal::{SealSpec, Sealed};
 pub use spawner::{Ended, Program, Spawner};
 pub use spec::{LauncherConfig, Mount, Network, ResourceLimits, SandboxIo, SandboxSpec};
 pub use sweep::{SweepReport, sweep};
+pub use text::check_text;
 
 /// Turns this process into the launcher when it was started as one (and then does not return); otherwise does nothing. Must be the
 /// first line of `main`, before any thread exists.

@@ -1,9 +1,11 @@
 //! The messages between server and launcher: JSON over a `SOCK_SEQPACKET` pair, descriptors beside it.
 
 use std::borrow::Cow;
-use std::io::{self, IoSlice, IoSliceMut};
+use std::fs::File;
+use std::io::{self, IoSlice, IoSliceMut, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
 use rustix::net::{
@@ -17,8 +19,12 @@ use crate::outcome::{Exit, Usage};
 use crate::seal::{SealSpec, Sealed};
 use crate::spec::{LauncherConfig, ResourceLimits, SandboxSpec};
 
-/// Largest message, in bytes. Argument lists beyond it are refused.
+/// Largest message through the socket, in bytes. What is longer is laid aside, in a file in memory.
 pub(crate) const MESSAGE_MAX: usize = 160 * 1024;
+/// Largest message of all: the longest arguments and environment, quoted.
+pub(crate) const ASIDE_MAX: usize = 16 << 20;
+/// As many descriptors go with one message.
+const DESCRIPTORS_MAX: usize = 5;
 
 /// From server to launcher.
 #[derive(Debug, Serialize, Deserialize)]
@@ -27,6 +33,8 @@ pub(crate) enum Request<'a> {
     Hello { config: Cow<'a, LauncherConfig>, server_pid: u32 },
     /// With the descriptors: stdin if `stdin`, stdout, stderr, link if `link`. `listen`: a port on its loopback to listen on before anything runs there.
     Start { sid: u64, spec: Cow<'a, SandboxSpec>, stdin: bool, link: bool, listen: Option<u16> },
+    /// A `Start` that is too long for the socket; with the file it is in, before its own descriptors.
+    StartAside { sid: u64, length: usize },
     /// Put the process `pid` into the cell `sid`; answered by [`Event::Started`] or [`Event::Failed`].
     Admit { sid: u64, pid: u32 },
     /// Nobody will use this cell. No answer.
@@ -114,7 +122,7 @@ pub(crate) fn send(
 
 /// As [`send`], for a message serialised before.
 pub(crate) fn send_bytes(socket: BorrowedFd<'_>, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "too many descriptors"));
@@ -128,12 +136,29 @@ pub(crate) fn send_bytes(socket: BorrowedFd<'_>, bytes: &[u8], fds: &[BorrowedFd
     }
 }
 
+/// A file in memory with a message that is too long.
+pub(crate) fn lay_aside(bytes: &[u8]) -> io::Result<OwnedFd> {
+    let mut file = File::from(rustix::fs::memfd_create("flint-message", rustix::fs::MemfdFlags::CLOEXEC)?);
+    file.write_all(bytes)?;
+    Ok(file.into())
+}
+
+/// What is in such a file.
+pub(crate) fn take_up(file: OwnedFd, length: usize) -> io::Result<Vec<u8>> {
+    if length > ASIDE_MAX {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    let mut bytes = vec![0; length];
+    File::from(file).read_exact_at(&mut bytes, 0)?;
+    Ok(bytes)
+}
+
 /// Receives one message into `buffer` (of [`MESSAGE_MAX`] bytes). `None`: the other side has gone. Descriptors may be lost on the way, the message is not.
 pub(crate) fn receive<'b, T: Deserialize<'b>>(
     socket: BorrowedFd<'_>,
     buffer: &'b mut [u8],
 ) -> io::Result<Option<(T, Descriptors)>> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let received = loop {
         match recvmsg(socket, &mut [IoSliceMut::new(buffer)], &mut control, RecvFlags::CMSG_CLOEXEC) {

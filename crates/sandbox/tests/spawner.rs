@@ -58,7 +58,7 @@ async fn each_call_is_a_process_of_its_own_with_its_own_environment_and_end() {
         assert_eq!((ended.status, text.trim()), (Ok(ExitStatus::Code(n.parse().unwrap())), &*n));
     }
     let (ended, text) = run(&spawner, &["env | cut -d= -f1 | sort | tr '\\n' ' '"], &[PATH, ("B", "")]).await;
-    assert_eq!((ended.status, text.trim()), (Ok(ExitStatus::Code(0)), "B PATH PWD"));
+    assert_eq!((ended.status, text.trim()), (Ok(ExitStatus::Code(0)), "B HOME PATH PWD TMPDIR"));
     let (ended, _) = run(&spawner, &["kill -SEGV $$"], &[PATH]).await;
     assert_eq!(ended.status, Ok(ExitStatus::Signal(libc::SIGSEGV)));
     let (ended, text) = run(&spawner, &["ls /proc/self/fd | tr '\\n' ' '"], &[PATH]).await;

@@ -43,7 +43,6 @@ pub(crate) struct Kept {
     sandbox: Arc<Sandbox>,
     spawner: Spawner,
     program: String,
-    env: Vec<(String, String)>,
 }
 
 /// The process of one call.
@@ -80,7 +79,7 @@ impl Place {
             Ok(started) => started.map_err(|error| ending::fault_of_start(&error, true))?,
         };
         let program = spec.argv.swap_remove(0);
-        Ok(Self::Kept(Arc::new(Kept { sandbox: Arc::new(sandbox), spawner, program, env: spec.env })))
+        Ok(Self::Kept(Arc::new(Kept { sandbox: Arc::new(sandbox), spawner, program })))
     }
 
     /// Starts a call's process.
@@ -107,10 +106,11 @@ impl Place {
                 }
             }
             Self::Kept(kept) => {
-                let mut env = kept.env.clone();
-                command::set_all(&mut env, task.env);
-                let (stdin, stdout, stderr) = (task.stdin, task.stdout, task.stderr);
-                let program = Program { arguments: &task.arguments, env: &env, stdin, stdout, stderr };
+                let Task { arguments, env, stdin, stdout, stderr } = task;
+                let variables = env.iter().map(|(name, value)| (&**name, &**value));
+                flint_sandbox::check_text(arguments.iter().map(String::as_str), variables, 0)
+                    .map_err(|message| Fault::Developer { message })?;
+                let program = Program { arguments: &arguments, env: &env, stdin, stdout, stderr };
                 match timeout_at(deadline.into(), kept.spawner.run(program)).await {
                     Err(_) => Err(Fault::Deadline),
                     Ok(Ok(())) => Ok(Process::Guest { kept: Arc::clone(kept), ended: OnceLock::new() }),

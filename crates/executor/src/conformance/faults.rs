@@ -42,6 +42,15 @@ pub async fn an_exception_is_said(subject: &Subject) {
     instance.stop().await;
 }
 
+/// What the code said is not lost for half a character in it, which is no text, but which its language's strings can have.
+pub async fn half_a_character_in_an_exception_does_no_harm(subject: &Subject) {
+    let instance = subject.start().await;
+    let done = subject.call(&instance, "throwHalf", json!({})).await;
+    let Fault::Developer { message } = done.fault() else { panic!("{:?}", done.fault()) };
+    assert!(message.contains("asked to \u{fffd}"), "{message}");
+    instance.stop().await;
+}
+
 /// A syntax error, and a missing entry point.
 pub async fn code_that_does_not_load_is_said(subject: &Subject) {
     for (code, cause) in

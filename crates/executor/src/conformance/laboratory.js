@@ -48,6 +48,7 @@ const ops = {
   exit: () => process.exit(7),
   crash: () => process.abort(),
   throw() { throw new Error('asked to'); },
+  throwHalf() { throw new Error('asked to \u{1f600}'.slice(0, -1)); },
   big: ({ bytes }) => ({ text: 'y'.repeat(bytes) }),
   number: () => 17,
   read({ path }) {

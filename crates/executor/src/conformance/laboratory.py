@@ -83,6 +83,10 @@ def fail(params):
     raise ValueError("asked to")
 
 
+def fail_with_half(params):
+    sys.exit("asked to \ud83d")
+
+
 def big(params):
     return {"text": "y" * params["bytes"]}
 
@@ -136,6 +140,7 @@ OPS = {
     "random": draw,
     "exit": leave,
     "throw": fail,
+    "throwHalf": fail_with_half,
 }
 
 

@@ -37,8 +37,8 @@ macro_rules! conformance_suite {
                 loading_has_a_deadline_too;
             logs: output_is_complete_and_in_order, output_belongs_to_its_call, a_gigabyte_of_output_does_no_harm,
                 closed_output_is_tolerated, what_exceeds_the_limit_is_said;
-            faults: an_exit_is_said, a_crash_is_said, an_exception_is_said, code_that_does_not_load_is_said,
-                an_oversized_result_is_said, a_wrong_answer_is_said;
+            faults: an_exit_is_said, a_crash_is_said, an_exception_is_said, half_a_character_in_an_exception_does_no_harm,
+                code_that_does_not_load_is_said, an_oversized_result_is_said, a_wrong_answer_is_said;
             containment: the_host_is_out_of_sight, the_code_is_read_only, the_hosts_loopback_is_out_of_reach;
             bodies: long_bodies_stream_both_ways, a_caller_that_goes_away_does_no_harm,
                 a_request_that_breaks_off_ends_its_own_call_only, binary_answers_are_http;

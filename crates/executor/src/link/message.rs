@@ -124,6 +124,7 @@ pub struct LinkFailure {
     /// Whose fault.
     pub kind: ErrorKind,
     /// What happened.
+    #[serde(deserialize_with = "flint_model::lenient_text")]
     pub message: String,
 }
 

@@ -189,5 +189,8 @@ mod tests {
         }
         let said = fault_of_error(&error(br#"{"kind":"developer","message":"no"}"#), Phase::Loaded);
         assert_eq!(said, Fault::Developer { message: "no".into() });
+        // What a function says of itself is not lost for half a character in it.
+        let said = fault_of_error(&error(br#"{"kind":"developer","message":"no \ud83d"}"#), Phase::Loaded);
+        assert_eq!(said, Fault::Developer { message: "no \u{fffd}".into() });
     }
 }

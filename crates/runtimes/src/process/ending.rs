@@ -1,6 +1,6 @@
 //! Ending sandboxes, and saying how they ended.
 
-use std::time::Duration;
+use std::{io, time::Duration};
 
 use flint_executor::{EndOfProcess, Fault};
 use flint_sandbox::{Exit, ExitStatus, Sandbox};
@@ -85,6 +85,14 @@ pub fn fault_of(exit: &Exit, logs: &Logs) -> Fault {
 /// The fault of a sandbox that did not come to be. `users_program`: what it was to execute came from the user.
 pub fn fault_of_start(error: &flint_sandbox::Error, users_program: bool) -> Fault {
     match error {
+        flint_sandbox::Error::TextTooLong { what, .. } => Fault::Developer { message: what.clone() },
+        flint_sandbox::Error::Exec { source, .. }
+            if source.kind() == io::ErrorKind::ArgumentListTooLong =>
+        {
+            Fault::Developer {
+                message: "arguments and environment variables are longer than this host lets a program have: shorten the parameters, secrets or headers that they come from".into(),
+            }
+        }
         flint_sandbox::Error::Exec { source, .. } if users_program => Fault::Developer {
             message: format!(
                 "the program cannot be executed: {source}. It must be built for this processor, and its interpreter and libraries must be in the archive or in the sandbox's /usr"

@@ -31,7 +31,7 @@ const DEFAULTS: [(&str, &str); 3] =
 pub(super) struct Program {
     candidates: Vec<CString>,
     pub(super) argv: Vec<CString>,
-    envp: Vec<CString>,
+    pub(super) envp: Vec<CString>,
 }
 
 impl Program {

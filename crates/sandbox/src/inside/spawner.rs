@@ -3,6 +3,7 @@
 //!
 //! It is the reaper of everything that its programs leave behind, so that nothing of a call outlives the call.
 
+use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr;
@@ -48,13 +49,17 @@ pub(super) fn serve(program: &Program) -> i32 {
 }
 
 fn run(program: &Program, request: &Request, buffer: &[u8], io: [OwnedFd; 3]) -> Answer {
-    let strings = |own: &[std::ffi::CString], more: &[usize]| -> Vec<*const libc::c_char> {
+    // What the call sets replaces the sandbox's own of that name.
+    let is_set = |own: &CString| request.env.iter().any(|at| name(&buffer[*at..]) == name(own.as_bytes()));
+    let env: Vec<&CString> = program.envp.iter().filter(|own| !is_set(own)).collect();
+    let strings = |own: &[&CString], more: &[usize]| -> Vec<*const libc::c_char> {
         let own = own.iter().map(|text| text.as_ptr());
         // Each position is that of a string with its NUL: `Request::parse` has seen it.
         let more = more.iter().map(|at| buffer[*at..].as_ptr().cast());
         own.chain(more).chain([ptr::null()]).collect()
     };
-    let (argv, envp) = (strings(&program.argv, &request.arguments), strings(&[], &request.env));
+    let argv: Vec<&CString> = program.argv.iter().collect();
+    let (argv, envp) = (strings(&argv, &request.arguments), strings(&env, &request.env));
     let mut refused = 0;
     // SAFETY: this process is single-threaded; the child writes only `refused`, which is read after it has ended.
     let child = unsafe {
@@ -82,6 +87,11 @@ fn run(program: &Program, request: &Request, buffer: &[u8], io: [OwnedFd; 3]) ->
         answer.status = Err(refused);
     }
     answer
+}
+
+/// The name at the beginning of `NAME=value`.
+fn name(variable: &[u8]) -> &[u8] {
+    variable.split(|byte| matches!(byte, b'=' | 0)).next().unwrap_or_default()
 }
 
 /// Waits for `main`, then ends whatever it has left behind.

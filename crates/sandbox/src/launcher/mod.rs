@@ -176,6 +176,7 @@ impl Launcher {
             Request::Start { sid, spec, stdin, link, listen } => {
                 self.start(sid, &spec, [stdin, link], listen, fds)
             }
+            Request::StartAside { sid, length } => self.start_aside(sid, length, fds),
             Request::Admit { sid, pid } => self.admit(sid, pid),
             Request::DropCell { sid } => self.drop_cell(sid),
             Request::Foreground { sid } => self.come_forward(sid),

@@ -18,7 +18,7 @@ use crate::root::{RootKind, Template};
 use crate::spec::{Mount, SandboxSpec};
 use crate::state::State;
 use crate::sys::{self, Forked};
-use crate::wire::{Descriptors, Event};
+use crate::wire::{self, Descriptors, Event, Request};
 
 /// Forked processes are in their zygote's group until they are admitted to a cell.
 const FORKS_UNDER_WAY: u32 = 256;
@@ -83,6 +83,32 @@ impl Launcher {
         };
         if let Err(fault) = result {
             self.tell(&Event::Failed { sid, fault }, &[]);
+        }
+    }
+
+    /// The same, as it was laid aside.
+    pub(super) fn start_aside(&mut self, sid: u64, length: usize, fds: Descriptors) {
+        let Ok(mut fds) = fds else {
+            let fault = Fault::out_of_descriptors("the sandbox launcher");
+            return self.tell(&Event::Failed { sid, fault }, &[]);
+        };
+        let invalid = |error: &dyn std::fmt::Display| Fault::Invalid {
+            what: format!("the request that was laid aside cannot be read: {error}"),
+        };
+        let bytes = match fds.is_empty() {
+            true => Err(invalid(&"it did not arrive")),
+            false => wire::take_up(fds.remove(0), length).map_err(|error| invalid(&error)),
+        };
+        let request = bytes
+            .as_ref()
+            .map_err(Clone::clone)
+            .and_then(|bytes| serde_json::from_slice::<Request<'_>>(bytes).map_err(|error| invalid(&error)));
+        match request {
+            Ok(Request::Start { spec, stdin, link, listen, .. }) => {
+                self.start(sid, &spec, [stdin, link], listen, Ok(fds))
+            }
+            Ok(_) => self.tell(&Event::Failed { sid, fault: invalid(&"it is another one") }, &[]),
+            Err(fault) => self.tell(&Event::Failed { sid, fault }, &[]),
         }
     }
 

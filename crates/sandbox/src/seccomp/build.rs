@@ -11,6 +11,8 @@ pub(super) enum Verdict {
     Allow,
     /// Fails with this error number.
     Fail(i32),
+    /// Is not made, and answers that it has succeeded.
+    Pretend,
     /// Depends on an argument.
     Check(Check),
 }
@@ -113,6 +115,7 @@ fn leaf(verdict: Verdict) -> Vec<sock_filter> {
     match verdict {
         Verdict::Allow => vec![allow],
         Verdict::Fail(errno) => vec![fail(errno)],
+        Verdict::Pretend => vec![fail(0)],
         Verdict::Check(Check::Clone) => {
             vec![argument(0), jump(BPF_JSET, NEW_NAMESPACES, 1, 0), allow, fail(libc::EPERM)]
         }
@@ -237,6 +240,7 @@ mod tests {
             match verdict {
                 Verdict::Allow => assert_eq!(result, SECCOMP_RET_ALLOW, "{number}"),
                 Verdict::Fail(errno) => assert_eq!(result, FAIL(*errno), "{number}"),
+                Verdict::Pretend => assert_eq!(result, SECCOMP_RET_ERRNO, "{number}"),
                 Verdict::Check(_) => {}
             }
         }
@@ -333,6 +337,20 @@ mod tests {
             libc::SYS_landlock_restrict_self,
         ] {
             assert_eq!(call(number, 0, 0), allow, "{number}");
+        }
+    }
+
+    #[test]
+    fn the_hosts_disks_are_not_flushed() {
+        for verdicts in [list::verdicts(), list::zygote_verdicts()] {
+            let program = program(&verdicts);
+            let call = |number: libc::c_long| run(&program, ARCH, number as u32, [0; 6]);
+            for number in [libc::SYS_sync, libc::SYS_syncfs] {
+                assert_eq!(call(number), FAIL(0), "{number}");
+            }
+            for number in [libc::SYS_fsync, libc::SYS_fdatasync, libc::SYS_sync_file_range, libc::SYS_msync] {
+                assert_eq!(call(number), SECCOMP_RET_ALLOW, "{number}");
+            }
         }
     }
 

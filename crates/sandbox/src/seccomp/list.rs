@@ -28,6 +28,11 @@ pub(super) fn verdicts() -> Vec<Verdict> {
     ] {
         verdicts[number as usize] = Verdict::Check(check);
     }
+    // They would have every file system of the host written back, or the one under a read-only mount, for each caller anew: no namespace stands
+    // before them. All that can be written here is in memory, where there is nothing to be done.
+    for number in [libc::SYS_sync, libc::SYS_syncfs] {
+        verdicts[number as usize] = Verdict::Pretend;
+    }
     // Its flags are in memory, out of a filter's sight: C libraries fall back to clone when it does not exist. Likewise libuv to its
     // thread pool without io_uring.
     for number in
@@ -126,8 +131,6 @@ const FILES: &[c_long] = &[
     SYS_fsync,
     SYS_fdatasync,
     SYS_sync_file_range,
-    SYS_sync,
-    SYS_syncfs,
     SYS_dup,
     SYS_dup3,
     SYS_pipe2,

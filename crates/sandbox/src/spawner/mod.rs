@@ -16,8 +16,8 @@ use crate::outcome::{ExitStatus, Usage};
 use wire::encode;
 pub(crate) use wire::{Answer, Request, answer, receive};
 
-/// Longest request: as much of arguments and environment as a program may be given here.
-pub(crate) const REQUEST_MAX: usize = 192 * 1024;
+/// Longest request: the longest argument, and as much again for others and what is set for the call.
+pub(crate) const REQUEST_MAX: usize = 256 * 1024;
 
 /// The server's end of the link to a sandbox's spawner. One program at a time.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub struct Spawner {
 pub struct Program<'a> {
     /// What follows the sandbox's `argv`.
     pub arguments: &'a [String],
-    /// The whole environment.
+    /// What is set for it beside the sandbox's environment, or instead of it.
     pub env: &'a [(String, String)],
     /// fd 0; `None` is `/dev/null`.
     pub stdin: Option<OwnedFd>,

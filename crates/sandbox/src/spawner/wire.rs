@@ -30,7 +30,9 @@ pub(crate) fn encode(arguments: &[String], env: &[(String, String)]) -> io::Resu
         bytes.push(0);
     }
     if bytes.len() > REQUEST_MAX {
-        return Err(invalid("arguments and environment are longer than 192 KB together"));
+        return Err(invalid(
+            "the call's arguments, and variables such as headers, are longer than 256 KB together",
+        ));
     }
     if bytes[COUNTS..].iter().filter(|byte| **byte == 0).count() != arguments.len() + env.len() {
         return Err(invalid("an argument or a variable has a NUL byte, which none can have"));

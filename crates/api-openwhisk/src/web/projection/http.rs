@@ -282,6 +282,9 @@ mod tests {
         assert_eq!(of(typed("nonsense", json!({}))), Err(ProjectionError::WrongType));
         let number = RawValue::from_string(r#"{"body":{"n":1.10}}"#.to_owned()).unwrap();
         assert_eq!(project(&number).unwrap().body, r#"{"n":1.10}"#, "numbers pass unchanged");
+        let half = RawValue::from_string(r#"{"body":"<a>\ud83d"}"#.to_owned()).unwrap();
+        let half = project(&half).unwrap();
+        assert_eq!((half.content_type.unwrap(), half.body), (HTML.parse().unwrap(), "<a>\u{fffd}".into()));
     }
 
     fn any_value() -> impl Strategy<Value = Value> {

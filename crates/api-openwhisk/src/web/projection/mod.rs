@@ -5,6 +5,7 @@ mod plain;
 
 use ::http::{HeaderMap, HeaderValue, StatusCode};
 use bytes::Bytes;
+use flint_model::lenient_text;
 use serde_json::value::RawValue;
 use std::collections::HashMap;
 
@@ -98,5 +99,6 @@ fn members(json: &RawValue) -> Option<HashMap<String, &RawValue>> {
 
 /// A JSON string's text.
 fn string(json: &RawValue) -> Option<String> {
-    json.get().starts_with('"').then(|| serde_json::from_str(json.get()).ok()).flatten()
+    let text = || lenient_text(&mut serde_json::Deserializer::from_str(json.get())).ok();
+    json.get().starts_with('"').then(text).flatten()
 }
