@@ -176,6 +176,10 @@ impl Executor for ForkExecutor {
         Vec::new()
     }
 
+    fn admits(&self, function: &Function) -> Result<(), PrepareError> {
+        self.ground.house.admits(function)
+    }
+
     async fn prepare(
         &self,
         source: FunctionSource,

@@ -9,10 +9,13 @@ use std::{
 };
 
 use bytes::Bytes;
-use flint_executor::{FunctionSource, PrepareError};
+use flint_executor::{FunctionSource, PrepareError, Progress};
 use flint_model::{ByteSize, Digest};
 
-use crate::host::{self, PackageBounds, PackageError, UnpackedPackage};
+use crate::{
+    host::{self, PackageBounds, PackageError, UnpackedPackage},
+    workshop::Workshop,
+};
 
 /// What a zip archive begins with.
 const ZIP: &[u8] = b"PK\x03\x04";
@@ -50,7 +53,12 @@ impl Packages {
     }
 
     /// The module, out of its archive where it is in one.
-    pub(crate) async fn module(&self, source: &FunctionSource) -> Result<Package, PrepareError> {
+    pub(crate) async fn module(
+        &self,
+        source: &FunctionSource,
+        workshop: &Workshop,
+        progress: Progress<'_>,
+    ) -> Result<Package, PrepareError> {
         let code = source.code.clone();
         if code.starts_with(GZIP) {
             return Err(PrepareError::Code(
@@ -61,7 +69,17 @@ impl Packages {
             return Ok(Package { module: code, assets: None });
         }
         let (folder, digest, bounds) = (self.folder.clone(), source.function.code.digest, self.bounds);
-        let unpacking = tokio::task::spawn_blocking(move || unpack(&code, &folder, digest, &bounds));
+        let turn = match workshop {
+            Workshop::Sandboxes(house) => {
+                Some(house.unpacking(&source.function.path.namespace, progress).await?)
+            }
+            Workshop::Here => None,
+        };
+        let unpacking = tokio::task::spawn_blocking(move || {
+            // It goes on when whoever waits for it goes away, and so does its turn.
+            let _turn = turn;
+            unpack(&code, &folder, digest, &bounds)
+        });
         let failed =
             |detail: String| PrepareError::Failed { operation: "unpacking the code".to_owned(), detail };
         match unpacking.await {

@@ -65,7 +65,8 @@ pub(crate) async fn prepare(
     progress: Progress<'_>,
 ) -> Result<Made, PrepareError> {
     let (began, function) = (Instant::now(), &source.function);
-    let Package { module, assets } = house.packages.module(source).await?;
+    let Package { module, assets } =
+        house.packages.module(source, &house.compiler.workshop, progress).await?;
     let shape = house.compiler.shape(&module)?;
     let wasi = Wasi::of(&module, shape);
     let grounds = house.grounds(wasi);

@@ -8,12 +8,21 @@ use flint_executor::Executor;
 use flint_executor_fork::{ForkConfig, ForkExecutor};
 use flint_executor_process::ProcessExecutor;
 use flint_executor_wasm::{WasmExecutor, Workshop, host::Services};
-use flint_runtimes::{House, HouseConfig};
+use flint_runtimes::{
+    House, HouseConfig,
+    discover::{Because, NotUsed},
+};
 use flint_sandbox::{Launcher, LauncherConfig, Probe, ProbeState, SandboxIo, SandboxSpec};
 use tokio::{task::spawn_blocking, time::timeout};
 
-use crate::config::{Config, Room};
+use crate::{
+    config::{Config, Room},
+    scratch::{Purpose, Scratch},
+};
 
+const SCRATCH: Purpose = Purpose { prefix: "flint-doctor-", clear };
+/// In its scratch folder, what its launcher writes down.
+const SANDBOX: &str = "sandbox";
 /// How long the trial may take.
 const TRIAL: Duration = Duration::from_secs(10);
 
@@ -67,20 +76,28 @@ pub(crate) fn fewer_connections(config: &Config) -> Option<AbilityResource> {
 
 /// Looks at this host, and runs a program in a sandbox. Leaves nothing behind, and does not disturb a server.
 pub(crate) async fn examine(config: &Config) -> anyhow::Result<DoctorReport> {
-    let scratch = std::env::temp_dir().join(format!("flint-doctor-{}", std::process::id()));
-    std::fs::create_dir_all(&scratch).with_context(|| format!("making {}", scratch.display()))?;
-    let mut report = examine_in(config, &scratch).await;
+    let scratch = spawn_blocking(|| Scratch::new(SCRATCH)).await?;
+    let scratch = scratch
+        .with_context(|| format!("making a folder of its own in {}", std::env::temp_dir().display()))?;
+    let mut report = examine_in(config, scratch.path()).await;
     if let Ok(report) = &mut report {
         report.abilities.extend(fewer_connections(config));
     }
-    // What is left would be a few files in the directory for temporary ones.
-    let _ = std::fs::remove_dir_all(&scratch);
     report
+}
+
+/// Removes what the launcher of a killed doctor may have left. False while it is about to do that itself.
+fn clear(scratch: &Path) -> bool {
+    let state = scratch.join(SANDBOX);
+    let swept = flint_sandbox::sweep(&state);
+    let left = std::fs::read_dir(&state).into_iter().flatten().flatten();
+    swept.problems.is_empty()
+        && !left.into_iter().any(|entry| entry.file_name().to_string_lossy().ends_with(".json"))
 }
 
 async fn examine_in(config: &Config, scratch: &Path) -> anyhow::Result<DoctorReport> {
     let mut launcher_config =
-        LauncherConfig::new(scratch.join("sandbox"), format!("doctor{}", std::process::id()));
+        LauncherConfig::new(scratch.join(SANDBOX), format!("doctor{}", std::process::id()));
     launcher_config.uid_base = config.sandbox.uid_base;
     let launcher = match Launcher::spawn(launcher_config).await {
         Ok(launcher) => launcher,
@@ -101,7 +118,7 @@ async fn examine_in(config: &Config, scratch: &Path) -> anyhow::Result<DoctorRep
             let fork =
                 ForkExecutor::new(Arc::clone(&house), Arc::clone(process.stems()), ForkConfig::default());
             let mut executors: Vec<Arc<dyn Executor>> = vec![process, Arc::new(fork)];
-            let not_used: Vec<_> = house.not_used().map(replaceable).collect();
+            let unused: Vec<_> = house.not_used().iter().map(not_used).collect();
             let wasm = wasm(config, scratch, house).await;
             let broken_wasm = wasm.as_ref().err().map(|why| broken("isolation wasm", format!("{why:#}")));
             executors.extend(wasm);
@@ -116,7 +133,7 @@ async fn examine_in(config: &Config, scratch: &Path) -> anyhow::Result<DoctorRep
             let ok = tried.state == AbilityState::Works && runtimes.iter().any(|runtime| runtime.available);
             abilities.push(tried);
             abilities.extend(broken_wasm);
-            abilities.extend(not_used);
+            abilities.extend(unused);
             DoctorReport { ok, abilities, runtimes }
         }
         Err(error) => DoctorReport {
@@ -147,13 +164,19 @@ fn broken(name: &str, why: String) -> AbilityResource {
     }
 }
 
-/// An interpreter that a server of root's leaves alone.
-fn replaceable(why: &str) -> AbilityResource {
+/// An interpreter that a server leaves alone.
+fn not_used(one: &NotUsed) -> AbilityResource {
+    let remedy = match one.because {
+        Because::Replaceable => {
+            "root runs nothing that another user could replace: give it to root, or run the server as that user"
+        }
+        Because::Hangs => "run it by hand to see what it waits for, or take it off PATH and runtimes.search",
+    };
     AbilityResource {
         name: "runtime not used".to_owned(),
         state: AbilityState::Limited,
-        detail: why.to_owned(),
-        remedy: "root runs nothing that another user could replace: give it to root, or run the server as that user".to_owned(),
+        detail: one.why.clone(),
+        remedy: remedy.to_owned(),
     }
 }
 

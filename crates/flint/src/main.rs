@@ -15,6 +15,7 @@ mod manifest;
 mod output;
 mod package;
 mod project;
+mod scratch;
 mod server;
 mod toolchain;
 

@@ -109,6 +109,14 @@ impl Preparing {
 }
 
 impl crate::Invoker {
+    /// Whether the function may be deployed.
+    ///
+    /// # Errors
+    /// What its executor has against it, such as a disk that is nearly full.
+    pub fn admits(&self, function: &Function) -> Result<(), PrepareError> {
+        self.executor_for(function)?.admits(function)
+    }
+
     /// Makes a function ready to start: at deploy, so that the first call need not wait for it. A function that was not
     /// prepared since Flint started is prepared at its first call.
     pub async fn prepare(

@@ -165,7 +165,7 @@ fn cannot_prepare(error: PrepareError) -> StartError {
         PrepareError::Code(message) => {
             StartError::Code(failure(Fault::Developer { message }, Duration::ZERO))
         }
-        PrepareError::Busy(_) | PrepareError::Failed { .. } => {
+        PrepareError::Busy(_) | PrepareError::NoRoom(_) | PrepareError::Failed { .. } => {
             StartError::Failed(failure(Fault::Platform { cause: error.to_string() }, Duration::ZERO))
         }
     }

@@ -85,23 +85,20 @@ pub mod size {
 }
 
 /// A [`ByteSize`] that may be absent.
-pub(crate) mod optional_size {
+pub mod optional_size {
     use flint_model::ByteSize;
     use serde::{Deserializer, Serializer};
 
-    pub(crate) fn serialize<S: Serializer>(
-        size: &Option<ByteSize>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
+    /// Writes `64 MB`.
+    pub fn serialize<S: Serializer>(size: &Option<ByteSize>, serializer: S) -> Result<S::Ok, S::Error> {
         match size {
             Some(size) => serializer.collect_str(size),
             None => serializer.serialize_none(),
         }
     }
 
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Option<ByteSize>, D::Error> {
+    /// Reads `64MB`, or a number of bytes.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ByteSize>, D::Error> {
         deserializer.deserialize_any(super::SizeText).map(Some)
     }
 }

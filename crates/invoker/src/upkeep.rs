@@ -3,8 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use flint_model::InstanceId;
-use futures_util::{StreamExt, stream};
-use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+use tokio::{
+    task::JoinSet,
+    time::{Instant, MissedTickBehavior, interval, timeout},
+};
 
 use crate::{
     PoolConfig,
@@ -54,10 +56,21 @@ pub(crate) async fn look_after(shared: Arc<Shared>, config: PoolConfig) {
             }
         }
         let quiet = shared.pool().quiet(config.pause_grace, now);
-        let pauses = stream::iter(quiet)
-            .for_each_concurrent(PAUSES_AT_ONCE, |id| pause(&shared, id, config.pause_grace));
+        let pauses = pause_all(&shared, quiet, config.pause_grace);
         tokio::select! { () = closing.cancelled() => return, () = pauses => {} }
     }
+}
+
+async fn pause_all(shared: &Arc<Shared>, quiet: Vec<InstanceId>, grace: Duration) {
+    let mut pauses = JoinSet::new();
+    for id in quiet {
+        if pauses.len() >= PAUSES_AT_ONCE {
+            pauses.join_next().await;
+        }
+        let shared = Arc::clone(shared);
+        pauses.spawn(async move { pause(&shared, id, grace).await });
+    }
+    while pauses.join_next().await.is_some() {}
 }
 
 /// Takes the processor away from an instance that is still quiet when its turn has come: until then a call that gets it waits for nothing.

@@ -25,6 +25,8 @@ pub struct HouseConfig {
     pub gates: Option<Gates>,
     /// What an archive may contain.
     pub unpack: UnpackLimits,
+    /// Free space that deploys leave on the disk of the artefacts; absent: 1 GB, or a twentieth of a smaller disk.
+    pub min_free: Option<ByteSize>,
     /// Load every function of contract `handler` once when it is prepared, so that a syntax error or a missing `main` is found at deploy. Off by
     /// default: OpenWhisk accepts broken code and lets its calls fail.
     pub validate: bool,
@@ -36,6 +38,8 @@ pub struct HouseConfig {
     pub build_size: ByteSize,
     /// Builds at once.
     pub concurrent_builds: usize,
+    /// Archives that are unpacked at once.
+    pub concurrent_unpacks: usize,
 }
 
 impl HouseConfig {
@@ -58,6 +62,7 @@ impl HouseConfig {
             api_host: None,
             gates: None,
             unpack: UnpackLimits::default(),
+            min_free: None,
             validate: false,
             build_timeout: Duration::from_secs(60),
             build_memory: ByteSize::mib(1024),
@@ -65,11 +70,13 @@ impl HouseConfig {
             // A build uses several cores, and calls need theirs.
             concurrent_builds: std::thread::available_parallelism()
                 .map_or(1, |cores| (cores.get() / 2).max(1)),
+            // More would only share the processors, and take the threads that the store reads with.
+            concurrent_unpacks: std::thread::available_parallelism().map_or(1, |cores| cores.get().min(8)),
         }
     }
 }
 
-/// What an archive may contain; more is refused before it fills the disk.
+/// What one archive may contain; more is refused halfway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnpackLimits {
     /// Files, folders and links.

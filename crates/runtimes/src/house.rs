@@ -16,12 +16,12 @@ use flint_sandbox::Launcher;
 
 use crate::{
     config::{HouseConfig, HouseError},
-    discover::{Engine, Family, Runtime, Runtimes},
+    discover::{Engine, Family, NotUsed, Runtime, Runtimes},
     go::GoCaches,
     handler::{self, Cell},
     java::JavaShims,
     prepare::{
-        Builds, Workshop,
+        Builds, Room, Turn, Workshop,
         artefact::{Artefact, SharedArtefact, Shelf},
     },
     process::{
@@ -46,6 +46,7 @@ pub struct House {
     go: GoCaches,
     images: CodeImages,
     builds: Builds,
+    room: Room,
     /// Artefacts that someone holds.
     held: Mutex<Vec<Weak<Artefact>>>,
 }
@@ -69,7 +70,8 @@ impl House {
         let (shelf, shims, runtimes) = set_up.await.map_err(|error| {
             HouseError::new("cannot look for runtimes on", Path::new("PATH"), error.into())
         })??;
-        let builds = Builds::new(config.concurrent_builds);
+        let builds = Builds::new(config.concurrent_builds, config.concurrent_unpacks);
+        let room = Room::new(&config.artefacts_dir, config.min_free);
         Ok(Self {
             config,
             shims,
@@ -80,6 +82,7 @@ impl House {
             go: GoCaches::default(),
             images: CodeImages::default(),
             builds,
+            room,
             held: Mutex::default(),
         })
     }
@@ -99,8 +102,8 @@ impl House {
         self.runtimes.kinds()
     }
 
-    /// Runtimes that were found and are not used, because the server is root and another user could replace them: which, and who could.
-    pub fn not_used(&self) -> impl Iterator<Item = &str> {
+    /// Runtimes that were found and are not used, and why.
+    pub fn not_used(&self) -> &[NotUsed] {
         self.runtimes.not_used()
     }
 
@@ -121,11 +124,39 @@ impl House {
             go: &self.go,
             builds: &self.builds,
             runtimes: &self.runtimes,
+            room: &self.room,
             config: &self.config,
         };
         let (artefact, took) = workshop.prepare(source, progress).await?;
         self.hold(&artefact);
         Ok((artefact, took))
+    }
+
+    /// Whether there is room for a function that is to be deployed, or it is there already.
+    ///
+    /// # Errors
+    /// A disk that is nearly full.
+    pub fn admits(&self, function: &Function) -> Result<(), PrepareError> {
+        let Err(full) = self.room.for_a_deploy() else { return Ok(()) };
+        let is_there = self.runtimes.resolve(&function.kind).is_ok_and(|engine| {
+            let address = Shelf::address(function, &engine, &self.shims);
+            self.shelf.find(&address, &engine, &self.runtimes).is_some()
+        });
+        if is_there { Ok(()) } else { Err(full) }
+    }
+
+    /// Waits until an archive of the namespace may be unpacked, for as long as what is returned is held.
+    ///
+    /// # Errors
+    /// A disk that is nearly full; as many of the namespace's archives wait as may.
+    pub async fn unpacking(
+        &self,
+        namespace: &NamespaceName,
+        progress: Progress<'_>,
+    ) -> Result<Unpacking, PrepareError> {
+        let turn = self.builds.unpacking(namespace, progress).await?;
+        self.room.to_go_on()?;
+        Ok(Unpacking { _turn: turn })
     }
 
     /// Does `work` as one of the server's builds: in its namespace's turn, and not again when the same failed a moment ago by the code's fault. `address` names what it makes.
@@ -245,6 +276,12 @@ impl House {
             }
         }
     }
+}
+
+/// The right to unpack an archive, until it is dropped.
+#[derive(Debug)]
+pub struct Unpacking {
+    _turn: Turn,
 }
 
 /// A runtime that nobody waits for takes the processor from no other sandbox for so long at most, so that it comes up also on a server that is never idle.

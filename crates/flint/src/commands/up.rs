@@ -1,5 +1,7 @@
 //! `flint up`.
 
+use std::time::Duration;
+
 use anyhow::Context;
 use flint_telemetry::LogFormat;
 
@@ -9,6 +11,11 @@ use crate::{
     failure::{Exit, Failure},
     server,
 };
+
+/// How long the end waits for somebody to read the last lines of the log.
+const LAST_LINES: Duration = Duration::from_secs(1);
+/// For what is about to end anyway.
+const LINGER: Duration = Duration::from_secs(1);
 
 pub(crate) fn run(args: UpArgs) -> anyhow::Result<Exit> {
     let config = load(&args.data, args.listen.as_deref())?.config;
@@ -26,7 +33,11 @@ pub(crate) fn run(args: UpArgs) -> anyhow::Result<Exit> {
         .max_blocking_threads(64)
         .build()
         .context("starting threads")?;
-    runtime.block_on(server::up(config))
+    let ended = runtime.block_on(server::up(config));
+    // What has to be finished was waited for. What blocks a thread now, as a program on PATH may that hangs, keeps nobody from stopping.
+    runtime.shutdown_timeout(LINGER);
+    flint_telemetry::flush(LAST_LINES);
+    ended
 }
 
 fn start_logs(config: &Config) -> Result<(), Failure> {

@@ -273,6 +273,11 @@ pub(crate) const KEYS: &[Key] = &[
     ),
     key("prepare.max_files", "65536", "Most files in an archive of code"),
     key("prepare.max_unpacked", r#""512MB""#, "Most bytes in an archive of code, uncompressed"),
+    key(
+        "prepare.min_free",
+        r#""1GB""#,
+        "Free space that deploys leave on the data directory's disk; absent = 1 GB, or a twentieth of a smaller disk",
+    ),
     key("prepare.build_timeout", r#""1min""#, "How long a build step at deploy may take"),
     key("prepare.build_memory", r#""1GB""#, "Memory for a build step at deploy"),
     key("prepare.build_size", r#""256MB""#, "Most bytes that a build step at deploy may write"),

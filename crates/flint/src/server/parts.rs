@@ -279,6 +279,7 @@ fn house_config(
         api_host: Some(url.to_owned()),
         gates,
         unpack: UnpackLimits { entries: prepare.max_files, bytes: prepare.max_unpacked },
+        min_free: prepare.min_free,
         build_timeout: prepare.build_timeout,
         build_memory: prepare.build_memory,
         build_size: prepare.build_size,

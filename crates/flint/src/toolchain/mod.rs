@@ -12,7 +12,6 @@ mod language;
 mod python;
 mod run;
 mod rust;
-mod scratch;
 
 use std::{
     fs,
@@ -22,10 +21,14 @@ use std::{
 
 pub(crate) use language::{Language, of_directory, of_file};
 
-use crate::{failure::Failure, output::human_size};
+use crate::{
+    failure::Failure,
+    output::human_size,
+    scratch::{Purpose, Scratch},
+};
 use run::Runner;
-use scratch::Scratch;
 
+const BUILD: Purpose = Purpose { prefix: "flint-build-", clear: |_| true };
 /// What a build may take unless the user says otherwise.
 pub(crate) const BUILD_TIMEOUT: Duration = Duration::from_secs(600);
 /// No module is larger than this; a server's own limit is lower.
@@ -52,7 +55,7 @@ pub(crate) struct Built {
 
 /// Builds `job`; `told` hears what the tools are doing. Blocks.
 pub(crate) fn build(language: Language, job: Job<'_>, told: &dyn Fn(&str)) -> Result<Built, Failure> {
-    let scratch = Scratch::new()
+    let scratch = Scratch::new(BUILD)
         .map_err(|error| Failure::local(format!("cannot make a temporary directory: {error}")))?;
     let began = Instant::now();
     let runner = Runner::new(job.path, job.within, told);

@@ -13,8 +13,8 @@ pub(super) fn find(search: &Search) -> Vec<Runtime> {
     search.ask_all(Family::Go, search.programs(|name| name == "go"), look)
 }
 
-fn look(_: &Search, program: &Path) -> Option<Runtime> {
-    let answer = search::ask(program, &["env", "GOVERSION", "GOROOT"])?;
+fn look(search: &Search, program: &Path) -> Option<Runtime> {
+    let answer = search.ask(Family::Go, program, &["env", "GOVERSION", "GOROOT"])?;
     let (version, root) = answer.split_once('\n')?;
     let version = search::version(version.trim().strip_prefix("go")?);
     let line = version.get(..2).filter(|line| **line >= OLDEST[..])?;

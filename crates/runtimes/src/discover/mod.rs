@@ -5,6 +5,7 @@ mod java;
 pub(crate) mod node;
 mod php;
 mod python;
+mod question;
 mod ruby;
 mod search;
 mod trust;
@@ -19,7 +20,8 @@ use flint_executor::RuntimeKind;
 use flint_model::Kind;
 use flint_sandbox::Mount;
 
-use self::search::{Refused, Search};
+use self::search::Search;
+pub use self::search::{Because, NotUsed};
 
 /// A language.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -172,8 +174,8 @@ pub enum Engine {
 pub struct Runtimes {
     /// Of each family the newest first.
     found: Vec<Arc<Runtime>>,
-    /// What was there too, and why it was not run.
-    refused: Vec<Refused>,
+    /// What was there too, and why it is not used.
+    not_used: Vec<NotUsed>,
 }
 
 /// Kinds for programs that bring their own runtime.
@@ -193,24 +195,33 @@ impl Runtimes {
         found.sort_by(|a, b| (a.family as u8).cmp(&(b.family as u8)).then_with(|| b.version.cmp(&a.version)));
         // One interpreter a line: the newest of 3.11.
         found.dedup_by(|later, first| later.family == first.family && later.line == first.line);
-        let refused = search.refused();
-        for one in &refused {
-            tracing::warn!(family = %one.family, why = one.why, "not used: another user could replace it");
+        let not_used = search.not_used();
+        for one in &not_used {
+            match one.because {
+                Because::Replaceable => {
+                    tracing::warn!(family = %one.family, why = one.why, "not used: another user could replace it");
+                }
+                Because::Hangs => tracing::warn!(family = %one.family, why = one.why, "not used: it hangs"),
+            }
         }
-        Self { found: found.into_iter().map(Arc::new).collect(), refused }
+        Self { found: found.into_iter().map(Arc::new).collect(), not_used }
     }
 
-    /// What was found and is not used, because the server is root and another user could replace it: which, and who could.
-    pub fn not_used(&self) -> impl Iterator<Item = &str> {
-        self.refused.iter().map(|one| one.why.as_str())
+    /// What was found and is not used, and why.
+    pub fn not_used(&self) -> &[NotUsed] {
+        &self.not_used
     }
 
     /// That there was another one, for those who deploy: where is not for them.
     fn hint(&self, family: Family) -> &'static str {
-        if self.refused.iter().any(|one| one.family == family) {
-            "; another one was found and is not used, because another user of this host could replace it (`flint doctor` says which)"
-        } else {
-            ""
+        match self.not_used.iter().find(|one| one.family == family).map(|one| one.because) {
+            Some(Because::Replaceable) => {
+                "; another one was found and is not used, because another user of this host could replace it (`flint doctor` says which)"
+            }
+            Some(Because::Hangs) => {
+                "; another one was found and is not used, because it hangs (`flint doctor` says which)"
+            }
+            None => "",
         }
     }
 
@@ -323,11 +334,12 @@ mod tests {
             runtime(Family::Python, "3.9", &[3, 9, 18]),
             runtime(Family::Java, "17", &[17, 0, 15]),
         ];
-        let refused = vec![Refused {
+        let not_used = vec![NotUsed {
             family: Family::Node,
             why: "/home/me/bin/node: /home/me belongs to user 7".to_owned(),
+            because: Because::Replaceable,
         }];
-        let runtimes = Runtimes { found, refused };
+        let runtimes = Runtimes { found, not_used };
         let line = |kind: &str| match runtimes.resolve(&kind.parse().unwrap()) {
             Ok(Engine::Language(runtime)) => Ok(runtime.line.clone()),
             Ok(Engine::Native) => Ok("native".to_owned()),
@@ -347,10 +359,6 @@ mod tests {
         let kinds = runtimes.kinds();
         let named = |name: &str| kinds.iter().find(|entry| entry.kind.as_str() == name).unwrap();
         assert!(named("python:3.13").default && !named("python:3.9").default);
-        assert_eq!(
-            runtimes.not_used().collect::<Vec<_>>(),
-            ["/home/me/bin/node: /home/me belongs to user 7"]
-        );
         for (family, package) in [("go", "golang-go"), ("php", "php-cli"), ("ruby", "'apt-get install ruby'")]
         {
             let state = named(family).state.as_ref().unwrap_err();

@@ -35,9 +35,10 @@ pub(super) fn find(search: &Search) -> Vec<Runtime> {
     search.ask_all(Family::Node, search::with_siblings(programs, "node"), look)
 }
 
-fn look(_: &Search, program: &std::path::Path) -> Option<Runtime> {
+fn look(search: &Search, program: &std::path::Path) -> Option<Runtime> {
     // A version manager's stand-in says where the real one is.
-    let answer = search::ask(program, &["-p", "process.versions.node + '\\n' + process.execPath"])?;
+    let answer =
+        search.ask(Family::Node, program, &["-p", "process.versions.node + '\\n' + process.execPath"])?;
     let (version, program) = answer.split_once('\n')?;
     let version = search::version(version);
     let major = *version.first().filter(|major| **major >= OLDEST)?;

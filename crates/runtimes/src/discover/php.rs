@@ -22,8 +22,8 @@ const QUESTION: &str = "$folder = ini_get('extension_dir');
 $shared = array_filter(array_map('strtolower', get_loaded_extensions()), fn($name) => is_file(\"$folder/$name.so\"));
 echo PHP_VERSION, \"\\n\", PHP_SAPI, \"\\n\", realpath(PHP_BINARY), \"\\n\", realpath($folder), \"\\n\", implode(',', $shared);";
 
-fn look(_: &Search, program: &Path) -> Option<Runtime> {
-    let answer = search::ask(program, &["-r", QUESTION])?;
+fn look(search: &Search, program: &Path) -> Option<Runtime> {
+    let answer = search.ask(Family::Php, program, &["-r", QUESTION])?;
     let mut lines = answer.lines();
     let version = search::version(lines.next()?);
     let line = version.get(..2).filter(|line| line[0] >= OLDEST)?;

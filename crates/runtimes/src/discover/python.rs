@@ -33,7 +33,7 @@ fn look(search: &Search, program: &Path) -> Option<Runtime> {
     if !imports_may_be_run(search, program) {
         return None;
     }
-    let answer = search::ask(program, &["-I", "-c", QUESTION])?;
+    let answer = search.ask(Family::Python, program, &["-I", "-c", QUESTION])?;
     let [version, program, prefix, "cpython"] = answer.lines().collect::<Vec<_>>()[..] else { return None };
     let version = search::version(version);
     let line = version.get(..2).filter(|line| **line >= OLDEST[..])?;

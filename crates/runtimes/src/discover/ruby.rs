@@ -19,8 +19,8 @@ pub(super) fn find(search: &Search) -> Vec<Runtime> {
 
 const QUESTION: &str = "require 'rbconfig'; require 'json'; puts RUBY_VERSION, RUBY_ENGINE, File.realpath(RbConfig.ruby), RbConfig::CONFIG['rubylibdir']";
 
-fn look(_: &Search, program: &Path) -> Option<Runtime> {
-    let answer = search::ask(program, &["-e", QUESTION])?;
+fn look(search: &Search, program: &Path) -> Option<Runtime> {
+    let answer = search.ask(Family::Ruby, program, &["-e", QUESTION])?;
     let [version, "ruby", program, library] = answer.lines().collect::<Vec<_>>()[..] else { return None };
     let version = search::version(version);
     let line = version.get(..2).filter(|line| **line >= OLDEST[..])?;

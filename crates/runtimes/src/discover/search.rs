@@ -4,13 +4,17 @@ use std::{
     collections::BTreeSet,
     env, fs,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
     sync::{Mutex, PoisonError},
+    time::Duration,
 };
 
 use flint_sandbox::Mount;
 
-use super::{Family, Runtime, trust};
+use super::{
+    Family, Runtime,
+    question::{self, Unanswered},
+    trust,
+};
 
 /// What every sandbox sees of the host's programs and libraries.
 const SEEN_ANYWAY: [&str; 9] = [
@@ -25,26 +29,42 @@ const SEEN_ANYWAY: [&str; 9] = [
     "/lib64",
 ];
 
-/// Where is looked, and what was found there and not run.
-#[derive(Debug, Default)]
+/// How long a program may take to say what it is; a runtime that has to be read from a cold disk takes a second or two.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Where is looked, and what was found there and is not used.
+#[derive(Debug)]
 pub(super) struct Search {
     folders: Vec<PathBuf>,
-    refused: Mutex<Vec<Refused>>,
+    patience: Duration,
+    not_used: Mutex<Vec<NotUsed>>,
 }
 
-/// A program that was found and not run.
+/// A program that was found and is not used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Refused {
-    pub(super) family: Family,
+pub struct NotUsed {
+    /// Its language.
+    pub family: Family,
     /// Which, and why.
-    pub(super) why: String,
+    pub why: String,
+    /// What to do about it.
+    pub because: Because,
+}
+
+/// Why a program is not used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Because {
+    /// The server is root, and another user could replace it.
+    Replaceable,
+    /// It did not say in time what it is.
+    Hangs,
 }
 
 impl Search {
     /// Besides PATH in `folders`: each is a folder with programs, an installation (with `bin`), or a folder of installations, as version
     /// managers keep them.
     pub(super) fn new(folders: &[PathBuf]) -> Self {
-        Self { folders: folders.to_vec(), refused: Mutex::default() }
+        Self { folders: folders.to_vec(), patience: PATIENCE, not_used: Mutex::default() }
     }
 
     /// Programs whose name `wanted` accepts: those on PATH in its order, then those of the folders; each file once.
@@ -67,17 +87,35 @@ impl Search {
     /// Whether `path` may be run, or what is run may rely on it; where not, why is kept.
     pub(super) fn trusts(&self, family: Family, path: &Path) -> bool {
         let Some(why) = trust::objection(path) else { return true };
-        let why = format!("{}: {why}", path.display());
-        self.refused.lock().unwrap_or_else(PoisonError::into_inner).push(Refused { family, why });
+        self.note(family, format!("{}: {why}", path.display()), Because::Replaceable);
         false
     }
 
-    /// What was found and not run.
-    pub(super) fn refused(self) -> Vec<Refused> {
-        let mut refused = self.refused.into_inner().unwrap_or_else(PoisonError::into_inner);
-        refused.sort_by(|a, b| a.why.cmp(&b.why));
-        refused.dedup();
-        refused
+    /// What a program prints on stdout. `None` when it fails, or does not end; that is kept.
+    pub(super) fn ask(&self, family: Family, program: &Path, arguments: &[&str]) -> Option<String> {
+        let answer = question::ask(program, arguments, self.patience);
+        if answer == Err(Unanswered::TooLate) {
+            let why = format!(
+                "{}: it did not say within {:?} what it is, and was ended",
+                program.display(),
+                self.patience
+            );
+            self.note(family, why, Because::Hangs);
+        }
+        answer.ok()
+    }
+
+    fn note(&self, family: Family, why: String, because: Because) {
+        let mut not_used = self.not_used.lock().unwrap_or_else(PoisonError::into_inner);
+        not_used.push(NotUsed { family, why, because });
+    }
+
+    /// What was found and is not used.
+    pub(super) fn not_used(self) -> Vec<NotUsed> {
+        let mut not_used = self.not_used.into_inner().unwrap_or_else(PoisonError::into_inner);
+        not_used.sort_by(|a, b| a.why.cmp(&b.why));
+        not_used.dedup();
+        not_used
     }
 
     /// Looks at all of them at once: each is a program that has to start.
@@ -147,13 +185,6 @@ fn unique(programs: Vec<PathBuf>) -> Vec<PathBuf> {
         .into_iter()
         .filter(|path| known.insert(fs::canonicalize(path).unwrap_or_else(|_| path.clone())))
         .collect()
-}
-
-/// What a program prints on stdout; `None` when it fails.
-pub(super) fn ask(program: &Path, arguments: &[&str]) -> Option<String> {
-    let output =
-        Command::new(program).args(arguments).stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
-    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
 /// `3.11.7` as numbers; what follows the numbers (`-ea`, `+1`, `rc1`) is left out.
@@ -238,17 +269,30 @@ mod tests {
         let (program, mark) = (root.path().join("node"), root.path().join("it ran"));
         fs::write(&program, format!("#!/bin/sh\n: > '{}'\n", mark.display())).unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o777)).unwrap();
-        let look = |_: &Search, program: &Path| {
-            ask(program, &[]);
+        let look = |search: &Search, program: &Path| {
+            search.ask(Family::Node, program, &[]);
             None
         };
-        let search = Search::default();
+        let search = Search::new(&[]);
         assert!(search.ask_all(Family::Node, vec![program], look).is_empty());
         let root_runs = rustix::process::geteuid().is_root();
         assert_eq!(mark.exists(), !root_runs);
-        let refused = search.refused();
+        let refused = search.not_used();
         assert_eq!(refused.len(), usize::from(root_runs));
         assert!(refused.iter().all(|one| one.family == Family::Node && one.why.contains("by everybody")));
+        assert!(refused.iter().all(|one| one.because == Because::Replaceable));
+    }
+
+    #[test]
+    fn what_hangs_is_given_up_and_named() {
+        let mut search = Search::new(&[]);
+        search.patience = Duration::from_millis(100);
+        assert_eq!(search.ask(Family::Node, Path::new("/bin/sh"), &["-c", "sleep 1000"]), None);
+        let not_used = search.not_used();
+        let [NotUsed { family: Family::Node, why, because: Because::Hangs }] = &not_used[..] else {
+            panic!("{not_used:?}")
+        };
+        assert!(why.contains("/bin/sh: it did not say within 100ms"), "{why}");
     }
 
     #[test]

@@ -10,7 +10,10 @@ use flate2::read::MultiGzDecoder;
 use flint_executor::{PrepareError, zip_lists_at_most};
 use zip::result::ZipError;
 
-use super::tree::{Tree, Unpacked, bad, shown};
+use super::{
+    room::Room,
+    tree::{Tree, Unpacked, bad, shown},
+};
 use crate::config::UnpackLimits;
 
 const TYPE: u32 = 0o170_000;
@@ -23,7 +26,12 @@ const LONGEST_TARGET: u64 = 4096;
 const BETWEEN_ENTRIES: u64 = 1 << 20;
 
 /// Unpacks a zip archive into `root`, an empty folder.
-pub(super) fn zip(code: &[u8], root: &Path, limits: UnpackLimits) -> Result<Unpacked, PrepareError> {
+pub(super) fn zip(
+    code: &[u8],
+    root: &Path,
+    limits: UnpackLimits,
+    room: &Room,
+) -> Result<Unpacked, PrepareError> {
     let damaged = |error: ZipError| bad(format!("the code is not a zip archive that can be read: {error}"));
     if !zip_lists_at_most(code, limits.entries) {
         return Err(bad(format!(
@@ -40,7 +48,7 @@ pub(super) fn zip(code: &[u8], root: &Path, limits: UnpackLimits) -> Result<Unpa
             archive.len()
         )));
     }
-    let mut tree = Tree::new(root, limits);
+    let mut tree = Tree::new(root, limits, room);
     for index in 0..archive.len() {
         let raw = archive.by_index_raw(index).map_err(damaged)?;
         let name = raw.name_raw().to_vec();
@@ -70,12 +78,17 @@ pub(super) fn zip(code: &[u8], root: &Path, limits: UnpackLimits) -> Result<Unpa
 }
 
 /// Unpacks a gzip-compressed tar archive into `root`, an empty folder.
-pub(super) fn tar_gz(code: &[u8], root: &Path, limits: UnpackLimits) -> Result<Unpacked, PrepareError> {
+pub(super) fn tar_gz(
+    code: &[u8],
+    root: &Path,
+    limits: UnpackLimits,
+    room: &Room,
+) -> Result<Unpacked, PrepareError> {
     let damaged =
         |error: std::io::Error| bad(format!("the code is not a tar.gz archive that can be read: {error}"));
     let left = Cell::new(0);
     let mut archive = tar::Archive::new(Bounded { inner: MultiGzDecoder::new(code), left: &left });
-    let mut tree = Tree::new(root, limits);
+    let mut tree = Tree::new(root, limits, room);
     let mut entries = archive.entries().map_err(damaged)?;
     loop {
         left.set(BETWEEN_ENTRIES);
@@ -153,9 +166,13 @@ mod tests {
         writer.finish().unwrap().into_inner()
     }
 
+    fn any_room() -> Room {
+        Room::new(Path::new("/"), Some(ByteSize::bytes(0)))
+    }
+
     fn unzip(code: &[u8]) -> Result<tempfile::TempDir, String> {
         let root = tempfile::tempdir().unwrap();
-        zip(code, root.path(), UnpackLimits::default()).map_err(|error| error.to_string())?;
+        zip(code, root.path(), UnpackLimits::default(), &any_room()).map_err(|error| error.to_string())?;
         Ok(root)
     }
 
@@ -197,7 +214,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let limits = UnpackLimits { bytes: ByteSize::mib(2), ..Default::default() };
         assert!(
-            zip(&bomb, root.path(), limits)
+            zip(&bomb, root.path(), limits, &any_room())
                 .unwrap_err()
                 .to_string()
                 .contains("unpacks to more than the 2 MB")
@@ -217,14 +234,16 @@ mod tests {
             builder.into_inner().unwrap().finish().unwrap()
         };
         let root = tempfile::tempdir().unwrap();
-        tar_gz(&packed(tar::EntryType::Regular), root.path(), UnpackLimits::default()).unwrap();
+        tar_gz(&packed(tar::EntryType::Regular), root.path(), UnpackLimits::default(), &any_room()).unwrap();
         assert!(root.path().join("main.py").is_file());
         let root = tempfile::tempdir().unwrap();
         for kind in [tar::EntryType::Char, tar::EntryType::Fifo, tar::EntryType::Link] {
-            let error = tar_gz(&packed(kind), root.path(), UnpackLimits::default()).unwrap_err().to_string();
+            let error = tar_gz(&packed(kind), root.path(), UnpackLimits::default(), &any_room())
+                .unwrap_err()
+                .to_string();
             assert!(error.contains("neither a file"), "{error}");
         }
-        assert!(tar_gz(b"\x1f\x8b rubbish", root.path(), UnpackLimits::default()).is_err());
+        assert!(tar_gz(b"\x1f\x8b rubbish", root.path(), UnpackLimits::default(), &any_room()).is_err());
     }
 
     #[test]
@@ -248,7 +267,8 @@ mod tests {
         };
         let unpack = |length: usize| {
             let root = tempfile::tempdir().unwrap();
-            tar_gz(&packed(length), root.path(), UnpackLimits::default()).map_err(|error| error.to_string())
+            tar_gz(&packed(length), root.path(), UnpackLimits::default(), &any_room())
+                .map_err(|error| error.to_string())
         };
         assert_eq!(unpack(200).unwrap().files, 1);
         let longer = unpack(100_000).unwrap_err();

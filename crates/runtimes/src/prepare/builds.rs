@@ -1,4 +1,5 @@
-//! Builds at deploy: they run user code's compilers for long, so there are few at once, and none twice for nothing.
+//! Builds at deploy: they run user code's compilers for long, so there are few at once, and none twice for nothing. What is only unpacked does not
+//! wait for them, and has a line of its own.
 
 use std::time::Instant;
 
@@ -10,16 +11,26 @@ use super::{
     turns::{TooManyWait, Turn, Turns},
 };
 
+/// Builds of one namespace that may wait. Each holds its code in memory.
+const BUILDS_WAITING: usize = 32;
+/// Its archives. After a restart there may be one for each function that is called.
+const ARCHIVES_WAITING: usize = 1024;
+
 /// The builds of a server.
 #[derive(Debug)]
 pub(crate) struct Builds {
     turns: Turns,
+    unpacking: Turns,
     failures: Failures,
 }
 
 impl Builds {
-    pub(crate) fn new(at_once: usize) -> Self {
-        Self { turns: Turns::new(at_once), failures: Failures::default() }
+    pub(crate) fn new(at_once: usize, unpacked_at_once: usize) -> Self {
+        Self {
+            turns: Turns::new(at_once, BUILDS_WAITING),
+            unpacking: Turns::new(unpacked_at_once, ARCHIVES_WAITING),
+            failures: Failures::default(),
+        }
     }
 
     /// Waits until the namespace may build.
@@ -35,6 +46,23 @@ impl Builds {
         self.turns.take(namespace).await.map_err(|TooManyWait(count)| {
             PrepareError::Busy(format!(
                 "{count} builds of the namespace {namespace} are waiting already (prepare.concurrent_builds run at once): deploy again when they are done"
+            ))
+        })
+    }
+
+    /// Waits until an archive of the namespace may be unpacked.
+    pub(crate) async fn unpacking(
+        &self,
+        namespace: &NamespaceName,
+        progress: Progress<'_>,
+    ) -> Result<Turn, PrepareError> {
+        if let Some(turn) = self.unpacking.try_take() {
+            return Ok(turn);
+        }
+        progress("waiting for other archives");
+        self.unpacking.take(namespace).await.map_err(|TooManyWait(count)| {
+            PrepareError::Busy(format!(
+                "{count} archives of the namespace {namespace} are waiting already to be unpacked: deploy again when they are done"
             ))
         })
     }

@@ -6,6 +6,7 @@ mod build;
 mod builds;
 mod entry;
 mod failures;
+mod room;
 mod tree;
 mod turns;
 
@@ -33,6 +34,8 @@ use crate::{
 
 pub(crate) use builds::Builds;
 pub use entry::CODE;
+pub(crate) use room::Room;
+pub(crate) use turns::Turn;
 
 /// What preparing needs of the executor.
 pub(crate) struct Workshop<'a> {
@@ -43,6 +46,7 @@ pub(crate) struct Workshop<'a> {
     pub(crate) go: &'a GoCaches,
     pub(crate) builds: &'a Builds,
     pub(crate) runtimes: &'a Arc<Runtimes>,
+    pub(crate) room: &'a Room,
     pub(crate) config: &'a HouseConfig,
 }
 
@@ -95,8 +99,7 @@ impl Workshop<'_> {
         progress: Progress<'_>,
     ) -> Result<(SharedArtefact, Duration), PrepareError> {
         let (function, began) = (&source.function, Instant::now());
-        progress("unpacking");
-        let (half, mut record) = self.unpack(source.clone(), engine.clone()).await?;
+        let (half, mut record) = self.unpack(source.clone(), engine.clone(), progress).await?;
         let mut engine = engine;
         if let Engine::Language(runtime) = &engine {
             match runtime.family {
@@ -119,11 +122,22 @@ impl Workshop<'_> {
         &self,
         source: FunctionSource,
         engine: Engine,
+        progress: Progress<'_>,
     ) -> Result<(HalfBuilt, Record), PrepareError> {
-        let (shelf, limits) = (Arc::clone(self.shelf), self.config.unpack);
+        let turn = match source.function.code.format {
+            CodeFormat::Zip | CodeFormat::TarGz => {
+                Some(self.builds.unpacking(&source.function.path.namespace, progress).await?)
+            }
+            CodeFormat::Source | CodeFormat::Executable | CodeFormat::Jar => None,
+        };
+        let (shelf, limits, room) = (Arc::clone(self.shelf), self.config.unpack, self.room.clone());
+        progress("unpacking");
         blocking("unpacking the code", move || {
+            // It goes on when whoever waits for it goes away, and so does its turn.
+            let _turn = turn;
+            room.to_go_on()?;
             let half = shelf.begin().map_err(|error| failed("creating the artefact's folder", &error))?;
-            let record = unpack(&source, &engine, &half.code(), limits)?;
+            let record = unpack(&source, &engine, &half.code(), limits, &room)?;
             Ok((half, record))
         })
         .await
@@ -175,13 +189,14 @@ fn unpack(
     engine: &Engine,
     folder: &Path,
     limits: UnpackLimits,
+    room: &Room,
 ) -> Result<Record, PrepareError> {
     let function = &source.function;
     let format = function.code.format;
     let mut record = Record::default();
     let unpacked = match format {
-        CodeFormat::Zip => archive::zip(&source.code, folder, limits)?,
-        CodeFormat::TarGz => archive::tar_gz(&source.code, folder, limits)?,
+        CodeFormat::Zip => archive::zip(&source.code, folder, limits, room)?,
+        CodeFormat::TarGz => archive::tar_gz(&source.code, folder, limits, room)?,
         CodeFormat::Source | CodeFormat::Executable | CodeFormat::Jar => {
             entry::check_file(engine, format, &source.code, function.kind.as_str())?;
             let name = entry::file_name(engine, format);
@@ -227,6 +242,7 @@ fn write_file(path: &Path, content: &[u8], executable: bool) -> Result<(), Prepa
 #[cfg(feature = "fuzzing")]
 pub fn fuzz_unpack(code: &[u8], folder: &Path) {
     let limits = UnpackLimits { bytes: flint_model::ByteSize::mib(4), ..UnpackLimits::default() };
-    let _ = archive::zip(code, folder, limits);
-    let _ = archive::tar_gz(code, folder, limits);
+    let room = Room::new(folder, Some(flint_model::ByteSize::bytes(0)));
+    let _ = archive::zip(code, folder, limits, &room);
+    let _ = archive::tar_gz(code, folder, limits, &room);
 }

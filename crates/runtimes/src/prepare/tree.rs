@@ -10,15 +10,21 @@ use std::{
 
 use flint_executor::PrepareError;
 
+use super::room::Room;
 use crate::{config::UnpackLimits, shims::create_readable_dir};
 
 const LONGEST_NAME: usize = 1024;
 const DEEPEST: usize = 64;
+/// So much is written between two looks at the disk.
+const BYTES_A_LOOK: u64 = 16 << 20;
+/// So many entries are, each of which takes an inode.
+const ENTRIES_A_LOOK: usize = 4096;
 
 /// A folder being filled.
-pub(super) struct Tree {
+pub(super) struct Tree<'a> {
     root: PathBuf,
     limits: UnpackLimits,
+    room: &'a Room,
     entries: usize,
     bytes: u64,
     files: HashSet<PathBuf>,
@@ -47,10 +53,10 @@ pub(super) fn failed(operation: impl Into<String>, error: &io::Error) -> Prepare
     PrepareError::Failed { operation: operation.into(), detail: error.to_string() }
 }
 
-impl Tree {
-    pub(super) fn new(root: &Path, limits: UnpackLimits) -> Self {
+impl<'a> Tree<'a> {
+    pub(super) fn new(root: &Path, limits: UnpackLimits, room: &'a Room) -> Self {
         let (files, links) = (HashSet::new(), HashMap::new());
-        Self { root: root.to_owned(), limits, entries: 0, bytes: 0, files, links, left_out: 0 }
+        Self { root: root.to_owned(), limits, room, entries: 0, bytes: 0, files, links, left_out: 0 }
     }
 
     /// Checks an entry's name and counts it; the path is relative and has only ordinary parts. `None`: the root itself.
@@ -72,6 +78,9 @@ impl Tree {
                 "the archive has more than the {} entries allowed",
                 self.limits.entries
             )));
+        }
+        if self.entries % ENTRIES_A_LOOK == 1 {
+            self.room.to_go_on()?;
         }
         let mut path = PathBuf::new();
         for part in Path::new(text).components() {
@@ -121,11 +130,21 @@ impl Tree {
         let mut file = File::create_new(&place).map_err(|error| self.cannot_write(&path, &error))?;
         let left = self.limits.bytes.as_u64() - self.bytes;
         // One byte more than allowed shows that there is more.
-        let copied = io::copy(&mut content.take(left + 1), &mut file);
-        let copied = copied.map_err(|error| match error.kind() {
-            io::ErrorKind::StorageFull => failed("unpacking the archive", &error),
-            _ => bad(format!("the archive is damaged at '{}': {error}", path.display())),
-        })?;
+        let mut content = content.take(left + 1);
+        let mut copied = 0;
+        loop {
+            let until_look = BYTES_A_LOOK - (self.bytes + copied) % BYTES_A_LOOK;
+            let piece = io::copy(&mut (&mut content).take(until_look), &mut file);
+            let piece = piece.map_err(|error| match error.kind() {
+                io::ErrorKind::StorageFull => failed("unpacking the archive", &error),
+                _ => bad(format!("the archive is damaged at '{}': {error}", path.display())),
+            })?;
+            copied += piece;
+            if piece < until_look {
+                break;
+            }
+            self.room.to_go_on()?;
+        }
         self.bytes += copied;
         if copied > left {
             return Err(bad(format!("the archive unpacks to more than the {} allowed", self.limits.bytes)));
@@ -214,12 +233,19 @@ fn stays_inside(link: &Path, target: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::OnceLock;
+
     use flint_model::ByteSize;
 
     use super::*;
 
-    fn tree(root: &tempfile::TempDir) -> Tree {
-        Tree::new(root.path(), UnpackLimits { entries: 8, bytes: ByteSize::bytes(100) })
+    fn tree(root: &tempfile::TempDir) -> Tree<'static> {
+        Tree::new(root.path(), UnpackLimits { entries: 8, bytes: ByteSize::bytes(100) }, any_room())
+    }
+
+    fn any_room() -> &'static Room {
+        static ROOM: OnceLock<Room> = OnceLock::new();
+        ROOM.get_or_init(|| Room::new(Path::new("/"), Some(ByteSize::bytes(0))))
     }
 
     #[test]
@@ -272,5 +298,20 @@ mod tests {
         assert!(twice.file(b"./a", false, &mut &b""[..]).is_err());
         assert!(twice.file(b"a/b", false, &mut &b""[..]).is_err());
         assert!(twice.file(b"\xff", false, &mut &b""[..]).is_err());
+    }
+
+    #[test]
+    fn what_would_fill_the_disk_ends_halfway() {
+        let root = tempfile::tempdir().unwrap();
+        let full = Room::new(root.path(), Some(ByteSize::bytes(u64::MAX)));
+        let mut tree = Tree::new(root.path(), UnpackLimits::default(), &full);
+        let error = tree.file(b"x", false, &mut &b"x"[..]).unwrap_err();
+        assert!(matches!(&error, PrepareError::NoRoom(_)), "{error}");
+        assert!(error.to_string().contains("prepare.min_free"), "{error}");
+        // Entries that were let in before the disk was full.
+        tree.entries = 7;
+        let error = tree.file(b"y", false, &mut io::repeat(0)).unwrap_err();
+        assert!(matches!(error, PrepareError::NoRoom(_)), "{error}");
+        assert_eq!(fs::metadata(root.path().join("y")).unwrap().len(), BYTES_A_LOOK);
     }
 }

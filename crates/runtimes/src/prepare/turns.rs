@@ -8,9 +8,6 @@ use std::{
 use flint_model::NamespaceName;
 use tokio::sync::oneshot;
 
-/// Builds of one namespace that may wait. Each holds its code in memory.
-const WAITING_MAX: usize = 32;
-
 /// The builds of a server.
 #[derive(Debug)]
 pub(crate) struct Turns(Shared);
@@ -21,6 +18,8 @@ type Shared = Arc<Mutex<State>>;
 struct State {
     /// Nobody waits while there are any.
     free: usize,
+    /// So many of one namespace may wait.
+    waiting_max: usize,
     /// The namespaces that wait, the next one first.
     lines: VecDeque<Line>,
 }
@@ -40,8 +39,9 @@ pub(crate) struct Turn(Option<Shared>);
 pub(crate) struct TooManyWait(pub(crate) usize);
 
 impl Turns {
-    pub(crate) fn new(at_once: usize) -> Self {
-        Self(Arc::new(Mutex::new(State { free: at_once.max(1), lines: VecDeque::new() })))
+    pub(crate) fn new(at_once: usize, waiting_max: usize) -> Self {
+        let free = at_once.max(1);
+        Self(Arc::new(Mutex::new(State { free, waiting_max, lines: VecDeque::new() })))
     }
 
     /// Takes a turn, if one is free.
@@ -68,7 +68,7 @@ impl State {
             Some(line) => {
                 // Those that have gone away do not wait.
                 line.waiting.retain(|other| !other.is_closed());
-                if line.waiting.len() >= WAITING_MAX {
+                if line.waiting.len() >= self.waiting_max {
                     return Err(TooManyWait(line.waiting.len()));
                 }
                 line.waiting.push_back(turn);
@@ -118,6 +118,8 @@ mod tests {
 
     use super::*;
 
+    const WAITING_MAX: usize = 32;
+
     fn name(text: &str) -> NamespaceName {
         text.parse().unwrap()
     }
@@ -136,7 +138,7 @@ mod tests {
 
     #[test]
     fn namespaces_take_turns_however_many_builds_one_of_them_brings() {
-        let (turns, many, few) = (Turns::new(1), name("many"), name("few"));
+        let (turns, many, few) = (Turns::new(1, 8), name("many"), name("few"));
         let first = turns.try_take().unwrap();
         let mut waiting: Vec<_> = (0..3).map(|_| wait(&turns, &many)).collect();
         let mut late = wait(&turns, &few);
@@ -154,7 +156,7 @@ mod tests {
 
     #[test]
     fn whoever_goes_away_takes_no_turn_along() {
-        let (turns, guest) = (Turns::new(1), name("guest"));
+        let (turns, guest) = (Turns::new(1, 8), name("guest"));
         let first = turns.try_take().unwrap();
         let gone = wait(&turns, &guest);
         let mut stays = wait(&turns, &guest);
@@ -171,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_namespace_has_only_so_many_builds_waiting() {
-        let (turns, guest, other) = (Turns::new(2), name("guest"), name("other"));
+        let (turns, guest, other) = (Turns::new(2, WAITING_MAX), name("guest"), name("other"));
         let running = (turns.try_take().unwrap(), turns.try_take().unwrap());
         let mut waiting: Vec<_> = (0..WAITING_MAX).map(|_| wait(&turns, &guest)).collect();
         assert_eq!(turns.take(&guest).now_or_never().unwrap().unwrap_err(), TooManyWait(WAITING_MAX));

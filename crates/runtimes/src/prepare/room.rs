@@ -1,0 +1,105 @@
+//! Room on the disk: what is unpacked leaves some of it to the store, which writes for everybody.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+use flint_executor::PrepareError;
+use flint_model::ByteSize;
+use rustix::fs::StatVfs;
+
+use super::tree::failed;
+
+/// What is left free when nothing else is said, or a [`PORTION`] of a smaller disk.
+const MIN_FREE: ByteSize = ByteSize::mib(1024);
+/// That part of the disk, and of its inodes.
+const PORTION: u64 = 20;
+/// A deploy is begun while all of that is free. What is under way, and functions that are deployed and made again for a call, may take
+/// of it until this part is left.
+const UNDER_WAY: u64 = 4;
+
+/// A disk with its floor.
+#[derive(Clone, Debug)]
+pub(crate) struct Room {
+    folder: PathBuf,
+    min_free: Option<ByteSize>,
+}
+
+impl Room {
+    pub(crate) fn new(folder: &Path, min_free: Option<ByteSize>) -> Self {
+        Self { folder: folder.to_owned(), min_free }
+    }
+
+    /// Whether another function may be deployed.
+    pub(crate) fn for_a_deploy(&self) -> Result<(), PrepareError> {
+        self.look(1)
+    }
+
+    /// Whether what is under way may write on.
+    pub(crate) fn to_go_on(&self) -> Result<(), PrepareError> {
+        self.look(UNDER_WAY)
+    }
+
+    fn look(&self, part: u64) -> Result<(), PrepareError> {
+        let disk = rustix::fs::statvfs(&self.folder).map_err(|errno| {
+            failed(format!("looking at the disk of {}", self.folder.display()), &io::Error::from(errno))
+        })?;
+        match lacking(&disk, self.min_free, part) {
+            None => Ok(()),
+            Some(lack) => Err(PrepareError::NoRoom(format!(
+                "the server's disk is nearly full: {lack} there (prepare.min_free). Remove functions that are not needed, or have the server's operator make room"
+            ))),
+        }
+    }
+}
+
+/// What there is too little of, with the figures.
+fn lacking(disk: &StatVfs, min_free: Option<ByteSize>, part: u64) -> Option<String> {
+    let bytes = |blocks: u64| blocks.saturating_mul(disk.f_frsize);
+    let (free, portion) = (bytes(disk.f_bavail), bytes(disk.f_blocks) / PORTION);
+    let floor = min_free.map_or(MIN_FREE.as_u64().min(portion), ByteSize::as_u64) / part;
+    if free < floor {
+        let [free, floor] = [free, floor].map(|bytes| ByteSize::mib(ByteSize::bytes(bytes).as_mib()));
+        return Some(format!("{free} are free, and {floor} stay free"));
+    }
+    // Some file systems have as many as they need, and say none.
+    let floor = disk.f_files / PORTION / part;
+    (disk.f_favail < floor).then(|| format!("{} inodes are free, and {floor} stay free", disk.f_favail))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn disk(mib: u64, free: u64, inodes: u64) -> StatVfs {
+        let mut disk = rustix::fs::statvfs("/").unwrap();
+        (disk.f_frsize, disk.f_blocks, disk.f_bavail) = (1 << 20, mib, free);
+        (disk.f_files, disk.f_favail) = (1000, inodes);
+        disk
+    }
+
+    #[test]
+    fn so_much_of_the_disk_stays_free() {
+        let lack = |mib, free| lacking(&disk(mib, free, 1000), None, 1);
+        assert_eq!(lack(1 << 20, 1024), None);
+        assert_eq!(lack(1 << 20, 1023).unwrap(), "1023 MB are free, and 1 GB stay free");
+        // A small disk is not given up.
+        assert_eq!(lack(100, 5), None);
+        assert!(lack(100, 4).unwrap().contains("5 MB stay free"));
+        let said = lacking(&disk(100, 50, 1000), Some(ByteSize::mib(60)), 1);
+        assert!(said.unwrap().contains("60 MB stay free"));
+        assert_eq!(lacking(&disk(100, 50, 1000), Some(ByteSize::mib(60)), UNDER_WAY), None);
+        assert_eq!(lacking(&disk(100, 0, 1000), Some(ByteSize::bytes(0)), 1), None);
+    }
+
+    #[test]
+    fn so_many_inodes_stay_free() {
+        assert_eq!(lacking(&disk(100, 100, 50), None, 1), None);
+        let said = lacking(&disk(100, 100, 49), None, 1).unwrap();
+        assert_eq!(said, "49 inodes are free, and 50 stay free");
+        let mut none_said = disk(100, 100, 0);
+        none_said.f_files = 0;
+        assert_eq!(lacking(&none_said, None, 1), None);
+    }
+}
