@@ -24,8 +24,8 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    Caller, ControllerConfig, ControllerError, account::Accounts, asynchronous::AcceptedCalls, behind::Behind,
-    credentials::Credentials, deploying::Deploys, detached::Detached, feeds::Feeding,
+    Caller, ControllerConfig, ControllerError, account::Accounts, asynchronous::AcceptedCalls,
+    behind::Behind, credentials::Credentials, deploying::Deploys, detached::Detached, feeds::Feeding,
     function_cache::FunctionCache, gateway::Tables, nested::Callers, resolve::Resolved, secrets::Keyring,
     system::WithSystem, triggers::ReadyTrigger,
 };

@@ -92,6 +92,7 @@ impl Controller {
     ) -> Result<Deployed, ControllerError> {
         let Release { function, deploying, replaced, ready, live_follows } = release;
         self.check_secrets(&function).await?;
+        self.invoker.admits(&function)?;
         let created = replaced.is_none();
         let unwritten = Unwritten { invoker: &self.invoker, function: Some(Arc::clone(&function)) };
         let mut deployed =
@@ -285,6 +286,7 @@ impl From<PrepareError> for ControllerError {
             PrepareError::Unavailable { what, reason } => Self::NotOnThisHost { what, missing: reason },
             PrepareError::Code(text) => Self::Code(text),
             PrepareError::Busy(text) => Self::Busy(text),
+            PrepareError::NoRoom(text) => Self::NoRoom(text),
             PrepareError::Failed { operation, detail } => {
                 Self::Internal(format!("{operation} failed: {detail}"))
             }

@@ -105,6 +105,9 @@ pub enum ControllerError {
     /// Too many deploys at once.
     #[error("{0}")]
     Busy(String),
+    /// There is too little room on the server's disk for another function.
+    #[error("{0}")]
+    NoRoom(String),
     /// A name with illegal characters, or a path with too many segments.
     #[error(transparent)]
     Name(#[from] NameError),
@@ -190,7 +193,7 @@ impl ControllerError {
             Self::TooLarge { .. } => ErrorKind::TooLarge,
             Self::Rate { .. } | Self::Concurrency { .. } | Self::Busy(_) => ErrorKind::Throttled,
             Self::NotInThisVersion(_) => ErrorKind::NotImplemented,
-            Self::Refused(_) | Self::ShuttingDown | Self::Full(_) => ErrorKind::Unavailable,
+            Self::Refused(_) | Self::ShuttingDown | Self::Full(_) | Self::NoRoom(_) => ErrorKind::Unavailable,
             Self::Store(_) | Self::Internal(_) => ErrorKind::Internal,
         }
     }
@@ -202,7 +205,7 @@ impl ControllerError {
             Self::Rate { .. } => Some(60 - (Timestamp::now().as_millis() / 1000 % 60) as u32),
             Self::Concurrency { .. } | Self::Refused(_) => Some(1),
             Self::ShuttingDown => Some(5),
-            Self::Full(_) => Some(30),
+            Self::Full(_) | Self::NoRoom(_) => Some(30),
             _ => None,
         }
     }

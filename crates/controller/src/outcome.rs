@@ -292,6 +292,9 @@ mod tests {
             (r#"{"error":null}"#, 1, r#"{"error":null}"#),
             (r#"{"error":1,"error":2}"#, 1, r#"{"error":2}"#),
             (r#"{"a":"\ud800","error":2}"#, 1, r#"{"error":2}"#),
+            // Half a surrogate pair goes to the caller as it came.
+            (r#"{"a":"\ud800"}"#, 0, r#"{"a":"\ud800"}"#),
+            (r#"{"error":"no \ud83d"}"#, 1, r#"{"error":"no \ud83d"}"#),
         ] {
             assert_eq!(json_reply(body), (code, result.to_owned()), "{body}");
         }

@@ -158,11 +158,16 @@ impl Controller {
             // No action is written into it meanwhile.
             let _structure = controller.structure.write().await;
             let catalog = &controller.stores.catalog;
-            let contents =
-                catalog.entities(&path.namespace, Collection::Actions, Some(&path.name), ALL).await?;
-            if !force && !contents.is_empty() {
-                return Err(ControllerError::Conflicting(not_empty(contents.len())));
+            let (namespace, within) = (&path.namespace, Some(&path.name));
+            // Counted, not read: everybody's calls wait for this.
+            let held = match force {
+                true => 0,
+                false => catalog.count_entities(namespace, Collection::Actions, within).await?,
+            };
+            if held > 0 {
+                return Err(ControllerError::Conflicting(not_empty(held)));
             }
+            let contents = catalog.entities(namespace, Collection::Actions, within, ALL).await?;
             catalog.delete_package(&path, package.revision, force).await?;
             controller.forget_package(&path);
             for entity in contents {

@@ -8,7 +8,7 @@ use flint_store::StoreError;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Caller, Controller, ControllerError, Deployed, PrepareWhen, PutFunction, Unnamed,
+    Caller, Controller, ControllerError, Deployed, PutFunction, Unnamed,
     behind::Wanted,
     deploy::{Draft, Ready, Release, may_use},
     functions::own,

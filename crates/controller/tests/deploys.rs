@@ -90,7 +90,8 @@ async fn of_what_is_deployed_again_and_again_only_the_latest_is_prepared_and_not
     put(&server, "g", behind("echo it")).await.unwrap();
     assert!(prepared("f").is_empty());
     server.executor.go();
-    eventually("what waited longest is prepared", || async { (!prepared("g").is_empty()).then_some(()) }).await;
+    eventually("what waited longest is prepared", || async { (!prepared("g").is_empty()).then_some(()) })
+        .await;
     assert_eq!(prepared("f"), [latest]);
 
     // What only tells more of it leaves it as it is, what changes how it starts does not.

@@ -132,13 +132,12 @@ impl Controller {
         limit: usize,
     ) -> Result<usize, ControllerError> {
         let (owner, lease) = (&self.accepted.owner, self.config.asynchronous.lease);
+        let known = self.accepted.left();
         let leased = self.stores.queue.lease(owner, limit, lease).await?;
         let count = leased.len();
-        if count < limit {
-            self.accepted.fetched_all();
-        }
+        // Fewer than there was room for: all that was known of is fetched. What was accepted since is not, as far as this can tell.
+        self.accepted.fetched(if count < limit { known } else { known.min(count) });
         for leased in leased {
-            self.accepted.fetch_one();
             self.hold_leased(leased, rooms, |account| Some(account.adopt()));
         }
         Ok(count)
@@ -223,11 +222,13 @@ impl Controller {
                 self.accepted.exhausted().extend(handed_out.into_iter().rev());
                 continue;
             };
+            let id = exhausted.call.activation;
             // The queue hands each out once: one that cannot be given up now stays for the next time.
             if !self.give_up_one(exhausted).await? {
                 return Ok(());
             }
-            self.accepted.exhausted().pop();
+            // Its namespace may have been deleted meanwhile, and another one is the last now.
+            self.accepted.exhausted().retain(|left| left.call.activation != id);
         }
     }
 

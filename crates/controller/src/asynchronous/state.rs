@@ -176,15 +176,10 @@ impl AcceptedCalls {
         self.left.fetch_add(calls, Ordering::AcqRel);
     }
 
-    /// One less: it was leased.
-    pub(super) fn fetch_one(&self) {
-        let one_less = |left: usize| Some(left.saturating_sub(1));
-        let _ = self.left.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_less);
-    }
-
-    /// None is there any more.
-    pub(super) fn fetched_all(&self) {
-        self.left.store(0, Ordering::Release);
+    /// So many less, of those that [`Self::left`] has told of.
+    pub(super) fn fetched(&self, calls: usize) {
+        let fewer = |left: usize| Some(left.saturating_sub(calls));
+        let _ = self.left.fetch_update(Ordering::AcqRel, Ordering::Acquire, fewer);
     }
 
     pub(super) fn left(&self) -> usize {

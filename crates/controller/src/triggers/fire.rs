@@ -122,8 +122,10 @@ impl Controller {
         if self.stopping.is_cancelled() {
             return Err(ControllerError::ShuttingDown);
         }
-        caller.account().admit_fire(caller.limits().fires_per_minute).inspect_err(|_| {
-            self.metrics.throttled(caller.namespace.name.as_str(), ThrottledBy::Rate);
+        caller.account().admit_fire(caller.limits().fires_per_minute).inspect_err(|error| {
+            if matches!(error, ControllerError::Rate { .. }) {
+                self.metrics.throttled(caller.namespace.name.as_str(), ThrottledBy::Fires);
+            }
         })?;
         let ready = self.ready_trigger(&firing.path).await?;
         let headers = Parameter { key: HEADERS.to_owned(), value: firing.headers.clone(), init: false };
