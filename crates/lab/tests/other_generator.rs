@@ -33,9 +33,9 @@ async fn oha(program: PathBuf, address: SocketAddr) -> Value {
         .kill_on_drop(true)
         .output()
         .await
-        .unwrap();
+        .expect("oha can be run");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap()
+    serde_json::from_slice(&output.stdout).expect("what oha prints is JSON")
 }
 
 async fn own(address: SocketAddr) -> OpenMeasured {
@@ -47,7 +47,7 @@ async fn own(address: SocketAddr) -> OpenMeasured {
         connections: CONNECTIONS,
         timeout: Duration::from_secs(60),
     };
-    drive_open(Arc::new(HttpArm::new(address, vec![request])), &load).await.unwrap()
+    drive_open(Arc::new(HttpArm::new(address, vec![request])), &load).await.expect("the server answers")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

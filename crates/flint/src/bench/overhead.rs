@@ -13,8 +13,8 @@ use anyhow::{Context as _, ensure};
 use async_trait::async_trait;
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use flint_lab::{
-    Arm, ArmError, ArmPlan, ArmReport, ArmRounds, Connection, HttpArm, HttpRequest, Load, ProcessTree,
-    Report, Target, median, median_ratio, run_rounds,
+    Arm, ArmError, ArmPlan, ArmReport, ArmRounds, Connection, HttpArm, HttpRequest, InTurn, Load,
+    ProcessTree, Report, Target, median, median_ratio, run_rounds,
 };
 
 use tokio::io::AsyncWriteExt as _;
@@ -38,12 +38,15 @@ const WARM: [&str; 2] = ["--reuse", "warm"];
 /// How many functions are called in turn by the arm that asks what variety costs.
 const VARIETY: usize = 100;
 
+/// As many plain servers, called in turn.
+const PLAIN_VARIETY: &str = "plain-variety-100";
+
 /// The well-known guest key, which exists while a server listens on loopback (the OpenWhisk contract's default user).
 pub(super) const GUEST: &str =
     "23bc46b1-71f6-4ed5-8c54-816aa4f8c502:123zO3xZCLrMN6v2BKK1dXYFpXlPkccOFqm12CdAsMgRU4VrNZ9lyGVCGuMDGIwP";
 
 /// Every arm there is; some at several concurrencies.
-const ARMS: [&str; 13] = [
+const ARMS: [&str; 14] = [
     "bare-http",
     "shim-node",
     "flint-node",
@@ -52,6 +55,7 @@ const ARMS: [&str; 13] = [
     "plain-node",
     "flint-node-shared",
     "flint-variety-100",
+    PLAIN_VARIETY,
     "plain-python",
     "plain-spawn-cat",
     "flint-stdio-cat",
@@ -85,8 +89,17 @@ pub(super) async fn run(run: &mut Run) -> anyhow::Result<Report> {
     let node_peer = Peer::node(&code.node, scratch.path())?;
     let python_peer = Peer::python(&code.python, scratch.path())?;
     let bare = bare_http::start(ANSWER)?;
+    // What this machine makes of a hundred processes, whoever runs them. They take half a minute, which a quick run does not have.
+    let wants_control = match &run.effort.arms[..] {
+        [] => !run.effort.quick,
+        asked => asked.iter().any(|arm| arm == PLAIN_VARIETY),
+    };
+    let many_peers = if wants_control { VARIETY } else { 0 };
+    let many_peers: Vec<Peer> =
+        (0..many_peers).map(|_| Peer::node(&code.node, scratch.path())).collect::<Result<_, _>>()?;
 
-    let plans = plans(&scale, &server, &node_peer, &python_peer, bare, &code)?;
+    let peers = Peers { node: &node_peer, many: &many_peers, python: &python_peer };
+    let plans = plans(&scale, &server, &peers, bare, &code)?;
     let plans = chosen(&run.effort.arms, plans)?;
     let bar = run.bar.clone();
     let progress = |arm: &str, done: usize, steps: usize| show(&bar, arm, done, steps);
@@ -106,6 +119,13 @@ fn chosen(asked: &[String], plans: Vec<ArmPlan>) -> anyhow::Result<Vec<ArmPlan>>
         );
     }
     Ok(plans.into_iter().filter(|plan| asked.is_empty() || asked.contains(&plan.name)).collect())
+}
+
+/// Plain servers: of one Node.js function, of as many as are called in turn (or none), and of one Python function.
+struct Peers<'a> {
+    node: &'a Peer,
+    many: &'a [Peer],
+    python: &'a Peer,
 }
 
 struct Code {
@@ -148,8 +168,7 @@ fn invoke(address: SocketAddr, function: &str, query: &str, body: &[u8], status:
 fn plans(
     scale: &Scale,
     server: &Server,
-    node_peer: &Peer,
-    python_peer: &Peer,
+    peers: &Peers<'_>,
     bare: SocketAddr,
     code: &Code,
 ) -> anyhow::Result<Vec<ArmPlan>> {
@@ -203,14 +222,14 @@ fn plans(
     let node = Some("hello-node");
     let python = Some("hello-python");
     let flint_variety = Box::new(HttpArm::new(server.address, variety)) as Box<dyn Arm>;
-    Ok(vec![
+    let plans = vec![
         plan("bare-http", None, 1, plain(bare), None),
         plan("shim-node", node, 1, shim_node, None),
         plan("flint-node", node, 1, through_flint("hello-node"), flint),
         plan("shim-python", python, 1, shim_python, None),
         plan("flint-python", python, 1, through_flint("hello-python"), flint),
         plan("bare-http", None, 32, plain(bare), None),
-        plan("plain-node", node, 32, plain(node_peer.address), Some(ProcessTree::new(node_peer.pid()))),
+        plan("plain-node", node, 32, plain(peers.node.address), Some(ProcessTree::new(peers.node.pid()))),
         plan("flint-node", node, 32, through_flint("hello-node"), flint),
         plan("flint-node-shared", Some("hello-shared"), 32, through_flint("hello-shared"), flint),
         plan_of_many("flint-variety-100", node, 32, flint_variety, flint),
@@ -218,15 +237,19 @@ fn plans(
             "plain-python",
             python,
             32,
-            plain(python_peer.address),
-            Some(ProcessTree::new(python_peer.pid())),
+            plain(peers.python.address),
+            Some(ProcessTree::new(peers.python.pid())),
         ),
         plan("flint-python", python, 32, through_flint("hello-python"), flint),
         plan("plain-spawn-cat", Some("cat"), 32, Box::new(SpawnArm), None),
         plan("flint-stdio-cat", Some("cat"), 32, cat("cat"), flint),
         plan("flint-stdio-cat-kept", Some("cat-kept"), 32, cat("cat-kept"), flint),
         plan("flint-async-accept", node, 64, Box::new(accept), flint),
-    ])
+    ];
+    let many: Vec<_> = peers.many.iter().map(|peer| plain(peer.address)).collect();
+    let control =
+        (!many.is_empty()).then(|| plan_of_many(PLAIN_VARIETY, node, 32, Box::new(InTurn::new(many)), None));
+    Ok(plans.into_iter().chain(control).collect())
 }
 
 /// Calls by each connection before the clock starts.
@@ -312,6 +335,11 @@ fn report(empty: Report, arms: &[ArmRounds], idle_rss: u64, binary: u64) -> Repo
             rate_ratio("flint-stdio-cat-kept", "plain-spawn-cat"),
         ),
         ("100 functions in turn / one function", rate_ratio("flint-variety-100", "flint-node")),
+        ("100 plain Node servers in turn / one", rate_ratio(PLAIN_VARIETY, "plain-node")),
+        (
+            "100 functions in turn / 100 plain Node servers in turn",
+            rate_ratio("flint-variety-100", PLAIN_VARIETY),
+        ),
     ]
     .into_iter()
     .filter_map(|(name, ratio)| Some((name.to_owned(), ratio?)))
@@ -325,6 +353,7 @@ fn report(empty: Report, arms: &[ArmRounds], idle_rss: u64, binary: u64) -> Repo
         ("flint-python", "plain-python", 32),
         ("flint-node-shared", "plain-node", 32),
         ("flint-variety-100", "flint-node", 32),
+        ("flint-variety-100", PLAIN_VARIETY, 32),
     ]
     .into_iter()
     .filter_map(|(a, b, callers)| arm(a, callers)?.compared(arm(b, callers)?))

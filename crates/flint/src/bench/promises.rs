@@ -182,10 +182,7 @@ fn origins(reports: &[Report]) -> Vec<String> {
             format!("{name}s differ, so this is no one build's and host's: {}", each.join("; "))
         }
     };
-    let mut lines = vec![
-        said("commit", &by(|report| report.commit.clone())),
-        said("host", &by(|report| host_of(report))),
-    ];
+    let mut lines = vec![said("commit", &by(|report| report.commit.clone())), said("host", &by(host_of))];
     let quick: Vec<_> =
         reports.iter().filter(|report| is_quick(report)).map(|report| &*report.experiment).collect();
     if !quick.is_empty() {
@@ -223,13 +220,18 @@ pub(super) fn reports(folder: &Path) -> anyhow::Result<Vec<Report>> {
 fn rows(report: &Report) -> Vec<Kept> {
     let row = |target: &Target| {
         // An arm that failed has no figures on a quiet host either.
-        let verdict = match (target.met, &target.why, missing(report, target), &report.withheld) {
+        let missing = missing(report, target).or_else(|| {
+            target.why.as_ref().map(|why| match why.starts_with(TOO_NOISY) {
+                true => why.clone(),
+                false => format!("not measured: {why}"),
+            })
+        });
+        let verdict = match (target.met, missing, &report.withheld) {
             (Some(true), ..) => "met".to_owned(),
             (Some(false), ..) => "MISSED".to_owned(),
-            (None, Some(why), ..) => format!("not measured: {why}"),
-            (None, None, Some(why), _) => why,
-            (None, None, None, Some(why)) => format!("host too noisy: {why}"),
-            (None, None, None, None) => "not measured".to_owned(),
+            (None, Some(why), _) => why,
+            (None, None, Some(why)) => format!("{TOO_NOISY}{why}"),
+            (None, None, None) => "not measured".to_owned(),
         };
         Some(Kept {
             promise: target.promise.clone()?,

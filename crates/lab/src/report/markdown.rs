@@ -110,12 +110,8 @@ impl Report {
             }
             (Some(value), _) => format!("MISSED: {} {value:.2} (target {})", target.name, target.target),
             (None, _) => {
-                let verdict = match (&target.why, &self.withheld) {
-                    (Some(why), _) => format!("not measured, because {why}"),
-                    (None, Some(_)) => "not judged".to_owned(),
-                    (None, None) => "not measured".to_owned(),
-                };
-                format!("{verdict}: {} (target {})", target.name, target.target)
+                let why = self.unjudged(target.why.as_deref());
+                format!("{why}: {} (target {})", target.name, target.target)
             }
         }));
         findings

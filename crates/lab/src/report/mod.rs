@@ -136,7 +136,7 @@ impl Report {
     /// What is said of a target without a value.
     fn unjudged(&self, why: Option<&str>) -> String {
         match (why, &self.withheld) {
-            (Some(why), _) => format!("not measured, {why}"),
+            (Some(why), _) => format!("not measured: {why}"),
             (None, Some(_)) => "not judged".to_owned(),
             (None, None) => "not measured".to_owned(),
         }
@@ -270,7 +270,7 @@ pub struct Target {
     /// Noise cannot change it: it is judged on any host.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub exact: bool,
-    /// Why it was not measured, where what was measured is something else.
+    /// Why it was not measured, where something was that is not what was promised.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }
@@ -308,12 +308,12 @@ impl Target {
         Self { exact: true, ..self }
     }
 
-    /// The same without a verdict, where there is a reason why what was measured is not what was promised.
+    /// The same without a value, where there is a reason to have none.
     #[must_use]
     pub fn unless(self, why: Option<String>) -> Self {
         match why {
-            Some(_) => Self { value: None, met: None, why, ..self },
             None => self,
+            Some(why) => Self { value: None, met: None, why: Some(why), ..self },
         }
     }
 
@@ -370,14 +370,14 @@ mod tests {
             "met     a: 1.00 (target <= 2)",
             "MISSED  b: 1.00 (target >= 2)",
             "–       c: not measured",
-            "–       d: not measured, because there were 2 values",
+            "–       d: not measured: there were 2 values",
         ] {
             assert!(text.contains(line), "{text}");
         }
         let other = Target::at_least("c", Some(3.0), 2.0).unless(Some("of another size".into()));
         let report = Report { targets: vec![other], ..report };
-        assert!(report.to_string().contains("–       c: not measured, of another size (target"), "{report}");
-        assert!(report.markdown().contains("not measured, of another size: c (target"));
+        assert!(report.to_string().contains("–       c: not measured: of another size (target"), "{report}");
+        assert!(report.markdown().contains("not measured: of another size: c (target"));
     }
 
     #[test]

@@ -91,12 +91,9 @@ impl fmt::Display for Report {
         for Target { name, value, target, met, why, .. } in &self.targets {
             // What was not asked for (`--arms`) has not been missed.
             match (value, met.unwrap_or(false)) {
-                (None, _) if why.is_some() => {
-                    let why = why.as_deref().unwrap_or_default();
-                    writeln!(f, "–       {name}: not measured, because {why} (target {target})")?
-                }
-                (None, _) if self.withheld.is_some() => {
-                    writeln!(f, "–       {name}: not judged (target {target})")?
+                (None, _) => {
+                    let unjudged = self.unjudged(why.as_deref());
+                    writeln!(f, "–       {name}: {unjudged} (target {target})")?;
                 }
                 (Some(value), true) => writeln!(f, "met     {name}: {value:.2} (target {target})")?,
                 (Some(value), false) => writeln!(f, "MISSED  {name}: {value:.2} (target {target})")?,

@@ -9,8 +9,8 @@ use std::{
 
 /// Serves until the test is over; the first period begins now.
 pub(crate) fn start(period: Duration, stall: Duration) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port of loopback");
+    let address = listener.local_addr().expect("it is bound");
     thread::spawn(move || serve(&listener, period, stall));
     address
 }

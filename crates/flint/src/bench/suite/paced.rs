@@ -189,6 +189,7 @@ fn came(round: &Round, when: When) -> Vec<Sample> {
         .collect()
 }
 
+/// A point for each call of a round.
 fn over_time(calls: &[Recorded]) -> Vec<Point> {
     calls
         .iter()

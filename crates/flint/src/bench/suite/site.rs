@@ -1,7 +1,7 @@
 //! One workload brought up in one way: a server of its own, its back ends, its functions.
 
 use std::{
-    collections::{BTreeSet, HashSet},
+    collections::HashSet,
     fs,
     net::SocketAddr,
     path::{Path, PathBuf},
@@ -338,24 +338,6 @@ fn can_fork(function: &Deployed, wish: Wish) -> bool {
     matches!(function.kind.as_str(), "nodejs" | "python")
         && !wish.wasm
         && wish.asked.is_none_or(|(start, _)| start == "fork")
-}
-
-/// Settings of a server for many functions that are called now and then.
-fn lean(variant: &Variant) -> anyhow::Result<[(String, String); 4]> {
-    let mut kinds = BTreeSet::new();
-    for function in &variant.functions {
-        match function.kind.as_str() {
-            "nodejs" => kinds.insert("nodejs:default".to_owned()),
-            "python" => kinds.insert(interpreter::python()?.kind),
-            other => bail!("functions of {other} have no snapshots that could be let go"),
-        };
-    }
-    Ok([
-        ("FLINT_SNAPSHOT__IDLE".to_owned(), format!("{}ms", LEAN_IDLE.as_millis())),
-        ("FLINT_POOL__PREWARM".to_owned(), LEAN_PREWARMED.to_string()),
-        ("FLINT_POOL__PREWARM_KINDS".to_owned(), serde_json::to_string(&kinds)?),
-        ("FLINT_POOL__PREWARM_DELAY".to_owned(), "0ms".to_owned()),
-    ])
 }
 
 /// What puts JavaScript and Python into WebAssembly, where scripts/wasm-tools.sh has installed it; `flint deploy` says what is missing.
