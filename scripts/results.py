@@ -95,7 +95,7 @@ def arms(report):
 
 
 def verdict(target, withheld):
-    if target.get("why"):
+    if target.get("met") is None and target.get("why"):
         return f"not measured: {target['why']}"
     if target.get("met") is None:
         return "not judged" if withheld else "not measured"

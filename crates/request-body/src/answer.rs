@@ -11,7 +11,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tokio::task::AbortHandle;
 
-use crate::{Room, patience};
+use crate::{Room, patience_in_all};
 
 /// What is handed out at once. It is copied, because a piece of the whole would keep all of that in memory.
 const PIECE: usize = 64 << 10;
@@ -35,7 +35,7 @@ struct Held {
 impl Answer {
     /// Must be called within a Tokio runtime.
     pub fn new(whole: Bytes, room: Room) -> Self {
-        let (left, within) = (whole.len(), patience(whole.len()));
+        let (left, within) = (whole.len(), patience_in_all(whole.len()));
         let held = Arc::new(Mutex::new(Some(Held { rest: whole, _room: room })));
         let late = Arc::clone(&held);
         let clock = tokio::spawn(async move {

@@ -104,7 +104,8 @@ async fn collect<B: Body<Data = Bytes> + Unpin>(mut body: B) -> Result<Result<By
     let (mut first, mut all) = (Bytes::new(), BytesMut::new());
     loop {
         let length = first.len().max(all.len());
-        let frame = timeout_at(began + patience(length), body.frame()).await.map_err(|_| Unread::Late)?;
+        let frame =
+            timeout_at(began + patience_in_all(length), body.frame()).await.map_err(|_| Unread::Late)?;
         let data = match frame {
             None => break,
             Some(Ok(frame)) => frame.into_data().unwrap_or_default(),
@@ -123,9 +124,9 @@ async fn collect<B: Body<Data = Bytes> + Unpin>(mut body: B) -> Result<Result<By
     Ok(Ok(if all.is_empty() { first } else { all.freeze() }))
 }
 
-/// How long so many bytes may take.
-fn patience(length: usize) -> Duration {
-    (GRACE + Duration::from_secs(1).mul_f64(length as f64 / f64::from(LEAST))).min(WITHIN)
+/// The same of a body that somebody holds whole.
+fn patience_in_all(length: usize) -> Duration {
+    patience(length as u64).min(WITHIN)
 }
 
 /// Reads what is left of a body and forgets it: a client that is still writing would not see its answer. Within bounds; who
