@@ -110,9 +110,12 @@ async fn a_drain_waits_for_callers_and_lets_them_call() {
     deploy(&server, "c", "answer {\"c\":1}").await;
     caller(&server, "a", "late calls c").await;
     let calls = begin(&server, "a", 2).await;
-    // What has been admitted and does not run yet may be refused.
-    eventually("both to run", || async { (server.executor.calls_of("guest/a").len() == 2).then_some(()) })
-        .await;
+    // What has been admitted and is not in a line yet may be refused.
+    eventually("both to be in line", || async {
+        let queues = server.controller.host_state().queues;
+        (queues.running + queues.waiting == 2).then_some(())
+    })
+    .await;
     let controller = Arc::clone(&server.controller);
     let drained = tokio::spawn(async move { controller.shutdown(Duration::from_secs(60)).await });
     eventually("the drain", || async {
