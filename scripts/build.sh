@@ -10,7 +10,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 have cargo || die "there is no cargo: run ./bootstrap.sh first"
 have javac || die "there is no JDK: run ./bootstrap.sh first"
 target=$(target_dir .)
-options=()
+options=() linking=()
 
 # Unpacks the profile to where every clone that has the same finds it, so that cargo does not build everything anew.
 unpack() {
@@ -32,6 +32,8 @@ else
   # as LLVM would with a profile, which makes the binary a tenth larger.
   flags="'-Cprofile-use=$profile', '-Cllvm-args=-no-pgo-warn-mismatch', '-Cllvm-args=-hot-callsite-threshold=1000'"
   options=(--config "build.rustflags=[$flags]")
+  # Functions with the same code become one. The key of the profile says that this compiler links with LLD, which can do that.
+  linking=(-Clink-arg=-Wl,--icf=all)
 fi
-cargo build --release --package flint --bin flint "${options[@]}" >&2
+cargo rustc --release --package flint --bin flint "${options[@]}" -- "${linking[@]}" >&2
 echo "$target/release/flint"
