@@ -124,7 +124,8 @@ class CrashOfMessages(unittest.TestCase):
             thread.join()
         self.assertEqual(failures, [])
         self.assertGreater(len(sent), 0)
-        wait_for(lambda: len(self.got()) >= len(sent), 300, f"the calls of {len(sent)} messages")
+        # A record that comes between two pages moves what follows: pages may have one twice until all are there.
+        wait_for(lambda: set(self.got()) >= set(sent), 300, f"the calls of {len(sent)} messages")
         got = self.got()
         self.assertEqual(sorted(got, key=lambda one: one[2]), sorted(sent, key=lambda one: one[2]))
         print(f"{len(sent)} messages in {ROUNDS + 1} lives, each in one event", flush=True)

@@ -201,7 +201,7 @@ impl Verdict {
         }
     }
 
-    /// Of a request that did not come whole, with the status that says so.
+    /// Of a request that the function cannot be given, with the status that says so.
     fn of_request(error: &BodyError) -> Self {
         let (status, text) = match error {
             BodyError::TooLarge(allowed) => (
@@ -211,6 +211,10 @@ impl Verdict {
             BodyError::Late => {
                 (StatusCode::REQUEST_TIMEOUT, "The request's body came too slowly.".to_owned())
             }
+            BodyError::NotJson(why) => (
+                StatusCode::BAD_REQUEST,
+                format!("The function takes JSON, and the request's body is none: {why}"),
+            ),
             BodyError::Broken(why) => {
                 (StatusCode::BAD_REQUEST, format!("The request's body ended early: {why}"))
             }
@@ -408,6 +412,12 @@ mod tests {
                 Phase::Run,
                 1,
                 "The request's body ended early: reset",
+            ),
+            (
+                Fault::Request(BodyError::NotJson("no".into())),
+                Phase::Run,
+                1,
+                "The function takes JSON, and the request's body is none: no",
             ),
             (Fault::Request(BodyError::Late), Phase::Run, 1, "The request's body came too slowly."),
         ] {

@@ -1,7 +1,7 @@
 //! What OpenWhisk's runtimes are told of a call: the body of `/run`, which is ActionLoop's line as well.
 
 use bytes::Bytes;
-use flint_executor::{Body, BodyError, Call};
+use flint_executor::{Body, BodyError, Call, Fault};
 use flint_model::Function;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -31,7 +31,7 @@ pub(crate) async fn arguments(call: &mut Call) -> Result<Bytes, BodyError> {
 }
 
 /// `{"value": …, "namespace": …, …}`. `arguments` must be a JSON value; nothing stands for `{}`.
-pub(crate) fn of(function: &Function, call: &Call, arguments: &[u8]) -> Result<Vec<u8>, String> {
+pub(crate) fn of(function: &Function, call: &Call, arguments: &[u8]) -> Result<Vec<u8>, Fault> {
     #[derive(Serialize)]
     struct Run<'a> {
         value: &'a RawValue,
@@ -45,12 +45,8 @@ pub(crate) fn of(function: &Function, call: &Call, arguments: &[u8]) -> Result<V
         api_key: Option<&'a str>,
     }
     let arguments: &[u8] = if arguments.is_empty() { b"{}" } else { arguments };
-    let value: &RawValue = serde_json::from_slice(arguments).map_err(|error| {
-        format!(
-            "functions of contract {} take JSON, and the request's body is not: {error}",
-            function.contract
-        )
-    })?;
+    let value: &RawValue = serde_json::from_slice(arguments)
+        .map_err(|error| Fault::Request(BodyError::NotJson(error.to_string())))?;
     let run = Run {
         value,
         namespace: function.path.namespace.as_str(),
@@ -61,5 +57,5 @@ pub(crate) fn of(function: &Function, call: &Call, arguments: &[u8]) -> Result<V
         deadline: call.deadline_at.as_millis().to_string(),
         api_key: call.api_key.as_deref(),
     };
-    serde_json::to_vec(&run).map_err(|error| error.to_string())
+    serde_json::to_vec(&run).map_err(|error| Fault::Platform { cause: error.to_string() })
 }

@@ -6,7 +6,7 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use flint_executor::{Executor, Fault, FunctionSource, Instance, Invoked, PrepareError};
+use flint_executor::{BodyError, Executor, Fault, FunctionSource, Instance, Invoked, PrepareError};
 use flint_model::{CodeFormat, Contract, LogStream};
 use serde_json::{Value, json as value};
 use support::{House, adjusted, call, context, function, json, text, zipped};
@@ -44,6 +44,20 @@ async fn fault(instance: &dyn Instance, arguments: &str) -> Fault {
 
 fn object(text: &str) -> Value {
     serde_json::from_str(text).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_not_json_is_its_callers_fault() {
+    let house = House::new().await;
+    let instance = house.start(looped(LOOP)).await;
+    for arguments in ["not json", "{\"half\":", "\u{0}"] {
+        let Invoked::Done { result, end } = instance.invoke(json(arguments)).await else { panic!() };
+        assert!(matches!(result, Err(Fault::Request(BodyError::NotJson(_)))), "{result:?}");
+        assert!(end.reusable, "the program was told nothing");
+    }
+    let Invoked::Done { result, .. } = instance.invoke(json("{}")).await else { panic!() };
+    assert!(result.is_ok(), "{result:?}");
+    instance.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

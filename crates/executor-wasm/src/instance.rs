@@ -17,6 +17,7 @@ use wasmtime::Store;
 
 use crate::{
     answer::{self, Wanted},
+    breach::Breach,
     contracts::{self, Code, CoreModule, Given},
     drive::{Metered, Work},
     environment,
@@ -25,7 +26,7 @@ use crate::{
     host::{CallSeed, Host, LogSink},
     lane,
     prepare::{Artefact, Settled},
-    running::{BodyBroke, Running, fault_of, platform, usage},
+    running::{Running, fault_of, platform, usage},
     state::{self, Pace, State},
     stdio::{Inlet, Outlet},
     streaming::stream,
@@ -136,7 +137,7 @@ impl WasmInstance {
             }
         };
         let seed = CallSeed {
-            stdin: Box::new(Inlet::new(Body::Full(Bytes::new()))),
+            stdin: Box::new(Inlet::new(Body::Full(Bytes::new()), Breach::default())),
             stdout: Box::new(running.logs.stream(LogStream::Stdout)),
             logs: running.logs.clone(),
             env: self.environment(&held, &call, environment::of),
@@ -207,6 +208,7 @@ impl Instance for WasmInstance {
             logs: LogSink::new(call.max_logs),
             pace: Pace::until(call.deadline),
             wanted: Wanted { json: call.head.is_none(), max_result: call.max_result.as_u64() },
+            breach: Breach::default(),
         };
         if self.stopped.initialized() {
             let fault = platform("the instance was stopped before the call");
@@ -222,17 +224,14 @@ impl Instance for WasmInstance {
                 let program = Arc::clone(program);
                 let env = self.environment(&held, &call, environment::with_request);
                 let body = std::mem::replace(&mut call.body, Body::Full(Bytes::new()));
-                let (inlet, outlet) = (Inlet::new(body), Outlet::default());
-                let (stdin, stdout) = (Box::new(inlet.clone()), Box::new(outlet.clone()));
+                let (inlet, outlet) = (Inlet::new(body, running.breach.clone()), Outlet::default());
+                let (stdin, stdout) = (Box::new(inlet), Box::new(outlet.clone()));
                 let gate = self.gate.clone();
                 let seed = CallSeed { stdin, stdout, logs: running.logs.clone(), env, gate };
                 let mut store = self.store(&held.settled, seed, &running.pace);
                 let guest = Box::pin(async move {
                     let _held = held;
-                    let mut outcome = program.run(&mut store).await;
-                    if let (Err(_), Some(error)) = (&outcome, inlet.broken()) {
-                        outcome = Err(BodyBroke(error).into());
-                    }
+                    let outcome = program.run(&mut store).await;
                     ended(&store, outcome)
                 });
                 self.run_exchange(running, guest, Source::Stdout(outlet)).await
@@ -240,12 +239,12 @@ impl Instance for WasmInstance {
             Code::Http(component) => {
                 let component = Arc::clone(component);
                 let env = self.environment(&held, &call, environment::of);
-                let request = match contracts::request(&mut call) {
+                let request = match contracts::request(&mut call, running.breach.clone()) {
                     Ok(request) => request,
                     Err(cause) => return running.done(Err(platform(&cause)), Usage::default()),
                 };
                 let seed = CallSeed {
-                    stdin: Box::new(Inlet::new(Body::Full(Bytes::new()))),
+                    stdin: Box::new(Inlet::new(Body::Full(Bytes::new()), Breach::default())),
                     stdout: Box::new(running.logs.stream(LogStream::Stdout)),
                     logs: running.logs.clone(),
                     env,

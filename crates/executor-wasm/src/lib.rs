@@ -13,6 +13,7 @@
 #![deny(unsafe_code)]
 
 mod answer;
+mod breach;
 mod cache;
 mod compile;
 mod config;

@@ -3,12 +3,13 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use flint_executor::{BodyError, CallEnd, Fault, Invoked, Reply, ReplyHead};
+use flint_executor::{CallEnd, Fault, Invoked, Reply, ReplyHead};
 use flint_model::{ByteSize, LogStream, Usage};
 use flint_runtimes::outcome;
 
 use crate::{
     answer::{self, Wanted},
+    breach::Breach,
     drive::{Cut, Spent},
     exchange::{Exchange, Head, Source},
     fault,
@@ -16,11 +17,15 @@ use crate::{
     state::Pace,
 };
 
+const NO_RESPONSE: &str = "the function ended without a response: it has to call response-outparam.set";
+
 /// A call with everything that is known of it outside its guest.
 pub(crate) struct Running {
     pub(crate) logs: LogSink,
     pub(crate) pace: Arc<Pace>,
     pub(crate) wanted: Wanted,
+    /// Of the request that the guest is given.
+    pub(crate) breach: Breach,
 }
 
 impl Running {
@@ -35,10 +40,7 @@ impl Running {
 
     pub(crate) fn failed(self, error: &wasmtime::Error, starved: bool, usage: Usage) -> Invoked {
         let (logs, logs_truncated) = self.logs.finish();
-        let fault = match error.downcast_ref::<BodyBroke>() {
-            Some(BodyBroke(error)) => Fault::Request(error.clone()),
-            None => fault::of(error, starved, last_words(&logs)),
-        };
+        let fault = self.breach.or(|| fault::of(error, starved, last_words(&logs)));
         let end = CallEnd { logs, logs_truncated, usage, reusable: true, fault: None };
         Invoked::Done { result: Err(fault), end }
     }
@@ -62,15 +64,13 @@ impl Running {
                     (None, Some((status, headers))) => {
                         too_long.map_or_else(|| http_reply(status, headers, body, wanted), Err)
                     }
-                    (why, _) => Err(developer(&why.unwrap_or_default())),
+                    (why, _) => Err(self.breach.or(|| developer(why.unwrap_or_default()))),
                 }
             }
             Source::Http { head: Head::Refused(code), .. } => {
-                Err(developer(&format!("the function answered with the error {code}")))
+                Err(self.breach.or(|| developer(format!("the function answered with the error {code}"))))
             }
-            Source::Http { .. } => {
-                Err(developer("the function ended without a response: it has to call response-outparam.set"))
-            }
+            Source::Http { .. } => Err(self.breach.or(|| developer(NO_RESPONSE.to_owned()))),
         };
         self.done(result, usage)
     }
@@ -91,11 +91,6 @@ fn http_reply(
     Ok(Reply { head: ReplyHead::Http { status, headers }, body })
 }
 
-/// The request's body did not come to its end.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub(crate) struct BodyBroke(pub(crate) BodyError);
-
 pub(crate) fn fault_of(cut: Cut) -> Fault {
     match cut {
         Cut::Deadline => Fault::Deadline,
@@ -107,8 +102,8 @@ pub(crate) fn platform(cause: &str) -> Fault {
     Fault::Platform { cause: cause.to_owned() }
 }
 
-fn developer(message: &str) -> Fault {
-    Fault::Developer { message: message.to_owned() }
+pub(crate) fn developer(message: String) -> Fault {
+    Fault::Developer { message }
 }
 
 /// The last line of stderr with something in it.

@@ -9,12 +9,14 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
-use flint_executor::{Body, BodyError, BodyReceiver};
+use flint_executor::{Body, BodyReceiver};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use wasmtime_wasi::{
     cli::{IsTerminal, StdinStream, StdoutStream},
     p2::{InputStream, OutputStream, Pollable, StreamError, StreamResult},
 };
+
+use crate::breach::Breach;
 
 /// What a program may write before somebody takes it.
 pub(crate) const WINDOW: usize = 256 << 10;
@@ -26,21 +28,16 @@ pub(crate) struct Inlet(Arc<Mutex<Incoming>>);
 struct Incoming {
     piece: Bytes,
     rest: Option<BodyReceiver>,
-    broken: Option<BodyError>,
+    breach: Breach,
 }
 
 impl Inlet {
-    pub(crate) fn new(body: Body) -> Self {
+    pub(crate) fn new(body: Body, breach: Breach) -> Self {
         let (piece, rest) = match body {
             Body::Full(bytes) => (bytes, None),
             Body::Stream(pieces) => (Bytes::new(), Some(pieces)),
         };
-        Self(Arc::new(Mutex::new(Incoming { piece, rest, broken: None })))
-    }
-
-    /// Why the body did not come to its end, when it did not.
-    pub(crate) fn broken(&self) -> Option<BodyError> {
-        self.lock().broken.clone()
+        Self(Arc::new(Mutex::new(Incoming { piece, rest, breach })))
     }
 
     fn lock(&self) -> MutexGuard<'_, Incoming> {
@@ -56,7 +53,10 @@ impl Incoming {
             match rest.poll_recv(cx) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Some(Ok(piece))) => self.piece = piece,
-                Poll::Ready(Some(Err(error))) => (self.rest, self.broken) = (None, Some(error)),
+                Poll::Ready(Some(Err(error))) => {
+                    self.rest = None;
+                    self.breach.set(error);
+                }
                 Poll::Ready(None) => self.rest = None,
             }
         }
@@ -85,7 +85,7 @@ impl InputStream for Inlet {
         if !incoming.piece.is_empty() {
             return Ok(incoming.take(size));
         }
-        match &incoming.broken {
+        match incoming.breach.get() {
             Some(error) => Err(StreamError::LastOperationFailed(io::Error::other(error.clone()).into())),
             None => Err(StreamError::Closed),
         }
@@ -100,7 +100,7 @@ impl AsyncRead for Inlet {
         }
         let piece = incoming.take(into.remaining());
         into.put_slice(&piece);
-        match &incoming.broken {
+        match incoming.breach.get() {
             Some(error) if piece.is_empty() => Poll::Ready(Err(io::Error::other(error.clone()))),
             _ => Poll::Ready(Ok(())),
         }

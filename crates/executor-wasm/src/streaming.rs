@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use flint_executor::{BodySender, CallEnd, Fault, Invoked, LastWord, ReplyHead, body_channel};
+use flint_executor::{BodySender, CallEnd, Invoked, LastWord, ReplyHead, body_channel};
 use flint_runtimes::outcome;
 use tokio::{sync::oneshot, task::JoinHandle};
 
@@ -12,7 +12,7 @@ use crate::{
     exchange::Exchange,
     executor::House,
     fault,
-    running::{Running, fault_of, last_words, usage, usage_of},
+    running::{Running, developer, fault_of, last_words, usage, usage_of},
 };
 
 /// Answers with what has come, and goes on behind, in a task that `relaying` keeps.
@@ -85,13 +85,16 @@ async fn relay(
     match (ended.outcome, broken) {
         (Err(error), _) => {
             let (logs, logs_truncated) = running.logs.finish();
-            let fault = fault::of(&error, ended.starved, last_words(&logs));
+            let fault = running.breach.or(|| fault::of(&error, ended.starved, last_words(&logs)));
             if let Some(word) = take(&last_word) {
                 word.broken(&fault);
             }
             CallEnd { logs, logs_truncated, usage, reusable: true, fault: Some(fault) }
         }
-        (Ok(()), Some(why)) => running.end(Some(Fault::Developer { message: why }), usage),
+        (Ok(()), Some(why)) => {
+            let fault = running.breach.or(|| developer(why));
+            running.end(Some(fault), usage)
+        }
         (Ok(()), None) => running.end(None, usage),
     }
 }

@@ -90,8 +90,8 @@ pub enum Fault {
     /// The memory limit was exceeded.
     #[error("the function exhausted its memory")]
     OutOfMemory,
-    /// The caller's request did not come whole.
-    #[error("the request did not come to its end: {0}")]
+    /// The caller's request did not come whole, or is not what the contract takes.
+    #[error("the request cannot be given to the function: {0}")]
     Request(BodyError),
     /// Flint, or the host, failed.
     #[error("{cause}")]

@@ -5,7 +5,7 @@ mod common;
 
 use std::{fs, time::Duration};
 
-use common::{ALL, config, count, log_files, record};
+use common::{ALL, config, count, log_files, open, record};
 use flint_model::{Activation, ByteSize, Timestamp};
 use flint_store::{ActivationLog, ActivationQuery, conformance::sample::namespace_name};
 use flint_store_sqlite::{Retention, SqliteStore, StoreConfig};
@@ -154,4 +154,25 @@ async fn the_bound_is_on_bytes_too() {
     log.append(huge);
     let stats = log.stats();
     assert_eq!((stats.appended, stats.shed_logs, stats.shed_records), (2, 1, 1));
+}
+
+#[tokio::test]
+async fn a_record_that_no_frame_has_room_for_is_kept_and_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path(), 1 << 20);
+    let log = store.activations();
+    let mut huge = record(1);
+    huge.response.result = Some(serde_json::from_str(&format!("\"{}\"", "x".repeat(65 << 20))).unwrap());
+    huge.logs[0].text = "x".repeat(65 << 20);
+    let id = huge.id;
+    log.append(huge);
+    // As it waits to be written, and as it was written.
+    for _ in 0..2 {
+        let kept = log.get(&namespace_name("guest"), id).await.unwrap().unwrap();
+        let result = kept.response.result.unwrap();
+        assert!(result.get().contains("left out"), "{result:.100}");
+        assert!(kept.logs.len() == 1 && kept.logs[0].text.contains("left out"), "{:.100}", kept.logs[0].text);
+        log.flush().await.unwrap();
+    }
+    assert_eq!((log.stats().appended, log.stats().shed_records), (1, 0));
 }

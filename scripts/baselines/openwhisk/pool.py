@@ -16,6 +16,7 @@ import itertools
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -31,6 +32,7 @@ import bundle
 
 SUBREAPER = 36
 READY_WITHIN_S = 60
+REMOVED_WITHIN_S = 30
 SHARED_MEMORY = 8 << 30
 
 
@@ -99,13 +101,32 @@ class Container:
         return body
 
     def remove(self):
-        subprocess.run([*self.pool.runtime, "delete", "--force", self.name], capture_output=True)
-        if self.pid:
-            try:
-                os.waitpid(self.pid, 0)
-            except ChildProcessError:
-                pass
+        until = time.monotonic() + REMOVED_WITHIN_S
+        try:
+            # Not to a pipe, which what the runtime leaves behind may hold open.
+            with open(self.folder / "log", "ab") as log:
+                subprocess.run([*self.pool.runtime, "delete", "--force", self.name],
+                               stdin=subprocess.DEVNULL, stdout=log, stderr=log, timeout=REMOVED_WITHIN_S)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            print(f"{self.name} could not be removed: {error}", file=sys.stderr)
+        if self.pid and not ended(self.pid, until):
+            print(f"{self.name} goes on after its removal: process {self.pid} is killed", file=sys.stderr)
+            os.kill(self.pid, signal.SIGKILL)
+            ended(self.pid, time.monotonic() + REMOVED_WITHIN_S)
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def ended(pid, until):
+    """Waits for a child's end, and says whether it came."""
+    while True:
+        try:
+            if os.waitpid(pid, os.WNOHANG)[0]:
+                return True
+        except ChildProcessError:
+            return True
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.01)
 
 
 class Pool:
@@ -177,8 +198,9 @@ class Pool:
                 for path, waiting in self.idle.items():
                     old += [one for one in waiting if now - one.idle_since > self.keep_alive_s]
                     self.idle[path] = [one for one in waiting if now - one.idle_since <= self.keep_alive_s]
+            # One that takes its time keeps no other.
             for container in old:
-                container.remove()
+                threading.Thread(target=container.remove, daemon=True).start()
 
 
 def handler(pool):

@@ -134,7 +134,7 @@ impl Instance for ActionLoop {
         };
         let line = match run_request::of(&self.function, &call, &arguments) {
             Ok(line) => one_line(line),
-            Err(cause) => return outcome::refused(&cause),
+            Err(fault) => return outcome::not_given(fault),
         };
         let mut logs = Logs::new(call.max_logs);
         wire.timer.set(call.deadline);

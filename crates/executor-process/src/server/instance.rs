@@ -279,7 +279,7 @@ impl ServerInstance {
         };
         let request = match openwhisk::run(&self.function, &call, &arguments) {
             Ok(request) => request,
-            Err(cause) => return outcome::refused(&cause),
+            Err(fault) => return outcome::not_given(fault),
         };
         let Running { state, logs, .. } = &mut running;
         let response = match state.line.send(request, logs).await {

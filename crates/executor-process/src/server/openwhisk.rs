@@ -42,7 +42,7 @@ pub(super) fn run(
     function: &Function,
     call: &Call,
     arguments: &Bytes,
-) -> Result<Request<RequestBody>, String> {
+) -> Result<Request<RequestBody>, Fault> {
     let body = run_request::of(function, call, arguments)?;
     Ok(post("/run", body.into()))
 }

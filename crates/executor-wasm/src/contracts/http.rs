@@ -29,7 +29,7 @@ use wasmtime_wasi_http::{
 };
 
 use super::http_0_3::Service;
-use crate::{answer::remove_hop_by_hop, host::AsHost, state::State, wasi::Wasi};
+use crate::{answer::remove_hop_by_hop, breach::Breach, host::AsHost, state::State, wasi::Wasi};
 
 /// Who answers, as far as the function is told when the caller did not say.
 const LOCAL: HeaderValue = HeaderValue::from_static("flint.local");
@@ -90,7 +90,7 @@ impl HttpComponent {
 }
 
 /// The request as the function gets it. A call without an HTTP request is a POST of its JSON to `/`.
-pub(crate) fn request(call: &mut Call) -> Result<Request<RequestBody>, String> {
+pub(crate) fn request(call: &mut Call, breach: Breach) -> Result<Request<RequestBody>, String> {
     let (method, target, mut headers) = match call.head.take() {
         Some(head) => {
             let head = *head;
@@ -127,7 +127,7 @@ pub(crate) fn request(call: &mut Call) -> Result<Request<RequestBody>, String> {
         }
     }
     let body = std::mem::replace(&mut call.body, Body::Full(Bytes::new()));
-    let mut request = Request::new(RequestBody::from(body));
+    let mut request = Request::new(RequestBody::new(body, breach));
     *request.method_mut() = method;
     *request.uri_mut() = target;
     *request.headers_mut() = headers;
@@ -137,14 +137,14 @@ pub(crate) fn request(call: &mut Call) -> Result<Request<RequestBody>, String> {
 /// A request's body as `wasi:http` wants it.
 pub(crate) enum RequestBody {
     Full(Option<Bytes>),
-    Stream(BodyReceiver),
+    Stream(BodyReceiver, Breach),
 }
 
-impl From<Body> for RequestBody {
-    fn from(body: Body) -> Self {
+impl RequestBody {
+    fn new(body: Body, breach: Breach) -> Self {
         match body {
             Body::Full(bytes) => Self::Full(Some(bytes).filter(|bytes| !bytes.is_empty())),
-            Body::Stream(pieces) => Self::Stream(pieces),
+            Body::Stream(pieces) => Self::Stream(pieces, breach),
         }
     }
 }
@@ -159,11 +159,18 @@ impl http_body::Body for RequestBody {
     ) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
         match &mut *self {
             Self::Full(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
-            Self::Stream(pieces) => pieces.poll_recv(cx).map(|piece| {
+            Self::Stream(pieces, breach) => pieces.poll_recv(cx).map(|piece| {
                 piece.map(|piece| match piece {
                     Ok(piece) => Ok(Frame::data(piece)),
-                    Err(BodyError::TooLarge(allowed)) => Err(Error::HttpRequestBodySize(Some(allowed))),
-                    Err(BodyError::Broken(_) | BodyError::Late) => Err(Error::ConnectionTerminated),
+                    Err(error) => {
+                        breach.set(error.clone());
+                        Err(match error {
+                            BodyError::TooLarge(allowed) => Error::HttpRequestBodySize(Some(allowed)),
+                            BodyError::NotJson(_) | BodyError::Broken(_) | BodyError::Late => {
+                                Error::ConnectionTerminated
+                            }
+                        })
+                    }
                 })
             }),
         }
@@ -176,7 +183,34 @@ impl http_body::Body for RequestBody {
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Full(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64),
-            Self::Stream(_) => SizeHint::default(),
+            Self::Stream(..) => SizeHint::default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use flint_executor::{Fault, body_channel};
+    use http_body::Body as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_function_that_failed_over_half_a_body_is_not_to_blame() {
+        let own = || Fault::Developer { message: "a panic".to_owned() };
+        for error in [BodyError::Broken("gone".into()), BodyError::TooLarge(7), BodyError::Late] {
+            let (sender, pieces) = body_channel();
+            sender.send(Ok(Bytes::from_static(b"half"))).await.expect("room");
+            sender.send(Err(error.clone())).await.expect("room");
+            let breach = Breach::default();
+            let mut body = RequestBody::new(Body::Stream(pieces), breach.clone());
+            for is_whole in [true, false] {
+                let frame = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await;
+                assert_eq!(frame.is_some_and(|frame| frame.is_ok()), is_whole);
+                assert_eq!(breach.or(own), if is_whole { own() } else { Fault::Request(error.clone()) });
+            }
         }
     }
 }

@@ -61,7 +61,11 @@ pub(crate) const KEYS: &[Key] = &[
     key("limits.max_code", r#""48MB""#, "Largest code"),
     key("limits.max_parameters", r#""1MB""#, "Largest parameters, and largest annotations, of one function"),
     key("limits.max_payload", r#""1MB""#, "Largest JSON body of a call"),
-    key("limits.max_result", r#""1MB""#, "Largest JSON result of a call"),
+    key(
+        "limits.max_result",
+        r#""1MB""#,
+        "Largest JSON result of a call; of one above 48 MB its record says only that it was too large",
+    ),
     key("limits.truncation", r#""1MB""#, "How much of a result that is too large its error shows"),
     key("limits.max_body", r#""256MB""#, "Largest binary or streamed body of a call"),
     key(

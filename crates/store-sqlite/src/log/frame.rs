@@ -21,7 +21,7 @@ use super::{body, key::Key, lines};
 const MAGIC: &[u8; 4] = b"FRec";
 /// Bytes of a frame's header.
 pub(crate) const HEADER: usize = 28;
-/// No part of a frame is longer: what claims to be is no frame. A record carries at most 1 MB of result and 10 MB of logs.
+/// No part of a frame is longer: what claims to be is no frame. Records come with less of each (`pending`).
 const MAX_PART: usize = 64 << 20;
 /// Bytes read at a time while the next header is searched for.
 const SEARCH: usize = 4 << 10;

@@ -4,6 +4,7 @@ use std::{collections::VecDeque, sync::Arc};
 
 use flint_model::{Activation, LogLine, LogStream};
 use flint_store::StoreError;
+use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 
 use super::{frame::Meta, key::Key};
@@ -11,6 +12,11 @@ use crate::LogTuning;
 
 /// In place of log lines that were shed.
 const LEFT_OUT: &str = "(left out: there was more to record than could be written)";
+
+/// The most bytes of a result, and of log lines as they are written, that a record keeps. A frame has room for a result and for what goes with it.
+const PART_MAX: usize = 48 << 20;
+/// What a log line takes beside its text, at most.
+const LINE: usize = 21;
 
 /// An accepted record.
 #[derive(Debug)]
@@ -29,10 +35,18 @@ impl Stored {
         let logs = std::mem::take(&mut record.logs);
         let mut name = String::new();
         record.listed_name(&mut name);
-        let result = record.response.result.as_ref().map_or(0, |result| result.get().len());
+        let length = |record: &Activation| record.response.result.as_ref().map_or(0, |it| it.get().len());
+        if length(&record) > PART_MAX {
+            record.response.result = too_long();
+        }
+        let result = length(&record);
         // Twice the struct, for the small texts behind its pointers.
         let bytes = 2 * size_of::<Self>() + result + log_bytes(&logs);
-        Self { record, logs, name, bytes }
+        let mut stored = Self { record, logs, name, bytes };
+        if stored.logs.iter().map(|line| LINE + line.text.len()).sum::<usize>() > PART_MAX {
+            stored.strip();
+        }
+        stored
     }
 
     /// The record as it came, but for log lines that were left out.
@@ -79,6 +93,12 @@ impl Stored {
         let logs = if with_logs { self.logs.clone() } else { Vec::new() };
         Activation { logs, ..self.record.clone() }
     }
+}
+
+/// In place of a result that no record has room for: an object, as clients expect of a result.
+fn too_long() -> Option<Box<RawValue>> {
+    let said = format!("(left out: a record keeps results of up to {PART_MAX} bytes)");
+    serde_json::value::to_raw_value(&serde_json::json!({ "left_out": said })).ok()
 }
 
 fn log_bytes(logs: &[LogLine]) -> usize {
