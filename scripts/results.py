@@ -96,7 +96,10 @@ def arms(report):
 
 def verdict(target, withheld):
     if target.get("met") is None and target.get("why"):
-        return f"not measured: {target['why']}"
+        why = target["why"]
+        # Reports from before the kind was written tell noise by how the reason begins.
+        kind = target.get("unjudged") or ("noise" if why.startswith("host too noisy: ") else "not_measured")
+        return why if kind == "noise" else f"not measured: {why}"
     if target.get("met") is None:
         return "not judged" if withheld else "not measured"
     return "met" if target["met"] else "**missed**"

@@ -24,7 +24,7 @@ impl Default for ForkConfig {
         let processors = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
         Self {
             standbys: 4,
-            idle: Duration::from_secs(600),
+            idle: Duration::from_secs(3600),
             warmup_calls: 2000,
             warmup_budget: Duration::from_secs(10),
             made_at_once: NonZeroUsize::new(processors / 2).unwrap_or(NonZeroUsize::MIN),

@@ -54,7 +54,7 @@ pub struct PoolConfig {
     /// The memory limit that they are started with: they can serve functions with this limit.
     #[serde(with = "units::size")]
     pub prewarm_memory: ByteSize,
-    /// How long no instance has been started before a taken one is replaced.
+    /// How long after one was taken those that are missing are replaced.
     #[serde(with = "units::duration")]
     pub prewarm_delay: Duration,
 }

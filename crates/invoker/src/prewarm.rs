@@ -56,7 +56,7 @@ const MEASURE_EVERY: Duration = Duration::from_secs(10);
 const RECLAIM_EVERY: Duration = Duration::from_millis(50);
 
 /// Tells the executors what to keep: at the beginning; without the one that was taken as soon as one is taken, so that its successor
-/// does not get in the way of those who wait; again with it when no start has begun for a while; and nothing while memory is
+/// does not get in the way of those who wait; again with it a while later, also where starts never cease; and nothing while memory is
 /// short. What a start lacks is reclaimed from snapshots.
 pub(crate) async fn keep_prewarmed(
     shared: Arc<Shared>,
@@ -89,13 +89,13 @@ pub(crate) async fn keep_prewarmed(
         hold_back(&shared, &all).await;
         // Waiting makes sense before something is started, not before memory is given back.
         while !shared.pool().is_pressed()
-            && let Some(last) = shared.last_start()
-            && Instant::now() < last + config.prewarm_delay
+            && let Some(since) = shared.taken_since()
+            && Instant::now() < since + config.prewarm_delay
         {
             tokio::select! {
                 () = shared.closing.cancelled() => return,
                 () = shared.prewarm.notified() => hold_back(&shared, &all).await,
-                () = sleep_until(last + config.prewarm_delay) => {}
+                () = sleep_until(since + config.prewarm_delay) => {}
             }
         }
     }

@@ -25,16 +25,15 @@ pub(crate) struct Shared {
     pub(crate) occupied: Notify,
     /// A runtime without a function was taken, or memory became short or plenty.
     pub(crate) prewarm: Notify,
-    starts: Mutex<Starts>,
+    taken: Mutex<Taken>,
 }
 
-/// What prewarming needs to know about starts.
+/// The kinds of prewarmed runtimes that were taken and not replaced yet.
 #[derive(Default)]
-struct Starts {
-    /// When the last one began.
-    last: Option<Instant>,
-    /// The kinds of prewarmed runtimes that were taken and not replaced yet.
-    taken: Vec<Kind>,
+struct Taken {
+    /// When the first of them was.
+    since: Option<Instant>,
+    kinds: Vec<Kind>,
 }
 
 impl Shared {
@@ -47,7 +46,7 @@ impl Shared {
             capacity: Notify::new(),
             occupied: Notify::new(),
             prewarm: Notify::new(),
-            starts: Mutex::default(),
+            taken: Mutex::default(),
         }
     }
 
@@ -56,34 +55,36 @@ impl Shared {
         self.pool.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn starts(&self) -> MutexGuard<'_, Starts> {
-        self.starts.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_taken(&self) -> MutexGuard<'_, Taken> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A start begins.
     pub(crate) fn note_start(&self) {
-        self.starts().last = Some(Instant::now());
         self.occupied.notify_one();
     }
 
     /// A start took a prewarmed runtime.
     pub(crate) fn note_taken(&self, kind: &Kind) {
-        self.starts().taken.push(kind.clone());
+        let mut taken = self.lock_taken();
+        taken.since.get_or_insert_with(Instant::now);
+        taken.kinds.push(kind.clone());
         self.prewarm.notify_one();
     }
 
-    pub(crate) fn last_start(&self) -> Option<Instant> {
-        self.starts().last
+    /// When the first was taken since [`Self::replace_taken`].
+    pub(crate) fn taken_since(&self) -> Option<Instant> {
+        self.lock_taken().since
     }
 
     /// What was taken since [`Self::replace_taken`].
     pub(crate) fn taken(&self) -> Vec<Kind> {
-        self.starts().taken.clone()
+        self.lock_taken().kinds.clone()
     }
 
     /// What was taken is going to be replaced.
     pub(crate) fn replace_taken(&self) {
-        self.starts().taken.clear();
+        *self.lock_taken() = Taken::default();
     }
 }
 

@@ -62,7 +62,14 @@ pub enum ArmError {
     WrongAnswer(String),
     /// The connection broke.
     #[error("the connection broke: {0}")]
-    Broken(#[from] std::io::Error),
+    Broken(std::io::Error),
+}
+
+/// The error is in the text, and so is not the source too.
+impl From<std::io::Error> for ArmError {
+    fn from(error: std::io::Error) -> Self {
+        Self::Broken(error)
+    }
 }
 
 impl ArmError {

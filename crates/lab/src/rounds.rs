@@ -60,6 +60,22 @@ impl ArmRounds {
     }
 }
 
+/// Why there are no rounds.
+#[derive(Debug, thiserror::Error)]
+pub enum RoundsError {
+    /// An arm could not be driven to its end.
+    #[error("arm {arm}: {error}")]
+    Arm {
+        /// Its name.
+        arm: String,
+        /// Why.
+        error: ArmError,
+    },
+    /// What was measured, or seen of the host, could not be kept.
+    #[error(transparent)]
+    Keep(#[from] io::Error),
+}
+
 /// One try of an arm's round, as it is kept.
 #[derive(Serialize, Deserialize)]
 struct Kept {
@@ -107,7 +123,11 @@ impl ArmRounds {
         self.rounds.push(kept.measured());
     }
 
-    async fn drive(&self) -> Result<Kept, ArmError> {
+    async fn drive(&self) -> Result<Kept, RoundsError> {
+        self.driven().await.map_err(|error| RoundsError::Arm { arm: self.plan.name.clone(), error })
+    }
+
+    async fn driven(&self) -> Result<Kept, ArmError> {
         let plan = &self.plan;
         let before = plan.process.map(|process| process.cpu_us());
         let measured = drive(plan.arm.as_ref(), plan.load).await?;
@@ -132,7 +152,7 @@ pub async fn run_rounds(
     folder: &RunFolder,
     noise: &mut NoiseWatch,
     progress: &dyn Fn(&str, usize, usize),
-) -> Result<Vec<ArmRounds>, ArmError> {
+) -> Result<Vec<ArmRounds>, RoundsError> {
     let mut arms: Vec<ArmRounds> = plans
         .into_iter()
         .map(|plan| ArmRounds { plan, rounds: Vec::new(), cpu_us_per_call: Vec::new() })
@@ -243,6 +263,26 @@ mod tests {
         let arms = arms.await.unwrap();
         assert!(noise.script.as_ref().unwrap().is_empty());
         (calls.load(Ordering::Relaxed), arms, noise.noise())
+    }
+
+    /// Cannot be connected to.
+    struct Gone;
+
+    #[async_trait]
+    impl Arm for Gone {
+        async fn connect(&self) -> Result<Box<dyn Connection>, ArmError> {
+            Err(io::Error::from(io::ErrorKind::UnexpectedEof).into())
+        }
+    }
+
+    #[tokio::test]
+    async fn an_arm_that_fails_is_named_once_with_its_reason() {
+        let load = Load { concurrency: 1, duration: Duration::from_millis(1), warm_up: 0 };
+        let plan = ArmPlan { name: "gone".into(), function: None, arm: Box::new(Gone), load, process: None };
+        let arm = ArmRounds { plan, rounds: Vec::new(), cpu_us_per_call: Vec::new() };
+        let error = arm.drive().await.err().unwrap();
+        assert_eq!(error.to_string(), "arm gone: the connection broke: unexpected end of file");
+        assert!(std::error::Error::source(&error).is_none());
     }
 
     fn shape(arms: &[ArmRounds]) -> Vec<(u64, u64, Duration)> {

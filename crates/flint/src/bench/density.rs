@@ -22,6 +22,7 @@ use self::{
 use super::{
     asked::{at_least_one, check_arms},
     coldstart::{WAIT_NODE, WAIT_PYTHON},
+    holds::Holds,
     janitor,
     run::Run,
 };
@@ -152,16 +153,16 @@ fn promised(report: &Report, function: &str) -> Vec<Target> {
     };
     let each = |arm: &str| row(arm).and_then(|row| row.pss_bytes).map(|bytes| bytes as f64);
     let clone = each(CLONE).filter(|bytes| *bytes > 0.0);
-    let few = |arm: &str| {
-        let instances = row(arm)?.instances.filter(|instances| *instances < CROWD)?;
-        Some(format!("it is promised of {CROWD} instances or more, and there were {instances} of {arm}"))
-    };
+    let instances = |arm: &str| row(arm).and_then(|row| row.instances);
     let target = |reference| {
         let times = each(reference).zip(clone).map(|(theirs, clone)| theirs / clone);
         let name = format!(
             "{function}: an instance of {reference} takes as many times the memory of one of {CLONE}"
         );
-        Target::at_least(&name, times, 7.0).of("E5").unless(few(CLONE).or_else(|| few(reference)))
+        let holds = [CLONE, reference]
+            .into_iter()
+            .fold(Holds::default(), |holds, arm| holds.of_instances(CROWD, arm, instances(arm)));
+        Target::at_least(&name, times, 7.0).of("E5").unless(holds.unjudged())
     };
     [SPAWN, CONTAINER].map(target).into()
 }
@@ -288,6 +289,8 @@ fn row(arm: &str, function: &str, rounds: &[Density]) -> ArmReport {
 
 #[cfg(test)]
 mod tests {
+    use flint_lab::Unjudged;
+
     use super::*;
 
     #[test]
@@ -320,7 +323,8 @@ mod tests {
         // Three share nothing worth the name.
         let few = judged(container).remove(1);
         let why = "it is promised of 40 instances or more, and there were 3 of openwhisk";
-        assert_eq!((few.value, few.met, few.why.as_deref()), (None, None, Some(why)));
+        let why = Some(Unjudged::NotMeasured(why.into()));
+        assert_eq!((few.value, few.met, few.unjudged), (None, None, why));
         let mut report = Report::default();
         ratios(&mut report, "wait-node", &[(CONTAINER, 3.0), (CLONE, 6.0)]);
         assert_eq!(report.ratios["wait-node: fork-never / openwhisk, instances"], 2.0);

@@ -6,6 +6,7 @@ mod bare_http;
 mod caller;
 mod coldstart;
 mod density;
+mod holds;
 mod interpreter;
 pub(crate) mod janitor;
 mod overhead;

@@ -32,6 +32,8 @@ const server = require('node:http').createServer((request, response) => {
     response.end(answer);
   });
 });
+// A connection's turn among a hundred servers may come later than the five seconds that Node.js keeps one for.
+server.keepAliveTimeout = 0;
 server.listen(0, '127.0.0.1', () => console.log(server.address().port));
 ";
 
@@ -102,5 +104,34 @@ impl Drop for Peer {
         // Both fail only when it has ended already.
         let _ = self.process.kill();
         let _ = self.process.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{Read as _, Write as _},
+        net::TcpStream,
+    };
+
+    use super::*;
+
+    #[test]
+    fn a_server_of_node_keeps_a_connection_until_its_turn_comes() {
+        let scratch = tempfile::tempdir().unwrap();
+        let code = scratch.path().join("hello.js");
+        std::fs::write(&code, "exports.main = () => ({ ok: true });").unwrap();
+        let peer = Peer::node(&code, scratch.path()).unwrap();
+        let mut connection = TcpStream::connect(peer.address).unwrap();
+        connection.write_all(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{}").unwrap();
+        let mut answer = String::new();
+        while !answer.ends_with(r#"{"ok":true}"#) {
+            let mut piece = [0; 1024];
+            let size = connection.read(&mut piece).unwrap();
+            assert!(size > 0, "{answer}");
+            answer.push_str(std::str::from_utf8(&piece[..size]).unwrap());
+        }
+        // Node.js says there how long it keeps one, where it does not keep it for good.
+        assert!(!answer.to_lowercase().contains("timeout="), "{answer}");
     }
 }

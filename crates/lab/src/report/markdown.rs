@@ -110,7 +110,7 @@ impl Report {
             }
             (Some(value), _) => format!("MISSED: {} {value:.2} (target {})", target.name, target.target),
             (None, _) => {
-                let why = self.unjudged(target.why.as_deref());
+                let why = self.unjudged(target);
                 format!("{why}: {} (target {})", target.name, target.target)
             }
         }));

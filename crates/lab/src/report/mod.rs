@@ -5,6 +5,7 @@ mod html;
 mod markdown;
 mod samples;
 mod table;
+mod target;
 
 use std::collections::BTreeMap;
 
@@ -12,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use samples::{Axis, Point, sampled, thinned};
+pub use target::{Target, Unjudged};
 
 use crate::{ArmRounds, FEWEST, Failures, Host, MannWhitney, Median, Noise, median};
 
@@ -134,9 +136,9 @@ impl Report {
     }
 
     /// What is said of a target without a value.
-    fn unjudged(&self, why: Option<&str>) -> String {
-        match (why, &self.withheld) {
-            (Some(why), _) => format!("not measured: {why}"),
+    fn unjudged(&self, target: &Target) -> String {
+        match (&target.unjudged, &self.withheld) {
+            (Some(why), _) => why.to_string(),
             (None, Some(_)) => "not judged".to_owned(),
             (None, None) => "not measured".to_owned(),
         }
@@ -251,84 +253,6 @@ pub struct Latency {
     pub p99: f64,
 }
 
-/// A promise and what was measured.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Target {
-    /// The promise's number in the specification, where it has one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub promise: Option<String>,
-    /// What was promised, with its unit.
-    pub name: String,
-    /// What was measured; absent when it was not.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub value: Option<f64>,
-    /// What was promised: `<= 100`, `>= 7000`.
-    pub target: String,
-    /// Whether it held; absent when it was not measured.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub met: Option<bool>,
-    /// Noise cannot change it: it is judged on any host.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub exact: bool,
-    /// Why it was not measured, where something was that is not what was promised.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub why: Option<String>,
-}
-
-impl Target {
-    /// A promise that the value is at most `most`.
-    pub fn at_most(name: &str, value: Option<f64>, most: f64) -> Self {
-        Self {
-            promise: None,
-            name: name.into(),
-            value,
-            target: format!("<= {}", shown(most)),
-            met: value.map(|value| value <= most),
-            exact: false,
-            why: None,
-        }
-    }
-
-    /// A promise that the value is at least `least`.
-    pub fn at_least(name: &str, value: Option<f64>, least: f64) -> Self {
-        Self {
-            promise: None,
-            name: name.into(),
-            value,
-            target: format!(">= {}", shown(least)),
-            met: value.map(|value| value >= least),
-            exact: false,
-            why: None,
-        }
-    }
-
-    /// The same of what no noise of the host can change, such as the size of a file.
-    #[must_use]
-    pub fn exactly(self) -> Self {
-        Self { exact: true, ..self }
-    }
-
-    /// The same without a value, where there is a reason to have none.
-    #[must_use]
-    pub fn unless(self, why: Option<String>) -> Self {
-        match why {
-            None => self,
-            Some(why) => Self { value: None, met: None, why: Some(why), ..self },
-        }
-    }
-
-    /// The same as the promise of this number.
-    pub fn of(self, promise: impl Into<Option<&'static str>>) -> Self {
-        Self { promise: promise.into().map(str::to_owned), ..self }
-    }
-}
-
-/// A bound as people write it: two digits behind the point at most.
-fn shown(bound: f64) -> String {
-    let text = format!("{bound:.2}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
-}
-
 impl From<&ArmRounds> for ArmReport {
     fn from(arm: &ArmRounds) -> Self {
         let quantile = |q| arm.quantile_us(q).unwrap_or(0.0);
@@ -353,6 +277,7 @@ mod tests {
 
     #[test]
     fn what_was_not_measured_is_neither_met_nor_missed() {
+        let not_measured = |why: &str| Some(Unjudged::NotMeasured(why.into()));
         let report = Report {
             experiment: "x".into(),
             host: Host::describe(),
@@ -361,7 +286,8 @@ mod tests {
                 Target::at_most("a", Some(1.0), 2.0),
                 Target::at_least("b", Some(1.0), 2.0),
                 Target::at_least("c", None, 2.0),
-                Target::at_least("d", Some(3.0), 2.0).unless(Some("there were 2 values".into())),
+                Target::at_least("d", Some(3.0), 2.0).unless(not_measured("there were 2 values")),
+                Target::at_least("e", Some(3.0), 2.0).unless(Some(Unjudged::Noise("a: others".into()))),
             ],
             ..Report::default()
         };
@@ -371,10 +297,13 @@ mod tests {
             "MISSED  b: 1.00 (target >= 2)",
             "–       c: not measured",
             "–       d: not measured: there were 2 values",
+            "–       e: host too noisy: a: others (target",
         ] {
             assert!(text.contains(line), "{text}");
         }
-        let other = Target::at_least("c", Some(3.0), 2.0).unless(Some("of another size".into()));
+        let noisy = "- host too noisy: a: others: e (target";
+        assert!(report.markdown().contains(noisy), "{}", report.markdown());
+        let other = Target::at_least("c", Some(3.0), 2.0).unless(not_measured("of another size"));
         let report = Report { targets: vec![other], ..report };
         assert!(report.to_string().contains("–       c: not measured: of another size (target"), "{report}");
         assert!(report.markdown().contains("not measured: of another size: c (target"));

@@ -88,11 +88,12 @@ impl fmt::Display for Report {
         if !self.targets.is_empty() {
             writeln!(f)?;
         }
-        for Target { name, value, target, met, why, .. } in &self.targets {
+        for promised in &self.targets {
+            let Target { name, value, target, met, .. } = promised;
             // What was not asked for (`--arms`) has not been missed.
             match (value, met.unwrap_or(false)) {
                 (None, _) => {
-                    let unjudged = self.unjudged(why.as_deref());
+                    let unjudged = self.unjudged(promised);
                     writeln!(f, "–       {name}: {unjudged} (target {target})")?;
                 }
                 (Some(value), true) => writeln!(f, "met     {name}: {value:.2} (target {target})")?,

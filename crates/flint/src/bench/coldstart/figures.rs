@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use flint_lab::{Comparison, FEWEST, Target};
+use flint_lab::{Comparison, Target};
 
 use super::{
     memory::Held,
@@ -14,6 +14,7 @@ use super::{
         UNWARMED, WAYS, Way,
     },
 };
+use crate::bench::holds::Holds;
 
 /// Everything that was measured.
 pub(super) struct Measured<'a> {
@@ -24,7 +25,7 @@ pub(super) struct Measured<'a> {
 }
 
 /// How many instances wait at once where memory of one is promised.
-const HELD: usize = 20;
+const HELD: u64 = 20;
 
 /// The steps from a fresh process to a clone, each with the one before it.
 const FACTORS: [(&str, &str, &str); 4] = [
@@ -44,12 +45,11 @@ impl Measured<'_> {
         self.series(slow, function)?.times(self.series(fast, function)?)
     }
 
-    /// Why these arms of a function say nothing: single calls that are fewer than five.
-    fn too_few(&self, function: &str, arms: &[&str]) -> Option<String> {
+    /// Of what is promised of single calls of these arms of a function.
+    fn of_calls(&self, function: &str, arms: &[&str]) -> Holds {
         let calls = arms.iter().map(|arm| Some(self.series(arm, function)?.latencies().len()));
-        let fewest = calls.collect::<Option<Vec<_>>>()?.into_iter().min()?;
-        (fewest < FEWEST)
-            .then(|| format!("there are too few values, {fewest}: it takes {FEWEST}, by --repeat"))
+        let calls: Option<Vec<usize>> = calls.collect();
+        Holds::default().of_values(calls.and_then(|calls| calls.into_iter().min()))
     }
 
     /// Memory of the most instances at once that were measured.
@@ -57,11 +57,10 @@ impl Measured<'_> {
         self.held_by(way, function).max_by_key(|held| held.live)
     }
 
-    /// Why that is not what was promised: fewer share less.
-    fn too_few_held(&self, way: &str, function: &str) -> Option<String> {
-        let live = self.most_held(way, function)?.live;
-        (live < HELD)
-            .then(|| format!("it is promised of {HELD} instances or more, and there were {live} at most"))
+    /// Of what is promised of that memory.
+    fn of_held(&self, way: &str, function: &str) -> Holds {
+        let most = self.most_held(way, function).map(|held| held.live as u64);
+        Holds::default().of_instances(HELD, way, most)
     }
 
     fn held_by<'a>(&'a self, way: &'a str, function: &'a str) -> impl Iterator<Item = &'a Held> {
@@ -167,8 +166,8 @@ impl Measured<'_> {
         let all_500 = self.held_by(FORK_NEVER, "wait-node").find(|held| held.live == 500);
         let all_500 = all_500.map(|held| (held.instances.pss + held.zygote.pss) as f64 / f64::from(1 << 20));
         let latency = |number, arm, name: &str, q, most| {
-            let why = self.too_few("empty-node", &[arm]);
-            Target::at_most(name, ms(arm, q), most).of(number).unless(why)
+            let holds = self.of_calls("empty-node", &[arm]);
+            Target::at_most(name, ms(arm, q), most).of(number).unless(holds.unjudged())
         };
         let clone =
             |q| format!("empty Node.js clone after a rest, request to response, p{:.0}, ms", q * 100.0);
@@ -181,20 +180,20 @@ impl Measured<'_> {
         ];
         for function in ["fact-node", "matrix-mult-node", "fact-python", "matrix-mult-python"] {
             let name = format!("first call in a clone, of a steady call, {function}");
-            let why = self.too_few(function, &[FORK_NEXT, FORK_WARM]);
+            let holds = self.of_calls(function, &[FORK_NEXT, FORK_WARM]);
             let target = Target::at_most(&name, self.first_to_steady(FORK_NEVER, function), 1.2);
-            targets.push(target.of("C3").unless(why));
+            targets.push(target.of("C3").unless(holds.unjudged()));
         }
         let faster = |number, function: &str, least| {
             let name = format!("{function} after a rest, times faster than a fresh process");
-            let why = self.too_few(function, &[SPAWN_NEVER, FORK_NEVER]);
+            let holds = self.of_calls(function, &[SPAWN_NEVER, FORK_NEVER]);
             let times = self.times(SPAWN_NEVER, FORK_NEVER, function);
-            Target::at_least(&name, times, least).of(number).unless(why)
+            Target::at_least(&name, times, least).of(number).unless(holds.unjudged())
         };
         let held = |function, language, most| {
             let name = format!("private memory of an empty {language} clone, MiB");
-            let why = self.too_few_held(FORK_NEVER, function);
-            Target::at_most(&name, mib(FORK_NEVER, function), most).of("C7").unless(why)
+            let holds = self.of_held(FORK_NEVER, function);
+            Target::at_most(&name, mib(FORK_NEVER, function), most).of("C7").unless(holds.unjudged())
         };
         targets.extend([
             faster("C4", "empty-node", 20.0),
@@ -230,6 +229,8 @@ pub(super) fn memory_arm(way: &str) -> String {
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
+
+    use flint_lab::Unjudged;
 
     use super::*;
     use crate::bench::{
@@ -279,8 +280,9 @@ mod tests {
         assert_eq!(next, Some(40.0));
         let (c1, c4, _) = judged(4);
         let why = "there are too few values, 4: it takes 5, by --repeat";
-        assert_eq!((c1.met, c1.why.as_deref()), (None, Some(why)));
-        assert_eq!((c4.met, c4.why.as_deref()), (None, Some(why)));
+        let why = Some(Unjudged::NotMeasured(why.into()));
+        assert_eq!((c1.met, &c1.unjudged), (None, &why));
+        assert_eq!((c4.met, &c4.unjudged), (None, &why));
     }
 
     #[test]

@@ -1,9 +1,8 @@
 //! What is promised of two arms: that one does so many times as well as the other.
 
-use flint_lab::{ArmReport, FEWEST, Report, Target};
+use flint_lab::{ArmReport, Report, Target};
 
-/// The size that every promise is of: what the originals used. A chain of a thousand requests is another one than a chain of ten.
-const SIZE: &str = "small";
+use crate::bench::holds::Holds;
 
 /// Rows of a report, and how far apart they are at least.
 #[derive(Clone, Copy, Debug)]
@@ -101,26 +100,21 @@ impl Promise {
         let ((of_slow, slow), (of_fast, fast)) = (self.slow, self.fast);
         let other = if of_slow == of_fast { String::new() } else { format!("{of_fast}, ") };
         let name = format!("{of_slow}: {slow} {} {other}{fast}", self.figure.words());
-        let why = of_another_size(report).or_else(|| self.too_few(ratio.and(compared)?));
-        Target::at_least(&name, ratio, self.times).of(self.number).unless(why)
+        let holds = Holds::default()
+            .of_the_size(report.settings.get("size").and_then(serde_json::Value::as_str))
+            .of_values(ratio.and(compared).and_then(|rows| self.fewest(rows)));
+        Target::at_least(&name, ratio, self.times).of(self.number).unless(holds.unjudged())
     }
 
-    /// Why the two say nothing: a median of four calls is one of them, more or less.
-    fn too_few(&self, (slow, fast): (&ArmReport, &ArmReport)) -> Option<String> {
-        let fewest = [slow, fast].into_iter().filter_map(|row| self.figure.values(row)).min()?;
-        (fewest < FEWEST as u64)
-            .then(|| format!("there are too few values, {fewest}: it takes {FEWEST}, by --repeat"))
+    /// Of how many calls the two are medians, at least.
+    fn fewest(&self, (slow, fast): (&ArmReport, &ArmReport)) -> Option<usize> {
+        [slow, fast].into_iter().filter_map(|row| self.figure.values(row)).min().map(|calls| calls as usize)
     }
-}
-
-fn of_another_size(report: &Report) -> Option<String> {
-    let size = report.settings.get("size")?.as_str().filter(|size| *size != SIZE)?;
-    Some(format!("it is promised of the size {SIZE}, and this run is of the size {size}"))
 }
 
 #[cfg(test)]
 mod tests {
-    use flint_lab::Latency;
+    use flint_lab::{Latency, Unjudged};
 
     use super::*;
 
@@ -158,12 +152,13 @@ mod tests {
         let other = Report { settings: serde_json::json!({ "size": "large" }), ..report.clone() };
         let large = Promise::of("E1", Figure::Latency, "f node", "a", "b", 5.0).judge(&other);
         let why = "it is promised of the size small, and this run is of the size large";
-        assert_eq!((large.value, large.met, large.why.as_deref()), (None, None, Some(why)));
+        let not_measured = |why: &str| Some(Unjudged::NotMeasured(why.into()));
+        assert_eq!((large.value, large.met, large.unjudged), (None, None, not_measured(why)));
         let mut few = report.clone();
         few.arms[3].n = Some(4);
         let promise = Promise::of("E1", Figure::Latency, "f node", "a", "b", 5.0);
         let why = "there are too few values, 4: it takes 5, by --repeat";
-        assert_eq!((promise.judge(&few).met, promise.judge(&few).why.as_deref()), (None, Some(why)));
+        assert_eq!((promise.judge(&few).met, promise.judge(&few).unjudged), (None, not_measured(why)));
         // What one of the two does not have is not measured.
         assert_eq!(judged(Figure::Start, 1.0).met, None);
         assert_eq!(Promise::published(Figure::Memory, "g", "a", "b", 1.0).judge(&report).promise, None);

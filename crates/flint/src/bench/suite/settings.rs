@@ -120,16 +120,16 @@ mod tests {
             "SNAPSHOT__IDLE",
             "POOL__PREWARM",
         ];
-        // As it comes: 10 min, 30 s, 10 s, 10 min, one prewarmed runtime of each kind.
-        assert_eq!(of(FLINT, 60.0, keys), ["10000ms", "500ms", "166ms", "10000ms", ""]);
-        assert_eq!(of(FLINT, 10.0, keys), ["60000ms", "3000ms", "1000ms", "60000ms", ""]);
+        // As it comes: 10 min, 30 s, 10 s, 1 h, one prewarmed runtime of each kind.
+        assert_eq!(of(FLINT, 60.0, keys), ["10000ms", "500ms", "166ms", "60000ms", ""]);
+        assert_eq!(of(FLINT, 10.0, keys), ["60000ms", "3000ms", "1000ms", "360000ms", ""]);
         // For little memory: a minute.
         assert_eq!(of(LEAN, 60.0, keys), ["10000ms", "500ms", "166ms", "1000ms", "3"]);
         assert_eq!(of(LEAN, 10.0, keys), ["60000ms", "3000ms", "1000ms", "6000ms", "3"]);
         // A container platform: ten minutes, nothing prewarmed.
         for strategy in [SPAWN_WARM, FORK_WARM, WASM] {
             let told = of(strategy, 60.0, keys);
-            assert_eq!((&*told[0], &*told[3], &*told[4]), ("10000ms", "10000ms", "0"), "{}", strategy.name);
+            assert_eq!((&*told[0], &*told[3], &*told[4]), ("10000ms", "60000ms", "0"), "{}", strategy.name);
         }
         assert_eq!(of(FORK_WARM, 60.0, keys)[1], "10000ms");
     }

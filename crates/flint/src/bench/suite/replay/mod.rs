@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use flint_lab::{ArmError, Arrivals, Failures, HttpRequest, OpenLoad, Report, drive_open};
+use flint_lab::{ArmError, Arrivals, Failures, HttpRequest, OpenLoad, Report, Unjudged, drive_open};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -24,7 +24,7 @@ use super::{
     strategy::{LEAN_IDLE, Strategy},
     watch::{Look, Watch},
 };
-use crate::bench::{promises::TOO_NOISY, run::Run};
+use crate::bench::run::Run;
 
 /// As OpenWhisk keeps idle containers; divided by the compression, as all times are.
 const KEEP_ALIVE: Duration = Duration::from_secs(600);
@@ -45,7 +45,7 @@ struct Done {
     /// Why it has no figures, whatever it measured before.
     failed: Option<String>,
     /// Why it is not to be compared: the host was noisy during one of its rounds.
-    spoilt: Option<String>,
+    spoilt: Option<Unjudged>,
 }
 
 /// What one arm did in a round.
@@ -114,20 +114,14 @@ pub(super) async fn run(
         run.noise.end().await?;
         for arm in &mut arms {
             let spoilt = (1..=rounds).find_map(|round| run.noise.spoilt(&key(&arm.strategy, round)));
-            arm.spoilt = spoilt.map(|why| format!("{TOO_NOISY}{}: {why}", arm.strategy.name));
+            arm.spoilt = spoilt.map(|why| Unjudged::Noise(format!("{}: {why}", arm.strategy.name)));
             if run.effort.despite_noise {
                 report
                     .notes
                     .extend(arm.spoilt.take().map(|why| format!("{title}: {why}; judged all the same")));
             }
         }
-        result::add(
-            &mut report,
-            &title,
-            &arms,
-            wanted.unpromised(run.effort.size).as_deref(),
-            run.effort.seed,
-        );
+        result::add(&mut report, &title, &arms, &wanted.holds(run.effort.size), run.effort.seed);
     }
     Ok(report)
 }
@@ -226,7 +220,8 @@ fn recorder(place: &Place, manifest: &Manifest, schedule: &Schedule) -> anyhow::
 /// What is promised, of nothing that was measured.
 #[cfg(test)]
 pub(super) fn targets_of_nothing() -> Vec<flint_lab::Target> {
-    result::targets("", &[(super::strategy::LEAN.name, None)], (None, None), None)
+    use crate::bench::holds::Holds;
+    result::targets("", &[(super::strategy::LEAN.name, None)], (None, None), &Holds::default())
 }
 
 fn recorder_of_copies(place: &Place, schedule: &Schedule) -> Recorder {

@@ -2,12 +2,17 @@
 
 use std::{collections::HashMap, fmt::Write as _, iter};
 
-use flint_lab::{ArmReport, Comparison, Failures, Point, Report, Target, TreeMemory, median, quantile};
+use flint_lab::{
+    ArmReport, Comparison, Failures, Point, Report, Target, TreeMemory, Unjudged, median, quantile,
+};
 
 use super::{Done, INTERVALS, Recorded, Replayed};
-use crate::bench::suite::{
-    samples::{Sample, latencies, report as row, unavailable},
-    strategy::{FLINT, LEAN, OPENWHISK, SPAWN_WARM, WASM, compared},
+use crate::bench::{
+    holds::Holds,
+    suite::{
+        samples::{Sample, latencies, report as row, unavailable},
+        strategy::{FLINT, LEAN, OPENWHISK, SPAWN_WARM, WASM, compared},
+    },
 };
 
 /// Waits longer than this are felt.
@@ -82,8 +87,8 @@ impl Done {
     }
 }
 
-/// The arms of one workload, and what is promised of them, unless this is `unpromised`.
-pub(super) fn add(report: &mut Report, title: &str, arms: &[Done], unpromised: Option<&str>, seed: u64) {
+/// The arms of one workload, and what is promised of them.
+pub(super) fn add(report: &mut Report, title: &str, arms: &[Done], holds: &Holds, seed: u64) {
     let mut measured = Vec::new();
     for arm in arms {
         let strategy = arm.strategy;
@@ -124,7 +129,7 @@ pub(super) fn add(report: &mut Report, title: &str, arms: &[Done], unpromised: O
     let of = |name: &str| arms.iter().find(|arm| arm.strategy.name == name);
     let mut flint = vec![(FLINT.name, of(FLINT.name)), (LEAN.name, of(LEAN.name))];
     flint.extend(of(WASM.name).map(|wasm| (WASM.name, Some(wasm))));
-    report.targets.extend(targets(title, &flint, (of(SPAWN_WARM.name), of(OPENWHISK.name)), unpromised));
+    report.targets.extend(targets(title, &flint, (of(SPAWN_WARM.name), of(OPENWHISK.name)), holds));
 }
 
 /// Why there are no figures where calls were made.
@@ -145,13 +150,13 @@ pub(super) fn targets(
     title: &str,
     flint: &[(&str, Option<&Done>)],
     (sandboxes, containers): (Option<&Done>, Option<&Done>),
-    unpromised: Option<&str>,
+    holds: &Holds,
 ) -> Vec<Target> {
     // What failed has no figures, and so none that noise has spoilt.
     let spoilt =
         |arm: Option<&Done>| arm.filter(|arm| arm.rounds().is_some()).and_then(|arm| arm.spoilt.clone());
-    let why = |arms: &[Option<&Done>]| {
-        unpromised.map(str::to_owned).or_else(|| arms.iter().find_map(|arm| spoilt(*arm)))
+    let why = |arms: &[Option<&Done>]| -> Option<Unjudged> {
+        holds.clone().unjudged().or_else(|| arms.iter().find_map(|arm| spoilt(*arm)))
     };
     let mut targets = Vec::new();
     for &(name, arm) in flint {
@@ -249,16 +254,19 @@ mod tests {
         Done { strategy, rounds, failed: None, spoilt: None }
     }
 
-    fn judged(arms: &[Done], unpromised: Option<&str>) -> Report {
+    fn judged_as(arms: &[Done], holds: &Holds) -> Report {
         let mut report = Report::default();
-        add(&mut report, "sleep node", arms, unpromised, 1);
+        add(&mut report, "sleep node", arms, holds, 1);
         report
+    }
+
+    fn judged(arms: &[Done]) -> Report {
+        judged_as(arms, &Holds::default())
     }
 
     #[test]
     fn the_first_call_of_a_copy_is_not_steady_and_memory_is_compared_at_its_peak() {
-        let report =
-            judged(&[done(SPAWN_WARM, vec![round(1000, None)]), done(LEAN, vec![round(50, None)])], None);
+        let report = judged(&[done(SPAWN_WARM, vec![round(1000, None)]), done(LEAN, vec![round(50, None)])]);
         let met: Vec<_> = report.targets.iter().map(|target| (target.value, target.met)).collect();
         assert_eq!(
             met,
@@ -278,21 +286,20 @@ mod tests {
         let both = &report.comparisons[0];
         assert_eq!((both.a.as_str(), both.b.as_str(), both.test.n1), ("spawn-warm", "flint-lean", 3));
         assert_eq!(arm.series.last().unwrap().cold_starts, Some(2));
-        let slow = judged(&[done(FLINT, vec![round(50, Some(10_001.0))])], None);
+        let slow = judged(&[done(FLINT, vec![round(50, Some(10_001.0))])]);
         assert_eq!((slow.targets[0].met, slow.targets[4].met), (Some(false), None));
-        let inside =
-            judged(&[done(SPAWN_WARM, vec![round(1000, None)]), done(WASM, vec![round(101, None)])], None);
+        let inside = judged(&[done(SPAWN_WARM, vec![round(1000, None)]), done(WASM, vec![round(101, None)])]);
         let share = inside.targets.iter().find(|target| target.name.contains("wasm: memory")).unwrap();
         assert_eq!((share.value, share.met), (Some(0.101), Some(false)));
         let failed = Done { failed: Some("no".into()), ..done(FLINT, vec![round(50, None)]) };
-        let failed = judged(&[failed], None);
+        let failed = judged(&[failed]);
         assert_eq!(failed.arms[0].note.as_deref(), Some("unavailable: no"));
         assert!(failed.targets.iter().all(|target| target.met.is_none()));
         // A call that failed has waited in vain: where all did, the promise is missed, and there are no figures.
         let mut failures = Failures::default();
         failures.add(&ArmError::WrongAnswer("no".into()));
         let wrong = Replayed { calls: Vec::new(), failures, ..round(50, None) };
-        let none = judged(&[done(FLINT, vec![wrong])], None);
+        let none = judged(&[done(FLINT, vec![wrong])]);
         assert!(none.is_empty() && none.targets[0].met == Some(false));
         let why = "none of 1 calls was answered rightly: wrong answer: no";
         assert_eq!(none.arms[0].unavailable(), Some(why));
@@ -305,7 +312,7 @@ mod tests {
             done(SPAWN_WARM, vec![round(900, None), round(1000, None), round(5000, None)]),
             done(LEAN, vec![slow(), slow(), round(30, None)]),
         ];
-        let report = judged(&arms, None);
+        let report = judged(&arms);
         let values: Vec<_> = report.targets.iter().map(|target| target.value).collect();
         assert_eq!((values[2], values[4]), (Some(2.0), Some(0.08)));
         let lean = &report.arms[1];
@@ -325,27 +332,23 @@ mod tests {
 
     #[test]
     fn an_arm_that_was_measured_in_noise_is_not_compared_and_neither_is_what_nobody_promised() {
-        let noisy = || Done {
-            spoilt: Some("host too noisy: openwhisk: others".into()),
-            ..done(OPENWHISK, vec![round(1000, None)])
-        };
+        let noise = || Unjudged::Noise("openwhisk: others".into());
+        let noisy = || Done { spoilt: Some(noise()), ..done(OPENWHISK, vec![round(1000, None)]) };
         let arms = || [noisy(), done(SPAWN_WARM, vec![round(1000, None)]), done(LEAN, vec![round(50, None)])];
-        let report = judged(&arms(), None);
+        let report = judged(&arms());
         assert!(report.comparisons.iter().all(|one| one.a != "openwhisk") && report.comparisons.len() == 1);
         let of = |report: &Report, name: &str| {
             let found = report.targets.iter().find(|target| target.name.ends_with(name)).unwrap();
-            (found.met, found.why.clone())
+            (found.met, found.unjudged.clone())
         };
         assert_eq!(of(&report, "of spawn-warm's"), (Some(true), None));
-        let why = Some("host too noisy: openwhisk: others".to_owned());
-        assert_eq!(of(&report, "of openwhisk's"), (None, why));
+        assert_eq!(of(&report, "of openwhisk's"), (None, Some(noise())));
         assert_eq!(report.arms[0].pss_bytes, Some(1000), "figures stay");
-        let other = judged(&arms(), Some("another trace"));
-        assert!(
-            other
-                .targets
-                .iter()
-                .all(|one| one.value.is_none() && one.why.as_deref() == Some("another trace"))
-        );
+        let note = report.arms[0].note.as_ref().unwrap();
+        assert!(note.ends_with("; not compared, host too noisy: openwhisk: others"), "{note}");
+        let holds = Holds::default().of_the_procedure("a trace", Some("another"));
+        let other = judged_as(&arms(), &holds);
+        let why = holds.unjudged();
+        assert!(other.targets.iter().all(|one| one.value.is_none() && one.unjudged == why));
     }
 }

@@ -12,6 +12,7 @@ use super::{Manifest, Run, Variant};
 use crate::{
     bench::{
         asked::{at_least_one, between},
+        holds::Holds,
         run::Size,
     },
     failure::Failure,
@@ -101,18 +102,16 @@ impl Wanted {
         })
     }
 
-    /// Why this is not what E6 to E8 promise something of, where it is not: Photons' procedure with the trace that Flint comes with, and
-    /// functions of the usual size.
-    pub(super) fn unpromised(&self, size: Size) -> Option<String> {
-        let differs = match (&self.trace, self.whole, size) {
-            (Some(trace), ..) => format!("--set trace={trace}"),
-            (None, true, _) => "--set procedure=whole".to_owned(),
-            (None, false, Size::Test | Size::Large) => format!("--size {}", size.as_str()),
-            (None, false, Size::Small) => return None,
+    /// What E6 to E8 promise something of: Photons' procedure with the trace that Flint comes with, and functions of the usual size.
+    pub(super) fn holds(&self, size: Size) -> Holds {
+        let other = match (&self.trace, self.whole) {
+            (Some(trace), _) => Some(format!("--set trace={trace}")),
+            (None, true) => Some("--set procedure=whole".to_owned()),
+            (None, false) => None,
         };
-        Some(format!(
-            "promised of Photons' procedure with Flint's own trace and functions of the size small, and this is {differs}"
-        ))
+        Holds::default()
+            .of_the_procedure("Photons' procedure with Flint's own trace", other.as_deref())
+            .of_the_size(Some(size.as_str()))
     }
 
     /// A whole trace has durations, and not every workload takes as long as it is told.
@@ -330,14 +329,14 @@ mod tests {
     #[test]
     fn another_trace_procedure_or_size_is_not_what_is_promised() {
         let excerpt = |whole| wanted(Source::Of2019(excerpt::of_2019().unwrap()), whole);
-        assert_eq!(excerpt(false).unpromised(Size::Small), None);
+        assert_eq!(excerpt(false).holds(Size::Small).unjudged(), None);
         let drawn = Wanted { trace: Some("synthetic".into()), ..excerpt(false) };
         for (wanted, size, why) in [
             (excerpt(true), Size::Small, "procedure=whole"),
             (drawn, Size::Small, "trace=synthetic"),
-            (excerpt(false), Size::Test, "--size test"),
+            (excerpt(false), Size::Test, "of the size test"),
         ] {
-            let said = wanted.unpromised(size).unwrap();
+            let said = wanted.holds(size).unjudged().unwrap().to_string();
             assert!(said.ends_with(why), "{said}");
         }
     }

@@ -1,0 +1,93 @@
+//! Where a promise holds: what was measured elsewhere is shown, and not judged.
+
+use flint_lab::{FEWEST, Unjudged};
+
+use super::run::Size;
+
+/// What the originals used. A chain of a thousand requests is another one than a chain of ten.
+const SIZE: Size = Size::Small;
+
+/// Whether what was measured is what was promised. Of what differs the first is said; what there is nothing of differs in nothing.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Holds(Option<String>);
+
+impl Holds {
+    /// Of functions of the usual size.
+    pub(super) fn of_the_size(self, size: Option<&str>) -> Self {
+        let usual = SIZE.as_str();
+        let why =
+            |size: &str| format!("it is promised of the size {usual}, and this run is of the size {size}");
+        self.unless(size.filter(|size| *size != usual).map(why))
+    }
+
+    /// Of enough single calls: a median of four is one of them, more or less. `fewest` is how many there are of each arm at least.
+    pub(super) fn of_values(self, fewest: Option<usize>) -> Self {
+        let why = |few: usize| format!("there are too few values, {few}: it takes {FEWEST}, by --repeat");
+        self.unless(fewest.filter(|few| *few < FEWEST).map(why))
+    }
+
+    /// Of so many instances at once, or more: fewer share less. `most` is how many there were of `arm`.
+    pub(super) fn of_instances(self, least: u64, arm: &str, most: Option<u64>) -> Self {
+        let why =
+            |few: u64| format!("it is promised of {least} instances or more, and there were {few} of {arm}");
+        self.unless(most.filter(|few| *few < least).map(why))
+    }
+
+    /// Of this procedure: `other` is what the command line says instead.
+    pub(super) fn of_the_procedure(self, procedure: &str, other: Option<&str>) -> Self {
+        self.unless(other.map(|other| format!("it is promised of {procedure}, and this is {other}")))
+    }
+
+    /// Why it is not judged, where it does not hold.
+    pub(super) fn unjudged(self) -> Option<Unjudged> {
+        self.0.map(Unjudged::NotMeasured)
+    }
+
+    fn unless(self, differs: Option<String>) -> Self {
+        Self(self.0.or(differs))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(holds: Holds) -> Option<String> {
+        holds.unjudged().map(|why| why.to_string())
+    }
+
+    #[test]
+    fn what_is_promised_is_judged_and_so_is_what_nothing_is_known_of() {
+        let promised = Holds::default()
+            .of_the_size(Some("small"))
+            .of_values(Some(5))
+            .of_instances(20, "a", Some(20))
+            .of_the_procedure("p", None);
+        assert_eq!(said(promised), None);
+        let unknown = Holds::default().of_the_size(None).of_values(None).of_instances(20, "a", None);
+        assert_eq!(said(unknown), None);
+    }
+
+    #[test]
+    fn what_differs_is_said_and_of_several_the_first() {
+        let all = || Holds::default();
+        let cases = [
+            (
+                all().of_the_size(Some("large")).of_values(Some(4)),
+                "it is promised of the size small, and this run is of the size large",
+            ),
+            (
+                all().of_the_size(Some("small")).of_values(Some(4)),
+                "there are too few values, 4: it takes 5, by --repeat",
+            ),
+            (
+                all().of_instances(20, "a", Some(20)).of_instances(20, "b", Some(19)),
+                "it is promised of 20 instances or more, and there were 19 of b",
+            ),
+            (all().of_the_procedure("p", Some("--set q")), "it is promised of p, and this is --set q"),
+        ];
+        for (holds, why) in cases {
+            assert_eq!(said(holds), Some(format!("not measured: {why}")));
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! `flint bench promises`: what SPECIFICATION.md promises, beside what the experiments measure of it.
+
+mod kept_runs;
+mod table;
+mod verdicts;
+
+use std::path::Path;
+
+use flint_lab::{FEWEST, Report};
+
+pub(crate) use self::kept_runs::of_kept;
+use self::{
+    table::show,
+    verdicts::{Kept, rows},
+};
+use super::{Effort, Run, Size, janitor::Janitor, measure};
+use crate::output::tell;
+
+/// An experiment, and as little of it as its promises need: that all of them together take ten minutes at most.
+struct Check {
+    experiment: &'static str,
+    arms: &'static [&'static str],
+    set: &'static [(&'static str, &'static str)],
+    /// Rounds, where those of a quick run are too few to compare anything.
+    repeat: Option<usize>,
+}
+
+/// Of what has one cold call a round.
+const ROUNDS: Option<usize> = Some(FEWEST + 1);
+
+const CHECKS: [Check; 7] = [
+    Check { experiment: "overhead", arms: &[], set: &[], repeat: None },
+    Check {
+        experiment: "coldstart",
+        arms: &[
+            "spawn-never:empty-node",
+            "fork-never:empty-node",
+            "fork-never-standby:empty-node",
+            "spawn-never:empty-python",
+            "fork-never:empty-python",
+            "fork-never:fact-node",
+            "fork-warm:fact-node",
+            "fork-never:matrix-mult-node",
+            "fork-warm:matrix-mult-node",
+            "fork-never:fact-python",
+            "fork-warm:fact-python",
+            "fork-never:matrix-mult-python",
+            "fork-warm:matrix-mult-python",
+            "rate-fork-never:empty-node",
+            "memory-fork-never",
+        ],
+        set: &[("live", "20,500")],
+        repeat: None,
+    },
+    Check {
+        experiment: "wasm",
+        arms: &["engine-core", "flint-http", "flint-http-unrecorded", "wasmtime-serve", "live-http"],
+        set: &[],
+        repeat: None,
+    },
+    Check {
+        experiment: "faasdom",
+        arms: &["openwhisk", "spawn-warm", "fork-never"],
+        set: &[("workload", "netlatency")],
+        repeat: ROUNDS,
+    },
+    Check {
+        experiment: "serverlessbench",
+        arms: &["spawn-warm", "fork-never"],
+        set: &[("workload", "alexa,wage-analysis")],
+        repeat: ROUNDS,
+    },
+    Check {
+        experiment: "fireworks-density",
+        arms: &["openwhisk", "spawn-warm", "fork-never"],
+        set: &[],
+        repeat: None,
+    },
+    Check {
+        experiment: "azure-replay",
+        arms: &["openwhisk", "spawn-warm", "flint", "flint-lean"],
+        set: &[
+            ("workload", "sleep"),
+            ("variant", "node"),
+            ("copies", "6"),
+            ("minutes", "20"),
+            ("compress", "60"),
+        ],
+        repeat: None,
+    },
+];
+
+/// Promises that the ten minutes leave out, and why; the specification says so too.
+const LEFT_OUT: [(&str, &str); 1] = [(
+    "C5",
+    "numba takes longer to install and to pack than all the rest: flint bench coldstart measures it",
+)];
+
+/// Runs the quick form of every experiment that a promise points to; one that cannot run says why in its promises' rows.
+pub(crate) async fn run(
+    out: Option<&Path>,
+    seed: u64,
+    despite_noise: bool,
+    json: bool,
+) -> anyhow::Result<()> {
+    super::tell_what_is_left_out();
+    let _janitor = Janitor::start()?;
+    let mut kept = Vec::new();
+    for (at, check) in CHECKS.iter().enumerate() {
+        tell!("{} of {}: {}", at + 1, CHECKS.len(), check.experiment);
+        let effort = Effort {
+            quick: true,
+            size: Size::Small,
+            arms: check.arms.iter().map(|&arm| arm.to_owned()).collect(),
+            repeat: check.repeat,
+            seed,
+            set: check.set.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect(),
+            out: out.map(|folder| folder.join(check.experiment)),
+            despite_noise,
+        };
+        match once(check.experiment, effort).await {
+            Ok(report) => kept.extend(rows(&report).into_iter().map(said_if_left_out)),
+            Err(error) => kept.push(Kept {
+                promise: "–".into(),
+                experiment: check.experiment.into(),
+                name: "all of its promises".into(),
+                value: None,
+                target: String::new(),
+                verdict: format!("not measured: {error:#}"),
+                commit: None,
+                host: None,
+                quick: true,
+            }),
+        }
+    }
+    show(kept, &[], json)
+}
+
+async fn once(experiment: &str, effort: Effort) -> anyhow::Result<Report> {
+    let mut run = Run::begin(experiment, effort)?;
+    let report = measure(experiment, &mut run).await?;
+    run.end(report).await
+}
+
+/// What was not measured because nobody asked for it says that, on a noisy host too.
+fn said_if_left_out(row: Kept) -> Kept {
+    match LEFT_OUT.iter().find(|(promise, _)| *promise == row.promise) {
+        Some((_, why)) if row.value.is_none() => Kept { verdict: format!("not measured: {why}"), ..row },
+        _ => row,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use flint_lab::Target;
+
+    use super::{table::order, *};
+    use crate::bench::{activations, coldstart, density, overhead, suite, wasm};
+
+    /// Every target that there is, of nothing that was measured.
+    fn all() -> Vec<(&'static str, Vec<Target>)> {
+        let mut all = vec![
+            ("overhead", overhead::targets_of_nothing()),
+            ("coldstart", coldstart::targets_of_nothing()),
+            ("wasm", wasm::targets_of_nothing()),
+            ("fireworks-density", density::targets_of_nothing()),
+            ("activation-queries", activations::targets_of_nothing()),
+        ];
+        all.extend(suite::SUITES.iter().map(|suite| (suite.name, suite.targets_of_nothing())));
+        all
+    }
+
+    #[test]
+    fn every_experiment_has_targets_and_every_promise_of_speed_has_one() {
+        let specification = include_str!("../../../../../SPECIFICATION.md");
+        let mut promised = BTreeSet::new();
+        for line in specification.lines() {
+            let Some((number, _)) = line.strip_prefix("| ").and_then(|rest| rest.split_once(" |")) else {
+                continue;
+            };
+            let (letters, n) = order(number);
+            let measured = match letters.as_str() {
+                "S" => (1..=13).contains(&n),
+                "W" => n >= 6,
+                "C" | "E" => n > 0,
+                _ => false,
+            };
+            if measured {
+                promised.insert(number.to_owned());
+            }
+        }
+        let all = all();
+        let judged: BTreeSet<String> =
+            all.iter().flat_map(|(_, targets)| targets).filter_map(|target| target.promise.clone()).collect();
+        assert_eq!(promised, judged);
+        for (experiment, targets) in &all {
+            assert!(!targets.is_empty(), "{experiment} has no targets");
+            // Those with a number are measured by `flint bench promises`.
+            let numbered = targets.iter().any(|target| target.promise.is_some());
+            let checked = CHECKS.iter().any(|check| check.experiment == *experiment);
+            assert_eq!(numbered, checked, "{experiment}");
+        }
+    }
+
+    #[test]
+    fn what_has_a_cold_call_a_round_has_enough_rounds_to_be_compared() {
+        for check in &CHECKS {
+            let suite = suite::of(check.experiment);
+            let is_compared = suite.is_some_and(|suite| suite.is_of_single_calls());
+            assert_eq!(
+                check.repeat.is_some_and(|rounds| rounds >= FEWEST),
+                is_compared,
+                "{}",
+                check.experiment
+            );
+        }
+    }
+
+    #[test]
+    fn what_the_ten_minutes_leave_out_is_said() {
+        let specification = include_str!("../../../../../SPECIFICATION.md");
+        let said =
+            specification.lines().find(|line| line.starts_with("`make bench-quick` measures")).unwrap();
+        let left_out = said.split_once("leaves out").unwrap().1;
+        for (promise, _) in LEFT_OUT {
+            assert!(left_out.contains(promise), "{promise}");
+            let report =
+                Report { targets: vec![Target::at_least("t", None, 2.0).of(promise)], ..Report::default() };
+            let row = said_if_left_out(rows(&report).remove(0));
+            assert!(row.verdict.starts_with("not measured: numba"), "{}", row.verdict);
+        }
+        // E6 to E8 have rows for each of their arms.
+        let replay = CHECKS.iter().find(|check| check.experiment == "azure-replay").unwrap();
+        assert_eq!(replay.arms.contains(&"wasm"), !left_out.contains("WebAssembly"));
+    }
+}

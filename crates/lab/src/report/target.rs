@@ -1,0 +1,187 @@
+//! What was promised, beside what was measured of it.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// A promise and what was measured.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Target {
+    /// The promise's number in the specification, where it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub promise: Option<String>,
+    /// What was promised, with its unit.
+    pub name: String,
+    /// What was measured; absent when it was not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<f64>,
+    /// What was promised: `<= 100`, `>= 7000`.
+    pub target: String,
+    /// Whether it held; absent when it was not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub met: Option<bool>,
+    /// Noise cannot change it: it is judged on any host.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub exact: bool,
+    /// Why nothing is said of it, where it has a reason of its own; as the fields `why` and `unjudged`.
+    #[serde(flatten)]
+    pub unjudged: Option<Unjudged>,
+}
+
+impl Target {
+    /// A promise that the value is at most `most`.
+    pub fn at_most(name: &str, value: Option<f64>, most: f64) -> Self {
+        Self {
+            promise: None,
+            name: name.into(),
+            value,
+            target: format!("<= {}", shown(most)),
+            met: value.map(|value| value <= most),
+            exact: false,
+            unjudged: None,
+        }
+    }
+
+    /// A promise that the value is at least `least`.
+    pub fn at_least(name: &str, value: Option<f64>, least: f64) -> Self {
+        Self {
+            promise: None,
+            name: name.into(),
+            value,
+            target: format!(">= {}", shown(least)),
+            met: value.map(|value| value >= least),
+            exact: false,
+            unjudged: None,
+        }
+    }
+
+    /// The same of what no noise of the host can change, such as the size of a file.
+    #[must_use]
+    pub fn exactly(self) -> Self {
+        Self { exact: true, ..self }
+    }
+
+    /// The same without a value, where there is a reason to have none.
+    #[must_use]
+    pub fn unless(self, why: Option<Unjudged>) -> Self {
+        match why {
+            None => self,
+            Some(why) => Self { value: None, met: None, unjudged: Some(why), ..self },
+        }
+    }
+
+    /// The same as the promise of this number.
+    pub fn of(self, promise: impl Into<Option<&'static str>>) -> Self {
+        Self { promise: promise.into().map(str::to_owned), ..self }
+    }
+}
+
+/// Why nothing is said of a promise although something was measured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Written", into = "Written")]
+pub enum Unjudged {
+    /// The host was noisy meanwhile: so.
+    Noise(String),
+    /// It is not what was promised: so it differs.
+    NotMeasured(String),
+}
+
+/// How a reason of noise begins.
+const NOISE: &str = "host too noisy: ";
+
+impl fmt::Display for Unjudged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Noise(why) => write!(f, "{NOISE}{why}"),
+            Self::NotMeasured(why) => write!(f, "not measured: {why}"),
+        }
+    }
+}
+
+/// The same in a report.
+#[derive(Serialize, Deserialize)]
+struct Written {
+    /// That of noise with its beginning.
+    why: String,
+    /// Absent in reports from before it was written: there the beginning tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    unjudged: Option<Kind>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Kind {
+    Noise,
+    NotMeasured,
+}
+
+impl From<Unjudged> for Written {
+    fn from(reason: Unjudged) -> Self {
+        match reason {
+            Unjudged::Noise(why) => Self { why: format!("{NOISE}{why}"), unjudged: Some(Kind::Noise) },
+            Unjudged::NotMeasured(why) => Self { why, unjudged: Some(Kind::NotMeasured) },
+        }
+    }
+}
+
+impl From<Written> for Unjudged {
+    fn from(Written { why, unjudged }: Written) -> Self {
+        match (unjudged, why.strip_prefix(NOISE)) {
+            (Some(Kind::Noise) | None, Some(noise)) => Self::Noise(noise.to_owned()),
+            (Some(Kind::Noise), None) => Self::Noise(why),
+            (Some(Kind::NotMeasured) | None, _) => Self::NotMeasured(why),
+        }
+    }
+}
+
+/// A bound as people write it: two digits behind the point at most.
+fn shown(bound: f64) -> String {
+    let text = format!("{bound:.2}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn written(unjudged: Option<Unjudged>) -> Value {
+        serde_json::to_value(Target::at_most("t", Some(1.0), 2.0).unless(unjudged)).unwrap()
+    }
+
+    fn read(reason: &Value) -> Option<Unjudged> {
+        let mut target = json!({ "name": "t", "target": "<= 2" });
+        target.as_object_mut().unwrap().extend(reason.as_object().unwrap().clone());
+        serde_json::from_value::<Target>(target).unwrap().unjudged
+    }
+
+    #[test]
+    fn a_reason_is_written_as_it_is_read_with_its_kind() {
+        let noise = Unjudged::Noise("a: others".into());
+        let other = Unjudged::NotMeasured("another size".into());
+        let expected =
+            json!({ "name": "t", "target": "<= 2", "why": "host too noisy: a: others", "unjudged": "noise" });
+        assert_eq!(written(Some(noise.clone())), expected);
+        let expected =
+            json!({ "name": "t", "target": "<= 2", "why": "another size", "unjudged": "not_measured" });
+        assert_eq!(written(Some(other.clone())), expected);
+        assert_eq!(written(None), json!({ "name": "t", "target": "<= 2", "value": 1.0, "met": true }));
+        for reason in [Some(noise), Some(other), None] {
+            let target: Target = serde_json::from_value(written(reason.clone())).unwrap();
+            assert_eq!(target.unjudged, reason);
+        }
+    }
+
+    #[test]
+    fn of_a_reason_that_was_written_without_its_kind_the_beginning_tells() {
+        let noise = json!({ "why": "host too noisy: a: others" });
+        assert_eq!(read(&noise), Some(Unjudged::Noise("a: others".into())));
+        let other = json!({ "why": "there were 2 values" });
+        assert_eq!(read(&other), Some(Unjudged::NotMeasured("there were 2 values".into())));
+        assert_eq!(read(&json!({})), None);
+        // Where the kind is there, it decides.
+        let said = json!({ "why": "host too noisy: a", "unjudged": "not_measured" });
+        assert_eq!(read(&said), Some(Unjudged::NotMeasured("host too noisy: a".into())));
+    }
+}
