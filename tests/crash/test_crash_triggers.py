@@ -1,4 +1,4 @@
-"""kill -9 of the server while triggers are fired: what a fire was answered with 202 for, happens.
+"""kill -9 of the server while triggers are fired: what a fire was answered with 202 for, happens, and is on record.
 
 CRASH_TRIGGER_ROUNDS sets how often (default 4); CRASH_SEED repeats a run.
 """
@@ -26,7 +26,7 @@ def main(params):
 
 
 class Caller(threading.Thread):
-    """Fires until the server is gone, and keeps the events that were answered with 202."""
+    """Fires until the server is gone, and keeps the events that were answered with 202, each with the id of its firing."""
 
     def __init__(self, server, name):
         super().__init__(daemon=True)
@@ -45,7 +45,7 @@ class Caller(threading.Thread):
                     return
                 continue
             if answer.status == 202:
-                self.accepted.append(event)
+                self.accepted.append((event, answer.json()["activationId"]))
             elif answer.status not in (429, 503):
                 self.unexpected.append(answer)
 
@@ -66,18 +66,20 @@ class CrashOfTriggers(unittest.TestCase):
         answer = self.server.request("PUT", f"/api/v1/namespaces/_/{path}?overwrite=true", body)
         self.assertEqual(answer.status, 200, answer)
 
-    def results(self):
-        """`(event, rule)` of every recorded call."""
-        found, skip = set(), 0
+    def recorded(self):
+        """`(event, rule)` of every recorded call, and `(event, id)` of every recorded firing."""
+        calls, firings, skip = set(), set(), 0
         while True:
             path = f"/api/v1/namespaces/_/activations?docs=true&limit=200&skip={skip}"
             records = self.server.request("GET", path).json()
             for record in records:
                 result = record["response"]["result"]
-                if record["response"]["success"] and "rule" in result:
-                    found.add((result["event"], result["rule"]))
+                if record["name"] == "event":
+                    firings.add((result["event"], record["activationId"]))
+                elif record["response"]["success"] and "rule" in result:
+                    calls.add((result["event"], result["rule"]))
             if len(records) < 200:
-                return found
+                return calls, firings
             skip += len(records)
 
     def test_every_call_of_an_accepted_firing_survives_kill_9(self):
@@ -107,9 +109,12 @@ class CrashOfTriggers(unittest.TestCase):
             self.server.start()
         print(f"{len(accepted)} firings accepted in {ROUNDS} rounds", flush=True)
         self.assertGreaterEqual(len(accepted), ROUNDS)
-        wanted = {(event, rule) for event in accepted for rule in range(RULES)}
+        _, firings = self.recorded()
+        lost = set(accepted) - firings
+        self.assertEqual(lost, set(), f"{len(lost)} of {len(accepted)} firings have no record")
+        wanted = {(event, rule) for event, _ in accepted for rule in range(RULES)}
         end = time.monotonic() + 300
-        while missing := wanted - self.results():
+        while missing := wanted - self.recorded()[0]:
             self.assertLess(time.monotonic(), end, f"{len(missing)} of {len(wanted)} calls are lost: {sorted(missing)[:5]}")
             time.sleep(0.5)
         self.server.stop()

@@ -19,6 +19,7 @@ use crate::{
     Native,
     auth::Tenant,
     error::{ApiError, Asked, Path},
+    listed::{answer, listed},
     resource::{FunctionList, FunctionResource},
 };
 
@@ -57,19 +58,22 @@ pub(crate) fn path_of(caller: &Caller, name: &str) -> Result<FunctionPath, ApiEr
     })
 }
 
-/// The functions of the namespace.
+/// The functions of the namespace, without their parameters; what is listed may be 8 MB.
 #[utoipa::path(get, path = "/v1/functions", tag = "functions",
     params(("limit" = Option<usize>, Query, description = "At most so many, up to 1000"), ("skip" = Option<usize>, Query, description = "After so many")),
-    responses((status = 200, body = FunctionList), (status = 401, body = crate::resource::ErrorBody)))]
+    responses((status = 200, body = FunctionList), (status = 400, body = crate::resource::ErrorBody), (status = 401, body = crate::resource::ErrorBody), (status = 503, body = crate::resource::ErrorBody)))]
 pub(crate) async fn list(
     State(native): State<Arc<Native>>,
     tenant: Tenant,
     Asked(query): Asked<PageQuery>,
-) -> Result<Json<FunctionList>, ApiError> {
-    let namespace = &tenant.caller.namespace.name;
-    let functions = native.controller.functions(&tenant.caller, namespace, None, query.page()).await?;
-    let total = native.controller.count_functions(&tenant.caller, namespace, None).await?;
-    Ok(Json(FunctionList { functions: functions.iter().map(FunctionResource::from).collect(), total }))
+) -> Result<Response, ApiError> {
+    let (controller, caller) = (&native.controller, &tenant.caller);
+    let namespace = &caller.namespace.name;
+    let read = |most| controller.functions(caller, namespace, None, query.page(), most);
+    let (functions, room) = listed(&native, &tenant, read).await?;
+    let total = controller.count_functions(caller, namespace, None).await?;
+    let functions = functions.iter().map(FunctionResource::listed).collect();
+    answer(&FunctionList { functions, total }, room)
 }
 
 /// One function.

@@ -16,6 +16,7 @@ mod explain;
 mod feed;
 mod functions;
 mod invoke;
+mod listed;
 mod logs;
 mod namespaces;
 mod openapi;
@@ -55,7 +56,7 @@ pub struct NativeConfig {
     pub executors: Vec<Arc<dyn Executor>>,
     /// What only the composition root can do; `None` where it does not apply.
     pub maintenance: Option<Arc<dyn Maintenance>>,
-    /// Room for code, shared with other APIs that take some.
+    /// Room for code and for long lists, shared with other APIs.
     pub uploads: Arc<Uploads>,
 }
 

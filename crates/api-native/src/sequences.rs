@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::{Json, extract::State};
+use axum::{Json, extract::State, response::Response};
 use flint_controller::{ControllerError, PutSequence};
 use flint_model::{Annotations, Entity, RetryOptions};
 use flint_store::Page;
@@ -12,24 +12,20 @@ use crate::{
     auth::Tenant,
     error::{ApiError, Body, Path},
     functions::path_of,
+    listed::{answer, listed},
     resource::{ErrorBody, SequenceList, SequenceRequest, SequenceResource},
 };
 
-/// The sequences of the namespace.
+/// The sequences of the namespace; what is listed may be 8 MB.
 #[utoipa::path(get, path = "/v1/sequences", tag = "functions",
-    responses((status = 200, body = SequenceList), (status = 401, body = ErrorBody)))]
-pub(crate) async fn list(
-    State(native): State<Arc<Native>>,
-    tenant: Tenant,
-) -> Result<Json<SequenceList>, ApiError> {
-    let namespace = &tenant.caller.namespace.name;
+    responses((status = 200, body = SequenceList), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 503, body = ErrorBody)))]
+pub(crate) async fn list(State(native): State<Arc<Native>>, tenant: Tenant) -> Result<Response, ApiError> {
+    let (controller, caller) = (&native.controller, &tenant.caller);
     let all = Page { skip: 0, limit: usize::MAX };
-    let actions = native.controller.actions(&tenant.caller, namespace, None, all).await?;
-    let sequences = actions.iter().filter_map(|action| match action {
-        Entity::Sequence(sequence) => Some(SequenceResource::from(sequence)),
-        _ => None,
-    });
-    Ok(Json(SequenceList { sequences: sequences.collect() }))
+    let read = |most| controller.sequences(caller, &caller.namespace.name, all, most);
+    let (sequences, room) = listed(&native, &tenant, read).await?;
+    let sequences = sequences.iter().map(SequenceResource::from).collect();
+    answer(&SequenceList { sequences }, room)
 }
 
 /// One sequence.

@@ -144,6 +144,29 @@ async fn a_call_that_outlasts_its_callers_patience_is_an_accepted_one() {
 }
 
 #[tokio::test]
+async fn lists_have_no_parameters_and_a_page_that_is_too_large_is_refused_with_the_next_step() {
+    let api = Api::with(config()).await;
+    let long = json!("x".repeat(900_000));
+    for number in 0..10 {
+        deploy_with(&api.server, &format!("f{number}"), "echo", &[("a", long.clone())]).await;
+    }
+    sequence(&api.server, "s", &["guest/f1"]).await.unwrap();
+    let (status, refused) = api.get("/v1/functions").await;
+    assert_eq!((status, &refused["error"]["code"]), (400, &json!("invalid")), "{refused}");
+    assert!(refused["error"]["hint"].as_str().unwrap().contains("limit"), "{refused}");
+    let (status, list) = api.get("/v1/functions?limit=5").await;
+    assert_eq!((status, &list["total"]), (200, &json!(10)));
+    let listed = list["functions"].as_array().unwrap();
+    let is_whole = |one: &Value| one["annotations"]["a"] == long && one.get("parameters").is_none();
+    assert!(listed.len() == 5 && listed.iter().all(is_whole));
+    assert_eq!(api.get("/v1/functions/f1").await.1["parameters"], json!([]));
+    // The functions beside them are not read.
+    let (status, list) = api.get("/v1/sequences").await;
+    assert_eq!((status, list["sequences"].as_array().unwrap().len()), (200, 1));
+    api.server.stop().await;
+}
+
+#[tokio::test]
 async fn what_is_too_large_is_refused_with_the_limit_and_its_name() {
     let mut limits = config();
     limits.limits.bounds.max_payload = ByteSize::kib(2);

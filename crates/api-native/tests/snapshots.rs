@@ -95,6 +95,7 @@ async fn a_deploy_answers_with_what_was_prepared_and_the_function_goes_on_saying
     let (_, list) = api.call("GET", "/v1/functions", None).await;
     let listed = &list["functions"][0];
     assert_eq!((&listed["prepared"], &listed["snapshot"]), (&Value::Null, &options));
+    assert_eq!((&function["parameters"], listed.get("parameters")), (&json!([]), None));
     // A deploy says all of what a function is.
     let (_, result) = api.deploy(json!({"start": "spawn"})).await;
     let function = &result["function"];

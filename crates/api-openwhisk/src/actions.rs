@@ -184,7 +184,7 @@ pub(crate) async fn list(
             &serde_json::json!({ COLLECTION: all.saturating_sub(page.skip) }),
         );
     }
-    let actions = controller.actions(caller, &namespace, package.as_ref(), page).await?;
-    let shown: Vec<_> = actions.iter().filter_map(ActionSummary::of).collect();
-    Reply::json(StatusCode::OK, &shown)
+    let read = |most| controller.actions(caller, &namespace, package.as_ref(), page, most);
+    let (actions, room) = request.listed(read).await?;
+    Ok(Reply::list(actions.iter().filter_map(ActionSummary::of))?.in_room(room))
 }

@@ -27,7 +27,7 @@ pub struct FrontConfig {
     pub build_number: String,
     /// Hosts, in lower case, below which each namespace has a name of its own for its web actions.
     pub web_hosts: Vec<String>,
-    /// Room for code, shared with other APIs that take some.
+    /// Room for code and for long lists, shared with other APIs.
     pub uploads: Arc<Uploads>,
 }
 

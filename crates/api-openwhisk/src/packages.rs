@@ -41,8 +41,9 @@ pub(crate) async fn put(request: &Request<'_>, name: Name<'_>, body: Body) -> Re
 /// `GET …/packages/NAME`
 pub(crate) async fn get(request: &Request<'_>, name: Name<'_>) -> Result<Reply, Refusal> {
     let path = request.entity(name)?;
-    let contents = request.controller.package(&request.caller, &path).await?;
-    Reply::json(StatusCode::OK, &PackageDetail::with_contents(&contents))
+    let read = |most| request.controller.package(&request.caller, &path, most);
+    let (contents, room) = request.listed(read).await?;
+    Ok(Reply::json(StatusCode::OK, &PackageDetail::with_contents(&contents))?.in_room(room))
 }
 
 /// `DELETE …/packages/NAME?force=`
@@ -62,7 +63,6 @@ pub(crate) async fn list(request: &Request<'_>, namespace: &str) -> Result<Reply
         let all = controller.count_packages(caller, &namespace).await?;
         return Reply::json(StatusCode::OK, &json!({ COLLECTION: all.saturating_sub(page.skip) }));
     }
-    let packages = controller.packages(caller, &namespace, page).await?;
-    let shown: Vec<_> = packages.iter().map(PackageSummary::new).collect();
-    Reply::json(StatusCode::OK, &shown)
+    let (packages, room) = request.listed(|most| controller.packages(caller, &namespace, page, most)).await?;
+    Ok(Reply::list(packages.iter().map(PackageSummary::new))?.in_room(room))
 }

@@ -11,7 +11,7 @@ use http::{
         CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE,
     },
 };
-use serde::Serialize;
+use serde::{Serialize, Serializer as _};
 
 use crate::{refusal::Refusal, transaction};
 
@@ -44,12 +44,18 @@ impl Reply {
 
     /// A JSON body.
     pub(crate) fn json(status: StatusCode, body: &impl Serialize) -> Result<Self, Refusal> {
-        let body = serde_json::to_vec(body).map_err(|error| {
-            tracing::error!(%error, "an answer could not be written");
-            let text = "There was an internal server error.";
-            Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, text)
-        })?;
-        Ok(Self::raw_json(status, body))
+        Ok(Self::raw_json(status, serde_json::to_vec(body).map_err(unwritten)?))
+    }
+
+    /// A list. Each item is made when its turn comes, so that no two are in memory.
+    pub(crate) fn list<I>(items: I) -> Result<Self, Refusal>
+    where
+        I: Iterator,
+        I::Item: Serialize,
+    {
+        let mut body = Vec::new();
+        serde_json::Serializer::new(&mut body).collect_seq(items).map_err(unwritten)?;
+        Ok(Self::raw_json(StatusCode::OK, body))
     }
 
     /// A text body.
@@ -105,6 +111,11 @@ impl Reply {
         headers.insert(ACCESS_CONTROL_ALLOW_METHODS, ALLOWED_METHODS);
         response
     }
+}
+
+fn unwritten(error: serde_json::Error) -> Refusal {
+    tracing::error!(%error, "an answer could not be written");
+    Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "There was an internal server error.")
 }
 
 /// `{"error": …, "code": …}`, and beside it a `cause` where the text is one of the API's standard ones.

@@ -4,8 +4,8 @@ use std::{sync::Arc, time::Instant};
 
 use axum::body::Body;
 use bytes::Bytes;
-use flint_controller::{Caller, Controller};
-use flint_model::{Entity, EntityName, EntityPath, FunctionPath, NameError, NamespaceName};
+use flint_controller::{Caller, Controller, ControllerError, LARGEST_LIST, SMALL_LIST};
+use flint_model::{ByteSize, Entity, EntityName, EntityPath, FunctionPath, NameError, NamespaceName};
 use flint_request_body::{Room, Unread, Uploads};
 use http::{
     HeaderMap,
@@ -71,6 +71,23 @@ impl Request<'_> {
         let Entity::Function(function) = action else { return Ok(None) };
         let namespace = &self.caller.namespace.name;
         Ok(self.uploads.answer(namespace.as_str(), function.code.size.as_u64()).await?)
+    }
+
+    /// What is listed, read in so many bytes at most. What is more than small has room, before it is read and until its answer is sent.
+    pub(crate) async fn listed<T, F>(
+        &self,
+        read: impl Fn(ByteSize) -> F,
+    ) -> Result<(T, Option<Room>), Refusal>
+    where
+        F: Future<Output = Result<T, ControllerError>>,
+    {
+        match read(SMALL_LIST).await {
+            Err(ControllerError::ListTooLarge { .. }) => {}
+            small => return Ok((small?, None)),
+        }
+        let namespace = &self.caller.namespace.name;
+        let room = self.uploads.answer(namespace.as_str(), LARGEST_LIST.as_u64()).await?;
+        Ok((read(LARGEST_LIST).await?, room))
     }
 
     /// The body of a PUT.

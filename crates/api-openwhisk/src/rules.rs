@@ -56,9 +56,8 @@ pub(crate) async fn list(request: &Request<'_>, namespace: &str) -> Result<Reply
         let all = controller.count_rules(caller, &namespace).await?;
         return Reply::json(StatusCode::OK, &json!({ COLLECTION: all.saturating_sub(page.skip) }));
     }
-    let rules = controller.rules(caller, &namespace, page).await?;
-    let shown: Vec<_> = rules.iter().map(RuleSummary::new).collect();
-    Reply::json(StatusCode::OK, &shown)
+    let (rules, room) = request.listed(|most| controller.rules(caller, &namespace, page, most)).await?;
+    Ok(Reply::list(rules.iter().map(RuleSummary::new))?.in_room(room))
 }
 
 /// `POST …/rules/NAME` with `{"status": …}`

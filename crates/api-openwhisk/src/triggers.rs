@@ -57,9 +57,8 @@ pub(crate) async fn list(request: &Request<'_>, namespace: &str) -> Result<Reply
         let all = controller.count_triggers(caller, &namespace).await?;
         return Reply::json(StatusCode::OK, &json!({ COLLECTION: all.saturating_sub(page.skip) }));
     }
-    let triggers = controller.triggers(caller, &namespace, page).await?;
-    let shown: Vec<_> = triggers.iter().map(TriggerSummary::new).collect();
-    Reply::json(StatusCode::OK, &shown)
+    let (triggers, room) = request.listed(|most| controller.triggers(caller, &namespace, page, most)).await?;
+    Ok(Reply::list(triggers.iter().map(TriggerSummary::new))?.in_room(room))
 }
 
 /// `POST …/triggers/NAME`: 202 with an activation, or 204 when no rule is active.

@@ -77,6 +77,43 @@ async fn clients_that_do_not_read_take_no_more_memory_than_there_are_rooms_for_c
 }
 
 #[tokio::test]
+async fn lists_read_no_parameters_are_bounded_and_have_room_where_they_are_long() {
+    let api = Api::start().await;
+    let long = "x".repeat(900_000);
+    let parameters = json!([{"key": "p", "value": long}]);
+    for number in 0..10 {
+        let body = json!({"exec": {"kind": "nodejs:20", "code": "echo it"}, "parameters": parameters, "annotations": []});
+        assert_eq!(put(&api, &format!("f{number}"), body).await.status, 200);
+    }
+    let listed = api.get("actions").await;
+    assert_eq!((listed.status, listed.json().as_array().unwrap().len()), (200, 10));
+    assert!(listed.text.len() < 10_000, "{}", listed.text.len());
+    assert_eq!(api.get("actions/f1?code=false").await.json()["parameters"], parameters);
+
+    // Annotations are listed. A page that has too many of them is refused, a smaller one is not.
+    for number in 0..10 {
+        let body = json!({"annotations": [{"key": "a", "value": long}]});
+        assert_eq!(put(&api, &format!("f{number}"), body).await.status, 200);
+    }
+    let text = "The requested list is larger than allowed: > 8 MB. Ask for fewer of its entities at once.";
+    assert_eq!(api.get("actions").await.refusal(), (400, text.to_owned()));
+    assert_eq!(api.get("actions?count=true").await.json(), json!({"actions": 10}));
+    let key = basic(GUEST_KEY);
+    let ask = || api.unread(request("GET", "actions?limit=3", None, &[("authorization", &key)]));
+    let unread = [ask().await, ask().await];
+    let refused = api.get("actions?limit=3").await;
+    assert_eq!((refused.status, refused.header("retry-after")), (503, Some("5")), "{refused:?}");
+    assert_eq!(api.get("actions?limit=1").await.status, 200, "what is short needs no room");
+    for response in unread {
+        let whole = response.into_body().collect().await.unwrap().to_bytes();
+        let listed: Value = serde_json::from_slice(&whole).unwrap();
+        let has_all = |action: &Value| annotation(action, "a") == Some(&json!(long));
+        assert!(listed.as_array().unwrap().len() == 3 && listed.as_array().unwrap().iter().all(has_all));
+    }
+    assert_eq!(api.get("actions?limit=3&skip=7").await.status, 200);
+}
+
+#[tokio::test]
 async fn overwriting_needs_to_be_said_and_bumps_the_version() {
     let api = Api::start().await;
     api.action("f", "echo it").await;

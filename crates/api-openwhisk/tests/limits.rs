@@ -134,18 +134,20 @@ async fn a_deleted_namespace_is_gone_with_everything() {
 #[tokio::test]
 async fn refusals_and_ends_are_counted() {
     let api = Api::start().await;
-    let key = api.namespace("zero", json!({"invocationsPerMinute": 0})).await;
+    let key = api.namespace("zero", json!({"invocationsPerMinute": 0, "firesPerMinute": 0})).await;
     api.call_as(&key, "POST", "actions/f", None).await;
+    assert_eq!(api.call_as(&key, "POST", "triggers/t", None).await.status, 429);
     api.action("f", "echo it").await;
     api.blocking("f", json!({})).await;
     api.blocking("f", json!({})).await;
     let metrics = api.server.controller.render_metrics().await;
     for line in [
         r#"flint_throttled_total{namespace="zero",limit="rate"} 1"#,
+        r#"flint_throttled_total{namespace="zero",limit="fires"} 1"#,
         r#"flint_activations_total{namespace="guest",function="f",status="success"} 2"#,
         r#"flint_activation_starts_total{kind="nodejs:20",start="cold"} 1"#,
         r#"flint_activation_starts_total{kind="nodejs:20",start="warm"} 1"#,
-        r#"flint_http_requests_total{front="openwhisk",status="429"} 1"#,
+        r#"flint_http_requests_total{front="openwhisk",status="429"} 2"#,
         r#"flint_instances{state="idle"} 1"#,
     ] {
         assert!(metrics.contains(line), "{line} is missing in\n{metrics}");

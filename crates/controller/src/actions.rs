@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use flint_model::{Collection, Entity, EntityName, Function, FunctionPath, NamespaceName, Sequence};
+use flint_model::{
+    ByteSize, Collection, Entity, EntityName, Function, FunctionPath, NamespaceName, Sequence,
+};
 use flint_store::Page;
 
 use crate::{Caller, Controller, ControllerError, functions::own};
@@ -30,20 +32,34 @@ impl Controller {
         }
     }
 
-    /// The actions of a namespace, latest first; with `package`, only those in it.
+    /// The actions of a namespace without their parameters, latest first; with `package`, only those in it.
+    /// [`ControllerError::ListTooLarge`] when they are more than `most` of JSON.
     pub async fn actions(
         &self,
         caller: &Caller,
         namespace: &NamespaceName,
         package: Option<&EntityName>,
         page: Page,
+        most: ByteSize,
     ) -> Result<Vec<Entity>, ControllerError> {
         let (namespace, package) = self.readable_list(caller, namespace, package).await?;
         let catalog = &self.stores.catalog;
-        Ok(catalog.entities(&namespace, Collection::Actions, package.as_ref(), page).await?)
+        Ok(catalog.entities(&namespace, Collection::Actions, package.as_ref(), page, most).await?)
     }
 
-    /// How many those are.
+    /// The sequences of a namespace, latest first. [`ControllerError::ListTooLarge`] when they are more than `most` of JSON.
+    pub async fn sequences(
+        &self,
+        caller: &Caller,
+        namespace: &NamespaceName,
+        page: Page,
+        most: ByteSize,
+    ) -> Result<Vec<Sequence>, ControllerError> {
+        own(caller, namespace, || namespace.to_string())?;
+        Ok(self.stores.catalog.sequences(namespace, page, most).await?)
+    }
+
+    /// How many actions those of a list are.
     pub async fn count_actions(
         &self,
         caller: &Caller,

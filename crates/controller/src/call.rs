@@ -258,9 +258,7 @@ async fn collect(mut pieces: BodyReceiver, limit: ByteSize) -> Result<Bytes, Fau
         match piece {
             Ok(piece) => whole.extend_from_slice(&piece),
             Err(BodyError::TooLarge(_)) => break,
-            Err(BodyError::NotJson(_) | BodyError::Broken(_) | BodyError::Late) => {
-                return Err(Fault::Exited { end: None });
-            }
+            Err(BodyError::Broken(_) | BodyError::Late) => return Err(Fault::Exited { end: None }),
         }
         if whole.len() as u64 > limit.as_u64() {
             let size = whole.len() as u64;

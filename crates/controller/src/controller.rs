@@ -18,7 +18,7 @@ use flint_store::{
 use flint_telemetry::Metrics;
 use tokio::{
     runtime::Handle,
-    sync::{Mutex, OnceCell, RwLock},
+    sync::{Mutex, Notify, OnceCell, RwLock},
     time::timeout,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -79,6 +79,8 @@ pub struct Controller {
     pub(crate) accepted: AcceptedCalls,
     pub(crate) feeding: Feeding,
     pub(crate) deploys: Arc<Deploys>,
+    /// Told when somebody has to do without what is perhaps left of functions that are gone.
+    pub(crate) leftovers: Notify,
     /// Held for reading while an action is written into a package that is there, for writing while a package is deleted.
     pub(crate) structure: RwLock<()>,
     /// Held while a namespace is created, changed or deleted: a change is of what is stored, and no other comes in between.
@@ -122,6 +124,7 @@ impl Controller {
             accepted: AcceptedCalls::new(&config.asynchronous),
             feeding: Feeding::default(),
             deploys: Arc::default(),
+            leftovers: Notify::new(),
             structure: RwLock::default(),
             namespaces: Mutex::default(),
             versioning: Mutex::default(),

@@ -92,7 +92,7 @@ impl Controller {
     ) -> Result<Deployed, ControllerError> {
         let Release { function, deploying, replaced, ready, live_follows } = release;
         self.check_secrets(&function).await?;
-        self.invoker.admits(&function)?;
+        self.invoker.admits(&function).inspect_err(|error| self.look_for_leftovers(error))?;
         let created = replaced.is_none();
         let unwritten = Unwritten { invoker: &self.invoker, function: Some(Arc::clone(&function)) };
         let mut deployed =
@@ -100,7 +100,8 @@ impl Controller {
         let prepared = match ready {
             Ready::Prepare(code) => {
                 let source = FunctionSource { function: Arc::clone(&deployed.function), code };
-                let prepared = self.invoker.prepare(source, progress).await?;
+                let prepared = self.invoker.prepare(source, progress).await;
+                let prepared = prepared.inspect_err(|error| self.look_for_leftovers(error))?;
                 (deployed.steps, deployed.took) = (prepared.steps.clone(), prepared.took);
                 deployed.prepared = Some(Arc::clone(&prepared));
                 Some(prepared)
@@ -287,6 +288,7 @@ impl From<PrepareError> for ControllerError {
             PrepareError::Code(text) => Self::Code(text),
             PrepareError::Busy(text) => Self::Busy(text),
             PrepareError::NoRoom(text) => Self::NoRoom(text),
+            PrepareError::OverQuota(text) => Self::Conflicting(text),
             PrepareError::Failed { operation, detail } => {
                 Self::Internal(format!("{operation} failed: {detail}"))
             }

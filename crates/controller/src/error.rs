@@ -1,7 +1,7 @@
 //! Why a use case was refused, in the words of the OpenWhisk API where it has any.
 
 use flint_invoker::Refusal;
-use flint_model::{LimitError, NameError, Timestamp};
+use flint_model::{ByteSize, LimitError, NameError, Timestamp};
 use flint_store::StoreError;
 
 /// What sort of refusal it is; a front gives each its status.
@@ -133,6 +133,12 @@ pub enum ControllerError {
         /// The most there may be.
         allowed: u64,
     },
+    /// What is to be listed is larger than a list may be.
+    #[error("The requested list is larger than allowed: > {allowed}. Ask for fewer of its entities at once.")]
+    ListTooLarge {
+        /// How large it may be.
+        allowed: ByteSize,
+    },
     /// Too many calls in this minute.
     #[error("Too many requests in the last minute (count: {count}, allowed: {allowed}).")]
     Rate {
@@ -189,7 +195,8 @@ impl ControllerError {
             | Self::NoFunction(_)
             | Self::NoSequence(_)
             | Self::Malformed(_)
-            | Self::ReservedParameters => ErrorKind::Invalid,
+            | Self::ReservedParameters
+            | Self::ListTooLarge { .. } => ErrorKind::Invalid,
             Self::TooLarge { .. } => ErrorKind::TooLarge,
             Self::Rate { .. } | Self::Concurrency { .. } | Self::Busy(_) => ErrorKind::Throttled,
             Self::NotInThisVersion(_) => ErrorKind::NotImplemented,
@@ -236,6 +243,7 @@ impl From<StoreError> for ControllerError {
         match error {
             StoreError::Conflict => Self::Race,
             StoreError::NoNamespace(_) => Self::NamespaceGone,
+            StoreError::ListTooLarge { allowed } => Self::ListTooLarge { allowed },
             full @ StoreError::Full { .. } => Self::Full(full),
             other => Self::Store(other),
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use flint_model::{EntityName, EntityPath, Function, FunctionPath, NamespaceName, Strategy};
+use flint_model::{ByteSize, EntityName, EntityPath, Function, FunctionPath, NamespaceName, Strategy};
 use flint_store::Page;
 
 use crate::{
@@ -66,16 +66,18 @@ impl Controller {
         })
     }
 
-    /// The functions of a namespace, latest first; with `package`, only those in it.
+    /// The functions of a namespace without their parameters, latest first; with `package`, only those in it.
+    /// [`ControllerError::ListTooLarge`] when they are more than `most` of JSON.
     pub async fn functions(
         &self,
         caller: &Caller,
         namespace: &NamespaceName,
         package: Option<&EntityName>,
         page: Page,
+        most: ByteSize,
     ) -> Result<Vec<Function>, ControllerError> {
         let list = self.readable_list(caller, namespace, package).await?;
-        Ok(self.stores.catalog.functions(&list.0, list.1.as_ref(), page).await?)
+        Ok(self.stores.catalog.functions(&list.0, list.1.as_ref(), page, most).await?)
     }
 
     /// How many those are.

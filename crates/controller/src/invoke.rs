@@ -268,7 +268,7 @@ pub(crate) async fn json_body(caller: &Caller, body: Body) -> Result<Bytes, Cont
             ControllerError::TooLarge { what: "Request", size: size.max(allowed + 1), allowed }
         }
         BodyError::Broken(why) => ControllerError::Malformed(why),
-        BodyError::NotJson(_) | BodyError::Late => ControllerError::Malformed(error.to_string()),
+        BodyError::Late => ControllerError::Malformed(error.to_string()),
     })
 }
 

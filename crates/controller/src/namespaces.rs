@@ -5,7 +5,7 @@ use std::sync::Arc;
 use flint_model::{
     ApiKey, EntityName, KeyId, KeyRecord, Namespace, NamespaceLimits, NamespaceName, Timestamp,
 };
-use flint_store::{Page, StoreError};
+use flint_store::StoreError;
 use tokio::sync::RwLockReadGuard;
 use uuid::Uuid;
 
@@ -22,9 +22,6 @@ pub const GUEST_KEY: &str = "23bc46b1-71f6-4ed5-8c54-816aa4f8c502:\
 const GUEST: &str = "guest";
 /// The namespace of whoever asks, in paths.
 const CALLERS_OWN: &str = "_";
-
-/// A page that no list is longer than.
-const EVERYTHING: Page = Page { skip: 0, limit: i64::MAX as usize };
 
 impl Controller {
     /// Makes guest and its key work where they may, and the key not work where it may not.
@@ -117,7 +114,7 @@ impl Controller {
             let _changing = controller.namespaces.lock().await;
             let _structure = controller.structure.write().await;
             let catalog = &controller.stores.catalog;
-            let functions = catalog.functions(&name, None, EVERYTHING).await?;
+            let functions = catalog.function_revisions(&name, None).await?;
             if !catalog.delete_namespace(&name).await? {
                 return Err(ControllerError::NoSuch(name.to_string()));
             }
@@ -131,8 +128,8 @@ impl Controller {
             controller.tables.forget(&name);
             controller.triggers.remove_where(|path, _| path.namespace == name);
             controller.feeding.tell_namespace(&name);
-            for function in functions {
-                controller.invoker.forget(&function.path, function.revision, &[]);
+            for (function, revision) in functions {
+                controller.invoker.forget(&function, revision, &[]);
             }
             controller.invoker.leave(&name);
             Ok(())

@@ -197,11 +197,15 @@ impl Verdict {
                 Self::lost(Status::DeveloperError, "The action exhausted its memory and was aborted.")
             }
             Fault::Request(error) => Self::of_request(error),
+            Fault::NotJson(why) => Self::unfit(
+                StatusCode::BAD_REQUEST,
+                &format!("The function takes JSON, and the request's body is none: {why}"),
+            ),
             Fault::Platform { cause } => Self::not_provisioned(cause),
         }
     }
 
-    /// Of a request that the function cannot be given, with the status that says so.
+    /// Of a request that did not come whole.
     fn of_request(error: &BodyError) -> Self {
         let (status, text) = match error {
             BodyError::TooLarge(allowed) => (
@@ -211,15 +215,16 @@ impl Verdict {
             BodyError::Late => {
                 (StatusCode::REQUEST_TIMEOUT, "The request's body came too slowly.".to_owned())
             }
-            BodyError::NotJson(why) => (
-                StatusCode::BAD_REQUEST,
-                format!("The function takes JSON, and the request's body is none: {why}"),
-            ),
             BodyError::Broken(why) => {
                 (StatusCode::BAD_REQUEST, format!("The request's body ended early: {why}"))
             }
         };
-        let mut verdict = Self::error(Status::ApplicationError, &text);
+        Self::unfit(status, &text)
+    }
+
+    /// Of a request that the function cannot be given, with the status that says so.
+    fn unfit(status: StatusCode, text: &str) -> Self {
+        let mut verdict = Self::error(Status::ApplicationError, text);
         let body = verdict.response.result.as_ref().map(|result| result.get().to_owned());
         let json = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static("application/json"))]);
         verdict.http = Some((status, json, body.unwrap_or_default().into()));
@@ -414,7 +419,7 @@ mod tests {
                 "The request's body ended early: reset",
             ),
             (
-                Fault::Request(BodyError::NotJson("no".into())),
+                Fault::NotJson("no".into()),
                 Phase::Run,
                 1,
                 "The function takes JSON, and the request's body is none: no",

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use flint_model::{
-    Annotations, Collection, Entity, EntityPath, NamespaceName, Package, Parameters, Timestamp, Version,
+    Annotations, ByteSize, Collection, Entity, EntityPath, NamespaceName, Package, Parameters, Timestamp,
+    Version,
 };
 use flint_store::{Expected, Page};
 use serde_json::json;
 
-use crate::{Caller, Controller, ControllerError, functions::own, versions::next_version};
+use crate::{Caller, Controller, ControllerError, LARGEST_LIST, functions::own, versions::next_version};
 
 /// A name that the API keeps for the actions without a package.
 const RESERVED: &str = "default";
@@ -40,7 +41,7 @@ pub struct PutPackage {
 pub struct PackageContents {
     /// The package. A binding has its provider's parameters under its own.
     pub package: Package,
-    /// Functions and sequences, latest first.
+    /// Functions and sequences without their parameters, latest first.
     pub actions: Vec<Entity>,
 }
 
@@ -109,14 +110,16 @@ impl Controller {
     }
 
     /// A package with what is in it. Foreign ones have to be published; a binding is its owner's alone.
+    /// [`ControllerError::ListTooLarge`] when what is in it is more than `most` of JSON.
     pub async fn package(
         &self,
         caller: &Caller,
         path: &EntityPath,
+        most: ByteSize,
     ) -> Result<PackageContents, ControllerError> {
         let (package, contents) = self.readable_package(caller, path).await?;
-        let list =
-            self.stores.catalog.entities(&contents.namespace, Collection::Actions, Some(&contents.name), ALL);
+        let (namespace, within) = (&contents.namespace, Some(&contents.name));
+        let list = self.stores.catalog.entities(namespace, Collection::Actions, within, ALL, most);
         Ok(PackageContents { package, actions: list.await? })
     }
 
@@ -167,29 +170,30 @@ impl Controller {
             if held > 0 {
                 return Err(ControllerError::Conflicting(not_empty(held)));
             }
-            let contents = catalog.entities(namespace, Collection::Actions, within, ALL).await?;
+            let functions = catalog.function_revisions(namespace, within).await?;
             catalog.delete_package(&path, package.revision, force).await?;
             controller.forget_package(&path);
-            for entity in contents {
-                if let Entity::Function(function) = entity {
-                    controller.invoker.forget(&function.path, function.revision, &[]);
-                }
+            for (function, revision) in functions {
+                controller.invoker.forget(&function, revision, &[]);
             }
             Ok(package)
         };
         self.detached(deleting).await
     }
 
-    /// The packages of a namespace, latest first; of a foreign one, those that everybody may use.
+    /// The packages of a namespace without their parameters, latest first; of a foreign one, those that everybody may use.
+    /// [`ControllerError::ListTooLarge`] when those that are looked at are more than `most` of JSON.
     pub async fn packages(
         &self,
         caller: &Caller,
         namespace: &NamespaceName,
         page: Page,
+        most: ByteSize,
     ) -> Result<Vec<Package>, ControllerError> {
         let foreign = caller.namespace.name != *namespace;
         let asked = if foreign { ALL } else { page };
-        let listed = self.stores.catalog.entities(namespace, Collection::Packages, None, asked).await?;
+        let catalog = &self.stores.catalog;
+        let listed = catalog.entities(namespace, Collection::Packages, None, asked, most).await?;
         let packages = listed.into_iter().filter_map(|entity| match entity {
             Entity::Package(package) => Some(package),
             _ => None,
@@ -212,7 +216,7 @@ impl Controller {
     ) -> Result<usize, ControllerError> {
         match caller.namespace.name == *namespace {
             true => Ok(self.stores.catalog.count_entities(namespace, Collection::Packages, None).await?),
-            false => Ok(self.packages(caller, namespace, ALL).await?.len()),
+            false => Ok(self.packages(caller, namespace, ALL, LARGEST_LIST).await?.len()),
         }
     }
 

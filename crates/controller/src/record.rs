@@ -7,6 +7,7 @@ use flint_model::{
     Activation, ActivationId, Annotations, Attempt, FiredRule, FunctionPath, NamespaceName, Response,
     Timeline, Timestamp, Trigger, Version,
 };
+use flint_store::StoreError;
 use flint_telemetry::{Finished, StartKind};
 
 use crate::{
@@ -17,6 +18,9 @@ use crate::{
 
 /// How long to wait for a log that cannot be written.
 const UNWRITABLE: Duration = Duration::from_secs(1);
+
+/// How long whoever is about to be told a record's id waits for the log. Beyond that they would ask again for what has happened.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A start quicker than this took a runtime that was waiting: a new process takes longer.
 const PREWARMED_WITHIN_US: u64 = 50;
@@ -220,6 +224,33 @@ impl Controller {
                 () = self.stopped.cancelled() => return false,
                 () = room => {}
             }
+        }
+    }
+
+    /// Keeps a record whose id somebody is about to be told, and returns when it is durable. A log that cannot be written, or not within [`PATIENCE`], is no
+    /// reason to refuse what has happened already: such a record is written when it can be, or shed and counted.
+    pub(crate) async fn write_down(&self, record: Activation) {
+        let (log, id) = (&self.stores.activations, record.id);
+        let mut left = Some(record);
+        let writing = async {
+            while let Some(record) = left.take() {
+                left = log.offer(record).err().map(|again| *again);
+                // Makes it durable, or makes room for it.
+                log.flush().await?;
+            }
+            Ok::<_, StoreError>(())
+        };
+        let failed = tokio::select! {
+            biased;
+            written = writing => written.err().map(|error| error.to_string()),
+            () = self.stopped.cancelled() => Some("the server has stopped".to_owned()),
+            () = tokio::time::sleep(PATIENCE) => Some(format!("it takes longer than {PATIENCE:?}")),
+        };
+        if let Some(record) = left {
+            log.append(record);
+        }
+        if let Some(error) = failed {
+            tracing::error!(activation = %id, error, "a record that was promised is not on disk: it is lost if the log sheds it or the server dies");
         }
     }
 

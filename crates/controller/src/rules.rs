@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use flint_model::{
-    Annotations, Collection, Entity, EntityPath, FunctionPath, NamespaceName, Rule, RuleStatus, Timestamp,
-    Version,
+    Annotations, ByteSize, Collection, Entity, EntityPath, FunctionPath, NamespaceName, Rule, RuleStatus,
+    Timestamp, Version,
 };
 use flint_store::{Expected, Page};
 
@@ -169,15 +169,17 @@ impl Controller {
         self.detached(deleting).await
     }
 
-    /// The rules of a namespace, latest first.
+    /// The rules of a namespace, latest first. [`ControllerError::ListTooLarge`] when they are more than `most` of JSON.
     pub async fn rules(
         &self,
         caller: &Caller,
         namespace: &NamespaceName,
         page: Page,
+        most: ByteSize,
     ) -> Result<Vec<Rule>, ControllerError> {
         own(caller, namespace, || namespace.to_string())?;
-        let listed = self.stores.catalog.entities(namespace, Collection::Rules, None, page).await?;
+        let catalog = &self.stores.catalog;
+        let listed = catalog.entities(namespace, Collection::Rules, None, page, most).await?;
         let rule = |entity| match entity {
             Entity::Rule(rule) => Some(rule),
             _ => None,

@@ -9,8 +9,12 @@ use std::{sync::Mutex, time::Duration};
 use flint_controller::{
     ControllerError, Deployed, ErrorKind, LimitsWish, PrepareWhen, PutCode, PutFunction, Unnamed,
 };
-use flint_model::{ByteSize, Contract, Isolation, Network, Reuse, Start, StrategyRequest};
-use support::{Server, config, eventually};
+use flint_model::{ByteSize, Contract, Isolation, Network, Reuse, Start, Status, StrategyRequest};
+use support::{
+    Server,
+    composing::{invoke, result_of},
+    config, eventually,
+};
 
 fn code(kind: &str, content: &str) -> Option<PutCode> {
     Some(PutCode { kind: kind.to_owned(), content: content.to_owned().into(), format: None, main: None })
@@ -43,6 +47,32 @@ async fn a_deploy_says_what_was_prepared_and_broken_code_is_refused_and_not_writ
     assert_eq!(kept.version.to_string(), "0.0.1");
     // Where the front's users expect it, it is written and fails when it is called.
     put(&server, "f", PutFunction { prepare: PrepareWhen::Behind, ..broken }).await.unwrap();
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn who_is_over_the_quota_is_told_and_others_deploy() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), config()).await;
+    let huge = || PutFunction { code: code("nodejs", "huge archive"), ..PutFunction::default() };
+    let error = put(&server, "f", huge()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict);
+    assert!(error.to_string().contains("prepare.per_namespace") && error.retry_after().is_none(), "{error}");
+    let guest = server.guest().await;
+    assert!(server.controller.function(&guest, &"guest/f".parse().unwrap()).await.is_err());
+
+    let (_, key) =
+        server.controller.create_namespace("other".parse().unwrap(), Default::default()).await.unwrap();
+    let other = server.controller.authenticate(&key.expose()).await.unwrap();
+    let path = "other/f".parse().unwrap();
+    assert!(server.controller.put_function(&other, path, huge(), &|_| {}).await.unwrap().created);
+
+    // Where nobody waited for it, calls say so: it is the namespace's to mend, but its figures are not told to whoever calls.
+    put(&server, "f", PutFunction { prepare: PrepareWhen::Behind, ..huge() }).await.unwrap();
+    let record = invoke(&server, "f", &serde_json::json!({})).await;
+    assert_eq!(record.response.status, Status::DeveloperError);
+    let said = result_of(&record).to_string();
+    assert!(said.contains("prepare.per_namespace") && !said.contains("10 GB"), "{said}");
     server.stop().await;
 }
 
@@ -224,6 +254,7 @@ async fn a_deploy_whose_client_goes_away_is_never_half_seen() {
             &caller.namespace.name,
             None,
             flint_store::Page { skip: 0, limit: 9 },
+            flint_controller::SMALL_LIST,
         );
         let stored = stored.await.unwrap().remove(0);
         if known.revision < stored.revision {

@@ -9,7 +9,7 @@ use std::{sync::Arc, time::Instant};
 use bytes::Bytes;
 use flint_controller::{
     Accepts, Answer, Caller, ControllerError, ErrorKind, Firing, Invocation, Mode, PutApi, PutCode,
-    PutFunction, PutPackage, PutRule, PutSequence, PutTrigger,
+    PutFunction, PutPackage, PutRule, PutSequence, PutTrigger, SMALL_LIST,
 };
 use flint_executor::{Body, body_channel};
 use flint_model::NamespaceLimits;
@@ -107,7 +107,8 @@ async fn a_deploy_that_was_under_way_is_refused() {
         };
         let (deployed, ()) = tokio::join!(deploying, meanwhile);
         is_gone(deployed);
-        let listed = server.controller.functions(&old, &old.namespace.name, None, ALL).await.unwrap();
+        let listed =
+            server.controller.functions(&old, &old.namespace.name, None, ALL, SMALL_LIST).await.unwrap();
         assert!(listed.is_empty(), "{listed:?}");
     }
     server.stop().await;
@@ -147,6 +148,8 @@ async fn whoever_still_has_its_key_in_hand_writes_and_calls_nothing() {
         api_key: None,
     };
     is_gone(controller.fire(&old, firing).await);
+    let metrics = controller.render_metrics().await;
+    assert!(!metrics.contains("flint_throttled_total{"), "no limit was in its way:\n{metrics}");
     assert!(server.executor.calls_of("team/f").is_empty());
     assert_eq!(records(&server, &new).await, 0);
     server.stop().await;

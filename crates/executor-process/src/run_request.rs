@@ -45,8 +45,8 @@ pub(crate) fn of(function: &Function, call: &Call, arguments: &[u8]) -> Result<V
         api_key: Option<&'a str>,
     }
     let arguments: &[u8] = if arguments.is_empty() { b"{}" } else { arguments };
-    let value: &RawValue = serde_json::from_slice(arguments)
-        .map_err(|error| Fault::Request(BodyError::NotJson(error.to_string())))?;
+    let value: &RawValue =
+        serde_json::from_slice(arguments).map_err(|error| Fault::NotJson(error.to_string()))?;
     let run = Run {
         value,
         namespace: function.path.namespace.as_str(),

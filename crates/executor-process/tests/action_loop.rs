@@ -6,7 +6,7 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use flint_executor::{BodyError, Executor, Fault, FunctionSource, Instance, Invoked, PrepareError};
+use flint_executor::{Executor, Fault, FunctionSource, Instance, Invoked, PrepareError};
 use flint_model::{CodeFormat, Contract, LogStream};
 use serde_json::{Value, json as value};
 use support::{House, adjusted, call, context, function, json, text, zipped};
@@ -52,7 +52,7 @@ async fn what_is_not_json_is_its_callers_fault() {
     let instance = house.start(looped(LOOP)).await;
     for arguments in ["not json", "{\"half\":", "\u{0}"] {
         let Invoked::Done { result, end } = instance.invoke(json(arguments)).await else { panic!() };
-        assert!(matches!(result, Err(Fault::Request(BodyError::NotJson(_)))), "{result:?}");
+        assert!(matches!(result, Err(Fault::NotJson(_))), "{result:?}");
         assert!(end.reusable, "the program was told nothing");
     }
     let Invoked::Done { result, .. } = instance.invoke(json("{}")).await else { panic!() };

@@ -191,3 +191,70 @@ async fn what_would_fill_the_disk_is_refused_and_what_is_there_runs_on() {
     assert_eq!(entries(&artefacts), 1);
     house.end().await;
 }
+
+/// What the record of every artefact says of its size is taken out, as there was none in earlier versions.
+fn forget_sizes(artefacts: &std::path::Path) {
+    for artefact in std::fs::read_dir(artefacts).unwrap() {
+        let file = artefact.unwrap().path().join("artefact.json");
+        let mut record: serde_json::Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+        record.as_object_mut().unwrap().remove("size").unwrap();
+        std::fs::write(&file, record.to_string()).unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_namespace_that_has_as_much_as_it_may_is_refused_and_others_deploy() {
+    let of = |namespace: &str, n: u32| {
+        let source = zip("nodejs:default", &[("index.js", &format!("exports.main = () => ({{ n: {n} }})"))]);
+        adjusted(source, |function| function.path = format!("{namespace}/f{n}").parse().unwrap())
+    };
+    let refused = async |house: &House, namespace: &str, n: u32| {
+        let prepared = house.executor.prepare(of(namespace, n), &|_| {}).await;
+        let Err(PrepareError::OverQuota(said)) = prepared else {
+            panic!("{namespace}/f{n} was not refused");
+        };
+        assert!(said.contains(&format!("namespace {namespace} takes 32 KB")), "{said}");
+        assert!(said.contains("more than the 40 KB") && said.contains("prepare.per_namespace"), "{said}");
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let artefacts = folder.path().join("artefacts");
+    // Room for two: each has two folders and two files, its record among them.
+    let small = |config: &mut flint_runtimes::HouseConfig| {
+        config.artefacts_dir = artefacts.clone();
+        config.per_namespace = ByteSize::kib(40);
+    };
+    let house = House::with(small).await;
+    // As a server does when it starts.
+    house.executor.collect(&[]).await;
+    for n in [1, 2] {
+        house.executor.admits(&of("guest", n).function).unwrap();
+        house.prepare(of("guest", n)).await;
+    }
+    refused(&house, "guest", 3).await;
+    assert_eq!(entries(&artefacts), 2, "nothing is left of what was refused");
+    // What is there already is another's too, and counts for each.
+    house.prepare(of("other", 3)).await;
+    house.prepare(of("other", 1)).await;
+    assert_eq!(entries(&artefacts), 3);
+    refused(&house, "other", 2).await;
+    refused(&house, "guest", 3).await;
+    house.prepare(of("guest", 1)).await;
+    let large = adjusted(of("guest", 4), |function| function.code.size = ByteSize::kib(9));
+    assert!(matches!(house.executor.admits(&large.function), Err(PrepareError::OverQuota(_))));
+    house.end().await;
+
+    // Another life of the server.
+    forget_sizes(&artefacts);
+    let house = House::with(small).await;
+    let deployed = [of("guest", 1), of("guest", 2), of("other", 3)].map(|source| source.function);
+    house.executor.collect(&deployed).await;
+    refused(&house, "guest", 3).await;
+    house.prepare(of("other", 1)).await;
+    // What is deleted is given back.
+    house.executor.collect(&deployed[1..]).await;
+    house.prepare(of("guest", 3)).await;
+    let instance = house.start(of("guest", 2)).await;
+    assert_eq!(text(instance.invoke(json("{}")).await), r#"{"n":2}"#);
+    instance.stop().await;
+    house.end().await;
+}

@@ -18,8 +18,12 @@ impl Breach {
         self.0.get()
     }
 
-    /// Of a call that came to nothing: the caller's fault when its request did not come whole, else this one.
-    pub(crate) fn or(&self, fault: impl FnOnce() -> Fault) -> Fault {
-        self.get().cloned().map_or_else(fault, Fault::Request)
+    /// Of a call that came to nothing by this fault: the caller's, when its request did not come whole and the function failed over it.
+    /// A limit that was passed, and what Flint could not do, have causes of their own.
+    pub(crate) fn or(&self, fault: Fault) -> Fault {
+        match (self.get(), &fault) {
+            (Some(error), Fault::Developer { .. }) => Fault::Request(error.clone()),
+            _ => fault,
+        }
     }
 }

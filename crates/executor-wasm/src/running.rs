@@ -40,7 +40,7 @@ impl Running {
 
     pub(crate) fn failed(self, error: &wasmtime::Error, starved: bool, usage: Usage) -> Invoked {
         let (logs, logs_truncated) = self.logs.finish();
-        let fault = self.breach.or(|| fault::of(error, starved, last_words(&logs)));
+        let fault = self.breach.or(fault::of(error, starved, last_words(&logs)));
         let end = CallEnd { logs, logs_truncated, usage, reusable: true, fault: None };
         Invoked::Done { result: Err(fault), end }
     }
@@ -64,13 +64,13 @@ impl Running {
                     (None, Some((status, headers))) => {
                         too_long.map_or_else(|| http_reply(status, headers, body, wanted), Err)
                     }
-                    (why, _) => Err(self.breach.or(|| developer(why.unwrap_or_default()))),
+                    (why, _) => Err(self.breach.or(developer(why.unwrap_or_default()))),
                 }
             }
             Source::Http { head: Head::Refused(code), .. } => {
-                Err(self.breach.or(|| developer(format!("the function answered with the error {code}"))))
+                Err(self.breach.or(developer(format!("the function answered with the error {code}"))))
             }
-            Source::Http { .. } => Err(self.breach.or(|| developer(NO_RESPONSE.to_owned()))),
+            Source::Http { .. } => Err(self.breach.or(developer(NO_RESPONSE.to_owned()))),
         };
         self.done(result, usage)
     }

@@ -85,14 +85,14 @@ async fn relay(
     match (ended.outcome, broken) {
         (Err(error), _) => {
             let (logs, logs_truncated) = running.logs.finish();
-            let fault = running.breach.or(|| fault::of(&error, ended.starved, last_words(&logs)));
+            let fault = running.breach.or(fault::of(&error, ended.starved, last_words(&logs)));
             if let Some(word) = take(&last_word) {
                 word.broken(&fault);
             }
             CallEnd { logs, logs_truncated, usage, reusable: true, fault: Some(fault) }
         }
         (Ok(()), Some(why)) => {
-            let fault = running.breach.or(|| developer(why));
+            let fault = running.breach.or(developer(why));
             running.end(Some(fault), usage)
         }
         (Ok(()), None) => running.end(None, usage),

@@ -32,9 +32,6 @@ pub enum BodyError {
     /// More than is allowed.
     #[error("the body is larger than {0} bytes")]
     TooLarge(u64),
-    /// It is to be JSON, and is not, for this reason.
-    #[error("the body is not JSON: {0}")]
-    NotJson(String),
     /// Its sender kept its taker waiting for too long.
     #[error("the body came too slowly")]
     Late,

@@ -90,9 +90,12 @@ pub enum Fault {
     /// The memory limit was exceeded.
     #[error("the function exhausted its memory")]
     OutOfMemory,
-    /// The caller's request did not come whole, or is not what the contract takes.
+    /// The caller's request did not come whole.
     #[error("the request cannot be given to the function: {0}")]
     Request(BodyError),
+    /// The contract takes JSON, and the caller's request is none, for this reason.
+    #[error("the request cannot be given to the function: it is not JSON: {0}")]
+    NotJson(String),
     /// Flint, or the host, failed.
     #[error("{cause}")]
     Platform {
@@ -104,6 +107,6 @@ pub enum Fault {
 impl Fault {
     /// Whether neither the function nor Flint is to blame.
     pub fn is_the_callers(&self) -> bool {
-        matches!(self, Self::Request(_))
+        matches!(self, Self::Request(_) | Self::NotJson(_))
     }
 }

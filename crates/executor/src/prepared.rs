@@ -78,6 +78,9 @@ pub enum PrepareError {
     /// There is too little room on the server's disk.
     #[error("{0}")]
     NoRoom(String),
+    /// The function's namespace has as much unpacked code as it may.
+    #[error("{0}")]
+    OverQuota(String),
     /// Flint, or the host, failed.
     #[error("{operation} failed: {detail}")]
     Failed {

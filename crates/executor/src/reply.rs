@@ -39,7 +39,7 @@ pub struct CallEnd {
     pub logs_truncated: bool,
     /// What it used.
     pub usage: Usage,
-    /// The instance can serve another call. After a fault other than [`Fault::ResultTooLarge`], [`Fault::Request`] or an invalid answer it cannot.
+    /// The instance can serve another call. After a fault other than [`Fault::ResultTooLarge`], one that [is the caller's](Fault::is_the_callers) or an invalid answer it cannot.
     pub reusable: bool,
     /// What went wrong after a streamed answer had begun.
     pub fault: Option<Fault>,

@@ -165,6 +165,11 @@ fn cannot_prepare(error: PrepareError) -> StartError {
         PrepareError::Code(message) => {
             StartError::Code(failure(Fault::Developer { message }, Duration::ZERO))
         }
+        PrepareError::OverQuota(_) => {
+            // Whoever calls need not be who owns it: without figures.
+            let message = "the function's code cannot be unpacked: that of its namespace takes as much of the server's disk as it may (prepare.per_namespace). Delete functions of the namespace that are not needed, or have the server's operator raise it".to_owned();
+            StartError::Code(failure(Fault::Developer { message }, Duration::ZERO))
+        }
         PrepareError::Busy(_) | PrepareError::NoRoom(_) | PrepareError::Failed { .. } => {
             StartError::Failed(failure(Fault::Platform { cause: error.to_string() }, Duration::ZERO))
         }

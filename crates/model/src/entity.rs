@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{EntityName, Function, NamespaceName, Package, Rule, Sequence, Timestamp, Trigger};
+use crate::{EntityName, Function, NamespaceName, Package, Parameters, Rule, Sequence, Timestamp, Trigger};
 
 /// Where an entity is listed. A name belongs to one collection of its namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -115,6 +115,25 @@ impl Entity {
     #[must_use]
     pub fn with_revision(mut self, revision: u64) -> Self {
         each!(&mut self, one => one.revision = revision);
+        self
+    }
+
+    /// Its default arguments; sequences and rules have none.
+    pub fn parameters_mut(&mut self) -> Option<&mut Parameters> {
+        match self {
+            Self::Function(function) => Some(&mut function.parameters),
+            Self::Package(package) => Some(&mut package.parameters),
+            Self::Trigger(trigger) => Some(&mut trigger.parameters),
+            Self::Sequence(_) | Self::Rule(_) => None,
+        }
+    }
+
+    /// The same entity without default arguments, as lists have it.
+    #[must_use]
+    pub fn without_parameters(mut self) -> Self {
+        if let Some(parameters) = self.parameters_mut() {
+            *parameters = Parameters::default();
+        }
         self
     }
 

@@ -1,5 +1,5 @@
-//! Room for code on its way in and out: uploads are in memory several times while they are decoded and stored, answers as long as their client
-//! takes to read them.
+//! Room for code on its way in and out, and for long lists: uploads are in memory several times while they are decoded and stored, answers as
+//! long as their client takes to read them.
 
 use std::{
     collections::HashMap,
@@ -36,17 +36,17 @@ struct Rooms {
     shares: Mutex<HashMap<String, Weak<Semaphore>>>,
 }
 
-/// Held until the code is stored, or as long as its body is read or its answer is sent.
+/// Held until the code is stored, or as long as its body is read or its answer is made and sent.
 #[derive(Debug)]
 pub struct Room {
     _room: OwnedSemaphorePermit,
     _share: OwnedSemaphorePermit,
 }
 
-/// Too many answers with code are being sent.
+/// Too many large answers are being sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{ROOMS} answers with more than {} MB of code are sent at once, {OF_ONE} of them to one namespace: read those that were asked for before, or ask without the code",
+    "{ROOMS} answers with more than {} MB of code or of a list are sent at once, {OF_ONE} of them to one namespace: read those that were asked for before, or ask for less: without the code, or for fewer at once",
     SMALL >> 20
 )]
 pub struct NoRoom;
@@ -65,9 +65,9 @@ impl Uploads {
         self.bodies.room(namespace).await
     }
 
-    /// Waits a little for room for an answer with so many bytes of code. `None` for one that needs none.
-    pub async fn answer(&self, namespace: &str, code: u64) -> Result<Option<Room>, NoRoom> {
-        if code <= SMALL {
+    /// Waits a little for room for an answer with so many bytes of code, or of a list. `None` for one that needs none.
+    pub async fn answer(&self, namespace: &str, bytes: u64) -> Result<Option<Room>, NoRoom> {
+        if bytes <= SMALL {
             return Ok(None);
         }
         timeout(PATIENCE, self.answers.room(namespace)).await.map_err(|_| NoRoom)

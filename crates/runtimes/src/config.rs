@@ -27,6 +27,8 @@ pub struct HouseConfig {
     pub unpack: UnpackLimits,
     /// Free space that deploys leave on the disk of the artefacts; absent: 1 GB, or a twentieth of a smaller disk.
     pub min_free: Option<ByteSize>,
+    /// The most that the unpacked code of one namespace may take of that disk; zero: no bound.
+    pub per_namespace: ByteSize,
     /// Load every function of contract `handler` once when it is prepared, so that a syntax error or a missing `main` is found at deploy. Off by
     /// default: OpenWhisk accepts broken code and lets its calls fail.
     pub validate: bool,
@@ -63,6 +65,7 @@ impl HouseConfig {
             gates: None,
             unpack: UnpackLimits::default(),
             min_free: None,
+            per_namespace: ByteSize::mib(10 * 1024),
             validate: false,
             build_timeout: Duration::from_secs(60),
             build_memory: ByteSize::mib(1024),

@@ -1,6 +1,7 @@
 //! What is the same for all functions: the host's runtimes, the shims, the prepared functions.
 
 use std::{
+    collections::HashSet,
     path::Path,
     sync::{Arc, Mutex, PoisonError, Weak},
     time::{Duration, Instant, SystemTime},
@@ -21,7 +22,7 @@ use crate::{
     handler::{self, Cell},
     java::JavaShims,
     prepare::{
-        Builds, Room, Turn, Workshop,
+        Builds, Quota, Room, Turn, Workshop,
         artefact::{Artefact, SharedArtefact, Shelf},
     },
     process::{
@@ -47,8 +48,9 @@ pub struct House {
     images: CodeImages,
     builds: Builds,
     room: Room,
-    /// Artefacts that someone holds.
-    held: Mutex<Vec<Weak<Artefact>>>,
+    quota: Arc<Quota>,
+    /// Artefacts that someone holds, each with the namespace that it was prepared for.
+    held: Mutex<Vec<(NamespaceName, Weak<Artefact>)>>,
 }
 
 impl House {
@@ -72,6 +74,7 @@ impl House {
         })??;
         let builds = Builds::new(config.concurrent_builds, config.concurrent_unpacks);
         let room = Room::new(&config.artefacts_dir, config.min_free);
+        let quota = Quota::new(config.per_namespace);
         Ok(Self {
             config,
             shims,
@@ -83,6 +86,7 @@ impl House {
             images: CodeImages::default(),
             builds,
             room,
+            quota,
             held: Mutex::default(),
         })
     }
@@ -110,7 +114,7 @@ impl House {
     /// Unpacks and builds, unless that was done before; with how long it took. What is held by somebody is not collected.
     ///
     /// # Errors
-    /// Code that is not what its kind asks for, a runtime that is missing, a disk that is full.
+    /// Code that is not what its kind asks for, a runtime that is missing, a disk that is full, a namespace that has as much there as it may.
     pub async fn prepare(
         &self,
         source: &FunctionSource,
@@ -125,23 +129,28 @@ impl House {
             builds: &self.builds,
             runtimes: &self.runtimes,
             room: &self.room,
+            quota: &self.quota,
             config: &self.config,
         };
         let (artefact, took) = workshop.prepare(source, progress).await?;
-        self.hold(&artefact);
+        self.hold(&source.function.path.namespace, &artefact);
         Ok((artefact, took))
     }
 
     /// Whether there is room for a function that is to be deployed, or it is there already.
     ///
     /// # Errors
-    /// A disk that is nearly full.
+    /// A disk that is nearly full; a namespace that has as much there as it may, or has with this function's code.
     pub fn admits(&self, function: &Function) -> Result<(), PrepareError> {
-        let Err(full) = self.room.for_a_deploy() else { return Ok(()) };
-        let is_there = self.runtimes.resolve(&function.kind).is_ok_and(|engine| {
+        let found = self.runtimes.resolve(&function.kind).ok().map(|engine| {
             let address = Shelf::address(function, &engine, &self.shims);
-            self.shelf.find(&address, &engine, &self.runtimes).is_some()
+            (engine, address)
         });
+        let address = found.as_ref().map(|(_, address)| address.as_str());
+        self.quota.admits(&function.path.namespace, address, function.code.size)?;
+        let Err(full) = self.room.for_a_deploy() else { return Ok(()) };
+        let is_there = found
+            .is_some_and(|(engine, address)| self.shelf.find(&address, &engine, &self.runtimes).is_some());
         if is_there { Ok(()) } else { Err(full) }
     }
 
@@ -245,26 +254,39 @@ impl House {
         own.chain(context.environment.clone())
     }
 
-    fn hold(&self, artefact: &SharedArtefact) {
+    fn hold(&self, namespace: &NamespaceName, artefact: &SharedArtefact) {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        held.retain(|artefact| artefact.strong_count() > 0);
-        held.push(Arc::downgrade(artefact));
+        held.retain(|(_, artefact)| artefact.strong_count() > 0);
+        held.push((namespace.clone(), Arc::downgrade(artefact)));
     }
 
-    /// Removes prepared functions other than `keep` and those that somebody holds.
+    /// Removes prepared functions other than `keep` and those that somebody holds; these are what namespaces are charged with from now on.
     pub async fn collect(&self, keep: &[Arc<Function>]) {
-        let mut addresses: Vec<String> = keep
+        let mut used: HashSet<(NamespaceName, String)> = keep
             .iter()
             .filter_map(|function| {
                 let engine = self.runtimes.resolve(&function.kind).ok()?;
-                Some(Shelf::address(function, &engine, &self.shims))
+                Some((function.path.namespace.clone(), Shelf::address(function, &engine, &self.shims)))
             })
             .collect();
         let held = self.held.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        addresses.extend(held.iter().filter_map(Weak::upgrade).map(|artefact| artefact.address.clone()));
-        let shelf = Arc::clone(&self.shelf);
+        used.extend(held.iter().filter_map(|(namespace, artefact)| {
+            let artefact = artefact.upgrade()?;
+            Some((namespace.clone(), artefact.address.clone()))
+        }));
+        let (shelf, quota) = (Arc::clone(&self.shelf), Arc::clone(&self.quota));
         let collected = tokio::task::spawn_blocking(move || {
-            shelf.collect(|name| addresses.iter().any(|address| address == name))
+            let collected = {
+                let addresses: HashSet<&str> = used.iter().map(|(_, address)| address.as_str()).collect();
+                shelf.collect(|name| addresses.contains(name))
+            };
+            // Given back once it is gone.
+            let sized = |(namespace, address): (NamespaceName, String)| {
+                let size = shelf.size(&address).ok();
+                (namespace, address, size)
+            };
+            quota.count(used.into_iter().map(sized).collect());
+            collected
         });
         match collected.await {
             Ok(Ok(0)) | Err(_) => {}

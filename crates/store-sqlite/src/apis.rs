@@ -74,7 +74,7 @@ impl Apis for SqliteApis {
     async fn apis(&self, namespace: &NamespaceName) -> Result<Vec<Api>, StoreError> {
         let namespace = namespace.clone();
         let sql = "SELECT body FROM apis WHERE namespace = ?1 ORDER BY base_path";
-        self.readers.run(READING, move |connection| many(connection, sql, [namespace.as_str()])).await
+        self.readers.list(READING, move |connection| many(connection, sql, [namespace.as_str()])).await
     }
 
     async fn delete_api(

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use flint_model::{
-    Collection, Entity, EntityName, EntityPath, Function, FunctionPath, KeyId, KeyRecord, Namespace,
-    NamespaceName, Rule,
+    ByteSize, Collection, Entity, EntityName, EntityPath, Function, FunctionPath, KeyId, KeyRecord,
+    Namespace, NamespaceName, Rule, Sequence,
 };
 use flint_store::{Catalog, Expected, Page, StoreError};
 use rusqlite::{Connection, OptionalExtension, Params, params};
@@ -129,9 +129,10 @@ impl Catalog for SqliteCatalog {
         collection: Collection,
         package: Option<&EntityName>,
         page: Page,
+        most: ByteSize,
     ) -> Result<Vec<Entity>, StoreError> {
         let list = List::new(namespace, collection, package);
-        self.readers.run(READING, move |connection| entities::list(connection, &list, page)).await
+        self.readers.list(READING, move |connection| entities::list(connection, &list, page, most)).await
     }
 
     async fn count_entities(
@@ -180,10 +181,11 @@ impl Catalog for SqliteCatalog {
         namespace: &NamespaceName,
         package: Option<&EntityName>,
         page: Page,
+        most: ByteSize,
     ) -> Result<Vec<Function>, StoreError> {
         let list = List::of_functions(namespace, package);
-        let listed =
-            self.readers.run(READING, move |connection| entities::list(connection, &list, page)).await?;
+        let read = move |connection: &Connection| entities::list(connection, &list, page, most);
+        let listed = self.readers.list(READING, read).await?;
         let function = |entity| match entity {
             Entity::Function(function) => Some(function),
             _ => None,
@@ -200,9 +202,34 @@ impl Catalog for SqliteCatalog {
         self.readers.run(READING, move |connection| entities::count(connection, &list)).await
     }
 
+    async fn sequences(
+        &self,
+        namespace: &NamespaceName,
+        page: Page,
+        most: ByteSize,
+    ) -> Result<Vec<Sequence>, StoreError> {
+        let list = List::of_sequences(namespace);
+        let read = move |connection: &Connection| entities::list(connection, &list, page, most);
+        let listed = self.readers.list(READING, read).await?;
+        let sequence = |entity| match entity {
+            Entity::Sequence(sequence) => Some(sequence),
+            _ => None,
+        };
+        Ok(listed.into_iter().filter_map(sequence).collect())
+    }
+
+    async fn function_revisions(
+        &self,
+        namespace: &NamespaceName,
+        package: Option<&EntityName>,
+    ) -> Result<Vec<(FunctionPath, u64)>, StoreError> {
+        let list = List::of_functions(namespace, package);
+        self.readers.list(READING, move |connection| entities::revisions(connection, &list)).await
+    }
+
     async fn all_functions(&self) -> Result<Vec<Function>, StoreError> {
         let sql = "SELECT body FROM entities WHERE type = 'function' ORDER BY namespace, package, name";
-        self.readers.run(READING, move |connection| many(connection, sql, [])).await
+        self.readers.list(READING, move |connection| many(connection, sql, [])).await
     }
 
     async fn put_namespace(&self, namespace: &Namespace) -> Result<(), StoreError> {

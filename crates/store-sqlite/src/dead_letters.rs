@@ -192,7 +192,7 @@ impl DeadLetters for SqliteDeadLetters {
         let (offset, limit) = offset_and_limit(page);
         let order = if query.oldest_first { "ASC" } else { "DESC" };
         self.readers
-            .run(READING, move |connection| {
+            .list(READING, move |connection| {
                 let which =
                     format!("{OF_NAMESPACE} ORDER BY at {order}, activation {order} LIMIT ?4 OFFSET ?3");
                 letters(connection, false, &which, params![namespace, function, offset, limit])

@@ -1,8 +1,12 @@
 //! The table of functions, sequences, packages, triggers and rules.
 
-use flint_model::{Collection, Entity, EntityName, EntityPath, NamespaceName};
+use std::mem;
+
+use flint_model::{
+    ByteSize, Collection, Entity, EntityName, EntityPath, Function, FunctionPath, NamespaceName, Parameters,
+};
 use flint_store::{Expected, Page, StoreError};
-use rusqlite::{Connection, OptionalExtension, Row, params, types::Value};
+use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter, types::Value};
 
 use crate::{
     catalog::{READING, from_json, offset_and_limit, to_json},
@@ -31,6 +35,18 @@ impl Type {
             Self::Package => "package",
             Self::Trigger => "trigger",
             Self::Rule => "rule",
+        }
+    }
+}
+
+impl From<&Entity> for Type {
+    fn from(entity: &Entity) -> Self {
+        match entity {
+            Entity::Function(_) => Self::Function,
+            Entity::Sequence(_) => Self::Sequence,
+            Entity::Package(_) => Self::Package,
+            Entity::Trigger(_) => Self::Trigger,
+            Entity::Rule(_) => Self::Rule,
         }
     }
 }
@@ -76,6 +92,10 @@ impl List {
 
     pub(crate) fn of_functions(namespace: &NamespaceName, package: Option<&EntityName>) -> Self {
         Self { only: Some(Type::Function), ..Self::new(namespace, Collection::Actions, package) }
+    }
+
+    pub(crate) fn of_sequences(namespace: &NamespaceName) -> Self {
+        Self { only: Some(Type::Sequence), ..Self::new(namespace, Collection::Actions, None) }
     }
 
     /// The condition of this list, with its parameters from `?1` on.
@@ -125,25 +145,30 @@ pub(crate) fn put(connection: &Connection, entity: &Entity, expected: Expected) 
         .and_then(|mut statement| statement.query_row([], |row| row.get(0)))
         .map_err(&fault)?;
     let updated = entity.updated().as_millis() as i64;
-    let entity = entity.clone().with_revision(revision as u64);
-    let (of, trigger, body) = match &entity {
-        Entity::Function(one) => (Type::Function, None, to_json(one, WRITING)?),
-        Entity::Sequence(one) => (Type::Sequence, None, to_json(one, WRITING)?),
-        Entity::Package(one) => (Type::Package, None, to_json(one, WRITING)?),
-        Entity::Trigger(one) => (Type::Trigger, None, to_json(one, WRITING)?),
-        Entity::Rule(one) => (Type::Rule, Some(one.trigger.to_string()), to_json(one, WRITING)?),
+    let mut entity = entity.clone().with_revision(revision as u64);
+    let parameters = match entity.parameters_mut().map(mem::take) {
+        Some(parameters) if !parameters.is_empty() => Some(to_json(&parameters, WRITING)?),
+        _ => None,
+    };
+    let of = Type::from(&entity);
+    let (trigger, body) = match &entity {
+        Entity::Function(one) => (None, to_json(one, WRITING)?),
+        Entity::Sequence(one) => (None, to_json(one, WRITING)?),
+        Entity::Package(one) => (None, to_json(one, WRITING)?),
+        Entity::Trigger(one) => (None, to_json(one, WRITING)?),
+        Entity::Rule(one) => (Some(one.trigger.to_string()), to_json(one, WRITING)?),
     };
     connection
         .prepare_cached(
-            "INSERT INTO entities (namespace, package, name, collection, type, trigger, revision, updated, body)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
-             ON CONFLICT DO UPDATE SET type = excluded.type, trigger = excluded.trigger,
-                 revision = excluded.revision, updated = excluded.updated, body = excluded.body",
+            "INSERT INTO entities (namespace, package, name, collection, type, trigger, revision, updated, body, parameters)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
+             ON CONFLICT DO UPDATE SET type = excluded.type, trigger = excluded.trigger, revision = excluded.revision,
+                 updated = excluded.updated, body = excluded.body, parameters = excluded.parameters",
         )
         .and_then(|mut statement| {
             let (namespace, name) = (at.namespace.as_str(), at.name.as_str());
             statement.execute(params![
-                namespace, at.package(), name, collection, of.as_str(), trigger, revision, updated, body
+                namespace, at.package(), name, collection, of.as_str(), trigger, revision, updated, body, parameters
             ])
         })
         .map_err(&fault)?;
@@ -164,11 +189,26 @@ pub(crate) fn put(connection: &Connection, entity: &Entity, expected: Expected) 
 pub(crate) fn get(connection: &Connection, at: &At) -> Result<Option<Entity>, StoreError> {
     let fault = sql_fault(connection, READING);
     let mut statement = connection
-        .prepare_cached("SELECT type, body FROM entities WHERE namespace = ?1 AND package = ?2 AND name = ?3")
+        .prepare_cached(
+            "SELECT type, body, parameters FROM entities WHERE namespace = ?1 AND package = ?2 AND name = ?3",
+        )
         .map_err(&fault)?;
-    let mut rows =
-        statement.query(params![at.namespace.as_str(), at.package(), at.name.as_str()]).map_err(&fault)?;
-    rows.next().map_err(&fault)?.map(|row| read(connection, row)).transpose()
+    let mut rows = statement.query(at.params()).map_err(&fault)?;
+    let Some(row) = rows.next().map_err(&fault)? else { return Ok(None) };
+    let mut entity = read(connection, text(connection, row, 0)?, text(connection, row, 1)?)?;
+    if let (Some(apart), Some(parameters)) = (apart(connection, row, 2)?, entity.parameters_mut()) {
+        *parameters = apart;
+    }
+    Ok(Some(entity))
+}
+
+/// The function in a row's columns from `first` on: its body, and its parameters where they are apart.
+pub(crate) fn function(connection: &Connection, row: &Row<'_>, first: usize) -> Result<Function, StoreError> {
+    let mut function: Function = from_json(connection, "a function", text(connection, row, first)?)?;
+    if let Some(apart) = apart(connection, row, first + 1)? {
+        function.parameters = apart;
+    }
+    Ok(function)
 }
 
 /// Deletes the entity at a place if it is at `revision`, and of the type asked for.
@@ -216,8 +256,13 @@ pub(crate) fn delete_package(
     if full { Err(StoreError::Conflict) } else { Ok(()) }
 }
 
-/// A page of a list.
-pub(crate) fn list(connection: &Connection, list: &List, page: Page) -> Result<Vec<Entity>, StoreError> {
+/// A page of a list, without parameters, if that is not longer than `most`.
+pub(crate) fn list(
+    connection: &Connection,
+    list: &List,
+    page: Page,
+    most: ByteSize,
+) -> Result<Vec<Entity>, StoreError> {
     let fault = sql_fault(connection, READING);
     let (condition, mut values) = list.condition();
     let (skip, limit) = offset_and_limit(page);
@@ -228,12 +273,47 @@ pub(crate) fn list(connection: &Connection, list: &List, page: Page) -> Result<V
         last - 1
     );
     let mut statement = connection.prepare_cached(&sql).map_err(&fault)?;
-    let mut rows = statement.query(rusqlite::params_from_iter(values)).map_err(&fault)?;
-    let mut entities = Vec::new();
+    let mut rows = statement.query(params_from_iter(values)).map_err(&fault)?;
+    let (mut entities, mut left) = (Vec::new(), most.as_u64());
     while let Some(row) = rows.next().map_err(&fault)? {
-        entities.push(read(connection, row)?);
+        let body = text(connection, row, 1)?;
+        // Whatever its size, an entity can be listed by itself.
+        if body.len() as u64 > left && !entities.is_empty() {
+            return Err(StoreError::ListTooLarge { allowed: most });
+        }
+        left = left.saturating_sub(body.len() as u64);
+        entities.push(read(connection, text(connection, row, 0)?, body)?);
     }
     Ok(entities)
+}
+
+/// Where the functions of a list are, and their revisions.
+pub(crate) fn revisions(
+    connection: &Connection,
+    list: &List,
+) -> Result<Vec<(FunctionPath, u64)>, StoreError> {
+    let fault = sql_fault(connection, READING);
+    let (condition, values) = list.condition();
+    let sql =
+        format!("SELECT package, name, revision FROM entities WHERE {condition} ORDER BY package, name");
+    let mut statement = connection.prepare_cached(&sql).map_err(&fault)?;
+    let mut rows = statement.query(params_from_iter(values)).map_err(&fault)?;
+    let name = |text: &str| EntityName::parse(text).map_err(|error| unreadable(connection, "a name", error));
+    let mut revisions = Vec::new();
+    while let Some(row) = rows.next().map_err(&fault)? {
+        let package = match text(connection, row, 0)? {
+            "" => None,
+            package => Some(name(package)?),
+        };
+        let path = FunctionPath {
+            namespace: list.namespace.clone(),
+            package,
+            name: name(text(connection, row, 1)?)?,
+        };
+        let revision: i64 = row.get(2).map_err(&fault)?;
+        revisions.push((path, revision as u64));
+    }
+    Ok(revisions)
 }
 
 /// How long a list is.
@@ -241,18 +321,26 @@ pub(crate) fn count(connection: &Connection, list: &List) -> Result<usize, Store
     let (condition, values) = list.condition();
     let count: i64 = connection
         .prepare_cached(&format!("SELECT count(*) FROM entities WHERE {condition}"))
-        .and_then(|mut statement| statement.query_row(rusqlite::params_from_iter(values), |row| row.get(0)))
+        .and_then(|mut statement| statement.query_row(params_from_iter(values), |row| row.get(0)))
         .map_err(sql_fault(connection, READING))?;
     Ok(count as usize)
 }
 
-/// The entity of a row of `type, body`.
-fn read(connection: &Connection, row: &Row<'_>) -> Result<Entity, StoreError> {
-    let text = |column| {
-        let value = row.get_ref(column).map_err(sql_fault(connection, READING))?;
-        value.as_str().map_err(|error| unreadable(connection, "an entity", error))
-    };
-    let (of, body) = (text(0)?, text(1)?);
+/// What a column has.
+fn text<'a>(connection: &Connection, row: &'a Row<'_>, column: usize) -> Result<&'a str, StoreError> {
+    let value = row.get_ref(column).map_err(sql_fault(connection, READING))?;
+    value.as_str().map_err(|error| unreadable(connection, "an entity", error))
+}
+
+/// The parameters in a column, where they are apart from their entity.
+fn apart(connection: &Connection, row: &Row<'_>, column: usize) -> Result<Option<Parameters>, StoreError> {
+    let value = row.get_ref(column).map_err(sql_fault(connection, READING))?;
+    let text = value.as_str_or_null().map_err(|error| unreadable(connection, "parameters", error))?;
+    text.map(|text| from_json(connection, "parameters", text)).transpose()
+}
+
+/// The entity of that type and body.
+fn read(connection: &Connection, of: &str, body: &str) -> Result<Entity, StoreError> {
     Ok(match of {
         "function" => Entity::Function(from_json(connection, "a function", body)?),
         "sequence" => Entity::Sequence(from_json(connection, "a sequence", body)?),

@@ -85,7 +85,7 @@ impl Feeds for SqliteFeeds {
     async fn feeds(&self, page: Page) -> Result<Vec<Feed>, StoreError> {
         let sql = "SELECT body FROM feeds ORDER BY namespace, package, trigger LIMIT ?1 OFFSET ?2";
         let (skip, limit) = offset_and_limit(page);
-        self.readers.run(READING, move |connection| many(connection, sql, [limit, skip])).await
+        self.readers.list(READING, move |connection| many(connection, sql, [limit, skip])).await
     }
 
     async fn delete_feed(&self, trigger: &EntityPath) -> Result<bool, StoreError> {

@@ -16,17 +16,25 @@ use crate::{
 
 /// Reads at once. More would wait for the same cores and page cache.
 const CONNECTIONS: usize = 4;
+/// Lists among them: calls wait for reads of single entities, which find a connection whoever lists how much.
+const LISTS: usize = CONNECTIONS - 1;
 
 /// A few read-only connections, opened when needed and kept.
 pub(crate) struct Readers {
     path: PathBuf,
     permits: Arc<Semaphore>,
+    lists: Arc<Semaphore>,
     idle: Arc<Mutex<Vec<Connection>>>,
 }
 
 impl Readers {
     pub(crate) fn new(path: PathBuf) -> Self {
-        Self { path, permits: Arc::new(Semaphore::new(CONNECTIONS)), idle: Arc::default() }
+        Self {
+            path,
+            permits: Arc::new(Semaphore::new(CONNECTIONS)),
+            lists: Arc::new(Semaphore::new(LISTS)),
+            idle: Arc::default(),
+        }
     }
 
     /// Runs `work` on a connection. It sees every write that was acknowledged before.
@@ -49,12 +57,75 @@ impl Readers {
         .await
     }
 
+    /// The same for what may take long.
+    pub(crate) async fn list<T, F>(&self, operation: &'static str, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    {
+        let permit = Arc::clone(&self.lists).acquire_owned().await.map_err(|_| closed(operation))?;
+        self.run(operation, move |connection| {
+            // Held until it has been read, also when nobody waits for it any more.
+            let _permit = permit;
+            work(connection)
+        })
+        .await
+    }
+
     /// Refuses new reads, lets the running ones end and closes the connections.
     pub(crate) async fn close(&self) {
         if let Ok(all) = self.permits.acquire_many(CONNECTIONS as u32).await {
             self.permits.close();
+            self.lists.close();
             all.forget();
         }
         locked(&self.idle).clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::mpsc, time::Duration};
+
+    use tokio::{sync::mpsc::unbounded_channel, time::timeout};
+
+    use super::*;
+    use crate::SyncMode;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn lists_leave_a_connection_to_single_reads() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("flint.db");
+        let _writer = database::open_writer(&path, SyncMode::ProcessOnly).unwrap();
+        let readers = Arc::new(Readers::new(path));
+        let (begun, mut under_way) = unbounded_channel();
+        let (mut ends, mut lists) = (Vec::new(), Vec::new());
+        for _ in 0..2 * CONNECTIONS {
+            let (end, ended) = mpsc::channel::<()>();
+            let (readers, begun) = (Arc::clone(&readers), begun.clone());
+            lists.push(tokio::spawn(async move {
+                let work = move |_: &Connection| {
+                    begun.send(()).unwrap();
+                    let _ = ended.recv(); // until its other end is dropped
+                    Ok(())
+                };
+                readers.list("listing", work).await
+            }));
+            ends.push(end);
+        }
+        for _ in 0..LISTS {
+            under_way.recv().await.unwrap();
+        }
+        for _ in 0..10 {
+            let read = readers.run("reading", |connection| Ok(connection.is_autocommit()));
+            assert!(timeout(Duration::from_secs(60), read).await.unwrap().unwrap());
+        }
+        assert!(under_way.try_recv().is_err(), "no further list has begun");
+        drop(ends);
+        for list in lists {
+            list.await.unwrap().unwrap();
+        }
+        readers.close().await;
+        assert!(readers.list("listing", |_| Ok(())).await.is_err());
     }
 }

@@ -186,6 +186,12 @@ const MIGRATIONS: &[&str] = &[
         PRIMARY KEY (namespace, name)
     ) WITHOUT ROWID;
     ",
+    // 10: parameters apart, and behind the body, so that lists do not read them. NULL: none.
+    "
+    ALTER TABLE entities ADD COLUMN parameters TEXT;
+    UPDATE entities SET parameters = json_extract(body, '$.parameters'), body = json_remove(body, '$.parameters')
+        WHERE CASE WHEN json_valid(body) THEN json_array_length(body, '$.parameters') > 0 END;
+    ",
 ];
 
 /// The newest format this build writes and reads.
@@ -228,8 +234,8 @@ mod tests {
         let rows = "('a', '', 'f', 7, 70, '{\"n\":1}'), ('a', 'p', 'f', 8, 80, '{\"n\":2}')";
         connection.execute(&format!("INSERT INTO functions VALUES {rows}"), []).unwrap();
         migrate(&mut connection, Path::new("x")).unwrap();
-        let expected = "('a', '', 'f', 'actions', 'function', NULL, 7, 70, '{\"n\":1}'),
-                        ('a', 'p', 'f', 'actions', 'function', NULL, 8, 80, '{\"n\":2}')";
+        let expected = "('a', '', 'f', 'actions', 'function', NULL, 7, 70, '{\"n\":1}', NULL),
+                        ('a', 'p', 'f', 'actions', 'function', NULL, 8, 80, '{\"n\":2}', NULL)";
         let same: i64 = connection
             .query_row(
                 &format!("SELECT count(*) FROM (VALUES {expected} INTERSECT SELECT * FROM entities)"),
@@ -239,6 +245,35 @@ mod tests {
             .unwrap();
         let all: i64 = connection.query_row("SELECT count(*) FROM entities", [], |row| row.get(0)).unwrap();
         assert_eq!((same, all), (2, 2));
+    }
+
+    #[test]
+    fn parameters_go_into_a_column_of_their_own_as_they_were() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        for step in &MIGRATIONS[..9] {
+            connection.execute_batch(step).unwrap();
+        }
+        connection.pragma_update(None, "user_version", 9).unwrap();
+        let parameters =
+            r#"[{"key":"\u0000 \"'ü","value":{"a":[null,1e300,-0.10]}},{"key":"k","init":true}]"#;
+        let bodies = [
+            (format!(r#"{{"a":1,"parameters":{parameters},"z":2}}"#), r#"{"a":1,"z":2}"#, Some(parameters)),
+            (r#"{"a":1,"parameters":[]}"#.to_owned(), r#"{"a":1,"parameters":[]}"#, None),
+            (r#"{"a":1}"#.to_owned(), r#"{"a":1}"#, None),
+        ];
+        for (number, (body, _, _)) in bodies.iter().enumerate() {
+            let sql =
+                "INSERT INTO entities (namespace, package, name, collection, type, revision, updated, body)
+                       VALUES ('a', '', ?1, 'actions', 'function', 1, 1, ?2)";
+            connection.execute(sql, rusqlite::params![number.to_string(), body]).unwrap();
+        }
+        migrate(&mut connection, Path::new("x")).unwrap();
+        let mut statement =
+            connection.prepare("SELECT body, parameters FROM entities ORDER BY name").unwrap();
+        let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+        let rows: Vec<(String, Option<String>)> = rows.map(Result::unwrap).collect();
+        let expected = bodies.map(|(_, body, parameters)| (body.to_owned(), parameters.map(str::to_owned)));
+        assert_eq!(rows, expected);
     }
 
     #[test]

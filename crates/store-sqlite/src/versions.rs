@@ -5,10 +5,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use flint_model::{Alias, AliasName, AliasTarget, Digest, Entity, Function, FunctionPath, Version};
 use flint_store::{Kept, Replacing, StoreError, Versions};
-use rusqlite::{Connection, Params, params};
+use rusqlite::{Connection, Params, params, types::ValueRef};
 
 use crate::{
-    catalog::{READING, from_json, many, one, to_json},
+    catalog::{READING, many, to_json},
     entities::{self, At},
     fault::{sql_fault, unreadable},
     readers::Readers,
@@ -123,11 +123,23 @@ fn kept(connection: &Connection, at: &At) -> Result<Vec<Kept>, StoreError> {
 /// A version of a function, as it is or as it was.
 fn version(connection: &Connection, at: &At, version: Version) -> Result<Option<Function>, StoreError> {
     let sql = format!(
-        "SELECT body FROM entities WHERE {AT} AND type = 'function' AND body ->> 'version' = ?4
-         UNION ALL SELECT body FROM versions WHERE {AT} AND version = ?4 LIMIT 1"
+        "SELECT body, parameters FROM entities WHERE {AT} AND type = 'function' AND body ->> 'version' = ?4
+         UNION ALL SELECT body, NULL FROM versions WHERE {AT} AND version = ?4 LIMIT 1"
     );
     let [namespace, package, name] = at.params();
-    one(connection, &sql, params![namespace, package, name, version.to_string()])
+    Ok(functions(connection, &sql, params![namespace, package, name, version.to_string()])?.pop())
+}
+
+/// The functions of rows of `body, parameters`.
+fn functions(connection: &Connection, sql: &str, params: impl Params) -> Result<Vec<Function>, StoreError> {
+    let fault = sql_fault(connection, READING);
+    let mut statement = connection.prepare_cached(sql).map_err(&fault)?;
+    let mut rows = statement.query(params).map_err(&fault)?;
+    let mut functions = Vec::new();
+    while let Some(row) = rows.next().map_err(&fault)? {
+        functions.push(entities::function(connection, row, 0)?);
+    }
+    Ok(functions)
 }
 
 /// What an alias names.
@@ -139,7 +151,8 @@ fn targets(
     let fault = sql_fault(connection, READING);
     // One statement sees one moment.
     let sql = format!(
-        "SELECT weight, ifnull(kept.body, head.body) FROM ({NAMED}) AS named
+        "SELECT weight, ifnull(kept.body, head.body), iif(kept.body IS NULL, head.parameters, NULL)
+         FROM ({NAMED}) AS named
          LEFT JOIN versions AS kept USING (namespace, package, name, version)
          LEFT JOIN entities AS head ON head.namespace = named.namespace AND head.package = named.package
              AND head.name = named.name AND head.type = 'function' AND head.body ->> 'version' = named.version
@@ -151,10 +164,10 @@ fn targets(
     let mut targets = Vec::new();
     while let Some(row) = rows.next().map_err(&fault)? {
         let weight: i64 = row.get(0).map_err(&fault)?;
-        let body: Option<String> = row.get(1).map_err(&fault)?;
-        let missing = || unreadable(connection, "an alias", "a version that it names is not there");
-        let function = from_json(connection, "a version", &body.ok_or_else(missing)?)?;
-        targets.push((weight as u32, function));
+        if row.get_ref(1).map_err(&fault)? == ValueRef::Null {
+            return Err(unreadable(connection, "an alias", "a version that it names is not there"));
+        }
+        targets.push((weight as u32, entities::function(connection, row, 1)?));
     }
     Ok((!targets.is_empty()).then_some(targets))
 }
@@ -197,10 +210,11 @@ impl Versions for SqliteVersions {
     async fn versions(&self, path: &FunctionPath) -> Result<Vec<Function>, StoreError> {
         let at = at(path);
         let sql = format!(
-            "SELECT body FROM (SELECT revision, body FROM entities WHERE {AT} AND type = 'function'
-             UNION ALL SELECT revision, body FROM versions WHERE {AT}) ORDER BY revision DESC"
+            "SELECT body, parameters FROM
+                 (SELECT revision, body, parameters FROM entities WHERE {AT} AND type = 'function'
+                 UNION ALL SELECT revision, body, NULL FROM versions WHERE {AT}) ORDER BY revision DESC"
         );
-        self.readers.run(READING, move |connection| many(connection, &sql, at.params())).await
+        self.readers.list(READING, move |connection| functions(connection, &sql, at.params())).await
     }
 
     async fn kept(&self, path: &FunctionPath) -> Result<Vec<Kept>, StoreError> {
@@ -262,6 +276,6 @@ impl Versions for SqliteVersions {
             "SELECT body FROM versions WHERE (namespace, package, name, version) IN
              (SELECT namespace, package, name, version FROM ({NAMED})) ORDER BY namespace, package, name, revision"
         );
-        self.readers.run(READING, move |connection| many(connection, &sql, [])).await
+        self.readers.list(READING, move |connection| many(connection, &sql, [])).await
     }
 }

@@ -3,10 +3,11 @@
 
 mod common;
 
-use std::{fs, os::unix::fs::FileExt};
+use std::{fs, os::unix::fs::FileExt, path::Path};
 
 use bytes::Bytes;
 use common::{ALL, count, log_files, open, record};
+use flint_model::Activation;
 use flint_store::{
     ActivationQuery, Expected, StoreError,
     conformance::sample::{LONG, call, function, inhabit, namespace_name},
@@ -144,6 +145,120 @@ async fn a_lost_or_damaged_index_is_made_again() {
         .unwrap();
     assert_eq!(listed.len(), 100);
     assert!(listed.iter().all(|record| record.logs.len() == 2));
+}
+
+/// What can become of an index file, and what is in it then; `None` when it is not there any more.
+type Damage = fn(Vec<u8>) -> Option<Vec<u8>>;
+const DAMAGES: [Damage; 8] = [
+    |_| None,
+    |_| Some(Vec::new()),
+    |bytes| Some(bytes[..bytes.len() / 2].to_vec()),
+    |_| Some(b"FLINTIX1 and no more".to_vec()),
+    |bytes| Some(vec![0xA5; bytes.len()]),
+    |bytes| Some(vec![0; bytes.len()]),
+    // The first two entries lead to each other's records.
+    |mut bytes| {
+        let entries = 16 + u32::from_le_bytes(*bytes[8..].first_chunk().unwrap()) as usize;
+        let (first, second) = bytes[entries..entries + 80].split_at_mut(40);
+        first[24..].swap_with_slice(&mut second[24..]);
+        Some(bytes)
+    },
+    // The ids are in the wrong order: the last 4 of the 48 bytes that each record has in all.
+    |mut bytes| {
+        let entries = 16 + u32::from_le_bytes(*bytes[8..].first_chunk().unwrap()) as usize;
+        let ids = bytes.len() - (bytes.len() - entries) / 48 * 4;
+        let reversed: Vec<u8> = bytes[ids..].chunks(4).rev().flatten().copied().collect();
+        bytes[ids..].copy_from_slice(&reversed);
+        Some(bytes)
+    },
+];
+
+/// A store with records in many finished segments.
+async fn with_segments(dir: &Path) -> (SqliteStore, Vec<Activation>) {
+    let store = open(dir, 4 << 10);
+    let records: Vec<_> = (0..200).map(record).collect();
+    records.iter().for_each(|record| store.activations().append(record.clone()));
+    store.activations().flush().await.unwrap();
+    (store, records)
+}
+
+#[tokio::test]
+async fn whoever_reads_an_index_that_was_damaged_while_the_log_is_open_makes_it_again() {
+    let guest = namespace_name("guest");
+    let named = ActivationQuery { name: Some("work".to_owned()), ..ActivationQuery::default() };
+    // Each kind of read comes first once.
+    for first in 0..3 {
+        let dir = tempfile::tempdir().unwrap();
+        let (store, records) = with_segments(dir.path()).await;
+        let log = store.activations();
+        let indexes = log_files(dir.path(), "idx");
+        assert!(indexes.len() > DAMAGES.len(), "{indexes:?}");
+        for (path, damage) in indexes.iter().zip(DAMAGES) {
+            match damage(fs::read(path).unwrap()) {
+                Some(damaged) => fs::write(path, damaged).unwrap(),
+                None => fs::remove_file(path).unwrap(),
+            }
+        }
+        for read in (0..3).cycle().skip(first).take(3) {
+            if read == 2 {
+                for (at, record) in records.iter().enumerate() {
+                    assert!(log.get(&guest, record.id).await.unwrap().is_some(), "{first}: {at}");
+                }
+                continue;
+            }
+            let query = if read == 0 { &named } else { &ActivationQuery::default() };
+            let listed = log.list(&guest, query, ALL, true).await.unwrap();
+            assert!(listed.iter().rev().map(|record| record.id).eq(records.iter().map(|record| record.id)));
+            assert!(listed.iter().all(|record| record.logs.len() == 2));
+        }
+        assert_eq!((count(&*log).await, log.stats().damaged_reads), (200, 0));
+        assert_eq!(log_files(dir.path(), "idx"), indexes);
+        assert_eq!(log_files(dir.path(), "tmp").len(), 0);
+    }
+}
+
+#[tokio::test]
+async fn readers_at_once_make_an_index_again_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, records) = with_segments(dir.path()).await;
+    let (log, guest, query) = (store.activations(), namespace_name("guest"), ActivationQuery::default());
+    // A second time in so short a time would be refused.
+    log_files(dir.path(), "idx").iter().for_each(|index| fs::remove_file(index).unwrap());
+    let (one, other, got) = tokio::join!(
+        log.list(&guest, &query, ALL, true),
+        log.list(&guest, &query, ALL, false),
+        log.get(&guest, records[0].id),
+    );
+    assert_eq!((one.unwrap().len(), other.unwrap().len()), (200, 200));
+    assert!(got.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn an_index_that_readers_make_again_has_what_it_would_have_after_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, records) = with_segments(dir.path()).await;
+    let (log, guest, query) = (store.activations(), namespace_name("guest"), ActivationQuery::default());
+    let [segments, indexes] = ["seg", "idx"].map(|extension| log_files(dir.path(), extension));
+    // A record is damaged as well: the others are there.
+    let segment = |at: usize| fs::File::options().write(true).open(&segments[at]).unwrap();
+    segment(0).write_all_at(b"?", 200).unwrap();
+    fs::remove_file(&indexes[0]).unwrap();
+    assert_eq!(log.list(&guest, &query, ALL, false).await.unwrap().len(), 199);
+    assert_eq!(count(&*log).await, 199);
+    assert!(log.get(&guest, records[0].id).await.unwrap().is_none());
+    assert!(log.get(&guest, records[1].id).await.unwrap().is_some());
+    // The end of a segment is damaged: refused, and named, as at a start.
+    segment(1).set_len(fs::metadata(&segments[1]).unwrap().len() - 1).unwrap();
+    fs::remove_file(&indexes[1]).unwrap();
+    for _ in 0..2 {
+        let refused = log.list(&guest, &query, ALL, false).await.unwrap_err();
+        assert!(matches!(&refused, StoreError::Damaged { path, .. } if *path == segments[1]), "{refused}");
+        assert!(refused.to_string().contains("without this file Flint starts"), "{refused}");
+    }
+    assert!(log.get(&guest, records[199].id).await.unwrap().is_some());
+    store.close().await.unwrap();
+    let refused = SqliteStore::open(common::config(dir.path(), 4 << 10)).err().unwrap();
+    assert!(matches!(&refused, StoreError::Damaged { path, .. } if *path == segments[1]), "{refused}");
 }
 
 #[tokio::test]

@@ -161,18 +161,32 @@ async fn a_record_that_no_frame_has_room_for_is_kept_and_says_so() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path(), 1 << 20);
     let log = store.activations();
-    let mut huge = record(1);
-    huge.response.result = Some(serde_json::from_str(&format!("\"{}\"", "x".repeat(65 << 20))).unwrap());
-    huge.logs[0].text = "x".repeat(65 << 20);
-    let id = huge.id;
-    log.append(huge);
-    // As it waits to be written, and as it was written.
-    for _ in 0..2 {
-        let kept = log.get(&namespace_name("guest"), id).await.unwrap().unwrap();
-        let result = kept.response.result.unwrap();
-        assert!(result.get().contains("left out"), "{result:.100}");
-        assert!(kept.logs.len() == 1 && kept.logs[0].text.contains("left out"), "{:.100}", kept.logs[0].text);
-        log.flush().await.unwrap();
+    // MB of a result, of annotations and of a log line; and which of them are left out.
+    let cases = [
+        ([65, 0, 65], [true, false, true]),
+        ([47, 18, 0], [true, false, false]),
+        ([18, 47, 63], [false, true, false]),
+        ([65, 65, 0], [true, true, false]),
+        ([63, 0, 63], [false, false, false]),
+    ];
+    for (at, (sizes, left_out)) in cases.into_iter().enumerate() {
+        let [result, annotation, line] = sizes.map(|size| "x".repeat(size << 20));
+        let mut large = record(at as u64);
+        large.response.result = Some(serde_json::from_str(&format!("\"{result}\"")).unwrap());
+        large.annotations.set("large", annotation);
+        large.logs[0].text = line;
+        let id = large.id;
+        log.append(large);
+        // As it waits to be written, and as it was written.
+        for _ in 0..2 {
+            let kept = log.get(&namespace_name("guest"), id).await.unwrap().unwrap();
+            let result = kept.response.result.as_ref().unwrap();
+            assert_eq!(result.get().contains("left out"), left_out[0], "{sizes:?}: {result:.100}");
+            assert_eq!(kept.annotations.get("left_out").is_some(), left_out[1], "{sizes:?}");
+            assert_eq!(kept.annotations.get("large").is_none(), left_out[1], "{sizes:?}");
+            assert_eq!(is_left_out(&kept), left_out[2], "{sizes:?}: {:.100}", kept.logs[0].text);
+            log.flush().await.unwrap();
+        }
     }
-    assert_eq!((log.stats().appended, log.stats().shed_records), (1, 0));
+    assert_eq!((log.stats().appended, log.stats().shed_records), (cases.len() as u64, 0));
 }

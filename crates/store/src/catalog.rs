@@ -2,8 +2,8 @@
 
 use async_trait::async_trait;
 use flint_model::{
-    Collection, Entity, EntityName, EntityPath, Function, FunctionPath, KeyId, KeyRecord, Namespace,
-    NamespaceName, Rule,
+    ByteSize, Collection, Entity, EntityName, EntityPath, Function, FunctionPath, KeyId, KeyRecord,
+    Namespace, NamespaceName, Rule, Sequence,
 };
 
 use crate::{Page, StoreError};
@@ -21,6 +21,10 @@ pub enum Expected {
 ///
 /// Functions, sequences, packages, triggers and rules share one space of names: at `(namespace, package, name)` is one entity of one
 /// [`Collection`]. The methods on functions are over the same entities, and see only those that are functions.
+///
+/// Lists are of entities without their parameters, which are not read: what is listed must not be called, or written back. Where a list takes
+/// `most`, it is refused with [`StoreError::ListTooLarge`] when the JSON of what is on its page, without parameters, is longer, as soon as
+/// that is found out; a page with one entity alone is always given. Lists never keep reads of single entities waiting for their end.
 #[async_trait]
 pub trait Catalog: Send + Sync {
     /// Writes an entity if its namespace is there, else [`StoreError::NoNamespace`], and if `expected` holds, else [`StoreError::Conflict`];
@@ -62,6 +66,7 @@ pub trait Catalog: Send + Sync {
         collection: Collection,
         package: Option<&EntityName>,
         page: Page,
+        most: ByteSize,
     ) -> Result<Vec<Entity>, StoreError>;
 
     /// How many [`Self::entities`] would give without a limit.
@@ -91,6 +96,7 @@ pub trait Catalog: Send + Sync {
         namespace: &NamespaceName,
         package: Option<&EntityName>,
         page: Page,
+        most: ByteSize,
     ) -> Result<Vec<Function>, StoreError>;
 
     /// How many [`Self::functions`] would give without a limit.
@@ -100,7 +106,22 @@ pub trait Catalog: Send + Sync {
         package: Option<&EntityName>,
     ) -> Result<usize, StoreError>;
 
-    /// Every function of every namespace, in order of path: for clean-up and start.
+    /// The sequences of a namespace, latest `updated` first (ties by path).
+    async fn sequences(
+        &self,
+        namespace: &NamespaceName,
+        page: Page,
+        most: ByteSize,
+    ) -> Result<Vec<Sequence>, StoreError>;
+
+    /// Where the functions of a namespace are, and their revisions, in order of path; with `package`, only those in it.
+    async fn function_revisions(
+        &self,
+        namespace: &NamespaceName,
+        package: Option<&EntityName>,
+    ) -> Result<Vec<(FunctionPath, u64)>, StoreError>;
+
+    /// Every function of every namespace, without its parameters, in order of path: for clean-up and start.
     async fn all_functions(&self) -> Result<Vec<Function>, StoreError>;
 
     /// Creates or replaces a namespace.

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use flint_model::ByteSize;
+
 /// Why a store did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -14,6 +16,12 @@ pub enum StoreError {
     TooMany {
         /// How many there may be.
         allowed: usize,
+    },
+    /// What was to be listed is larger than whoever asked has room for.
+    #[error("the list takes more than {allowed}: ask for fewer of its entities at once")]
+    ListTooLarge {
+        /// How large it may be.
+        allowed: ByteSize,
     },
     /// What was to be written belongs to a namespace that is not there. Nothing was written.
     #[error("the namespace '{0}' does not exist; it may have been deleted meanwhile")]

@@ -61,8 +61,9 @@ pub struct FunctionResource {
     /// When and how often a non-blocking call is attempted again, where its user says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<RetryResource>,
-    /// Its default arguments.
-    pub parameters: Vec<ParameterResource>,
+    /// Its default arguments; absent in lists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parameters: Option<Vec<ParameterResource>>,
     /// What is known about it.
     pub annotations: Map<String, Value>,
     /// Its code.
@@ -127,7 +128,7 @@ pub struct CodeResource {
     pub digest: String,
 }
 
-/// Functions of a namespace, the latest deploy first.
+/// Functions of a namespace, without their parameters, the latest deploy first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct FunctionList {
     /// A page of them.
@@ -158,6 +159,11 @@ impl FunctionResource {
     pub fn with(function: &Function, prepared: Option<&Prepared>) -> Self {
         Self { prepared: prepared.map(PreparedResource::from), ..Self::from(function) }
     }
+
+    /// The function as lists show it.
+    pub fn listed(function: &Function) -> Self {
+        Self { parameters: None, ..Self::from(function) }
+    }
 }
 
 impl From<&Function> for FunctionResource {
@@ -181,7 +187,7 @@ impl From<&Function> for FunctionResource {
             prepared: None,
             network: function.network,
             limits: (&function.limits).into(),
-            parameters: function.parameters.0.iter().map(ParameterResource::from).collect(),
+            parameters: Some(function.parameters.0.iter().map(ParameterResource::from).collect()),
             retry: RetryResource::of(&function.annotations),
             annotations: function
                 .annotations

@@ -5,8 +5,8 @@ use std::sync::{Arc, OnceLock};
 use async_trait::async_trait;
 use flint_invoker::Invoker;
 use flint_model::{
-    Collection, Entity, EntityName, EntityPath, Function, FunctionPath, KeyId, KeyRecord, Namespace,
-    NamespaceName, Rule,
+    ByteSize, Collection, Entity, EntityName, EntityPath, Function, FunctionPath, KeyId, KeyRecord,
+    Namespace, NamespaceName, Parameters, Rule, Sequence,
 };
 use flint_store::{Catalog, Expected, Page, StoreError};
 
@@ -56,6 +56,11 @@ fn is_system(namespace: &NamespaceName) -> bool {
 /// What nobody may write is as if somebody else had written it.
 fn check(namespace: &NamespaceName) -> Result<(), StoreError> {
     if is_system(namespace) { Err(StoreError::Conflict) } else { Ok(()) }
+}
+
+/// As lists have it.
+fn listed(function: &Function) -> Function {
+    Function { parameters: Parameters::default(), ..function.clone() }
 }
 
 fn paged<T>(all: impl IntoIterator<Item = T>, page: Page) -> Vec<T> {
@@ -115,10 +120,14 @@ impl Catalog for WithSystem {
         collection: Collection,
         package: Option<&EntityName>,
         page: Page,
+        most: ByteSize,
     ) -> Result<Vec<Entity>, StoreError> {
         match is_system(namespace) {
-            true => Ok(paged(self.all(collection, package)?, page)),
-            false => self.stored.entities(namespace, collection, package, page).await,
+            true => {
+                let all = self.all(collection, package)?;
+                Ok(paged(all.into_iter().map(Entity::without_parameters), page))
+            }
+            false => self.stored.entities(namespace, collection, package, page, most).await,
         }
     }
 
@@ -160,10 +169,11 @@ impl Catalog for WithSystem {
         namespace: &NamespaceName,
         package: Option<&EntityName>,
         page: Page,
+        most: ByteSize,
     ) -> Result<Vec<Function>, StoreError> {
         match is_system(namespace) {
-            true => Ok(paged(self.contents()?.functions_in(package).cloned(), page)),
-            false => self.stored.functions(namespace, package, page).await,
+            true => Ok(paged(self.contents()?.functions_in(package).map(listed), page)),
+            false => self.stored.functions(namespace, package, page, most).await,
         }
     }
 
@@ -178,10 +188,36 @@ impl Catalog for WithSystem {
         }
     }
 
+    async fn sequences(
+        &self,
+        namespace: &NamespaceName,
+        page: Page,
+        most: ByteSize,
+    ) -> Result<Vec<Sequence>, StoreError> {
+        match is_system(namespace) {
+            true => Ok(Vec::new()),
+            false => self.stored.sequences(namespace, page, most).await,
+        }
+    }
+
+    async fn function_revisions(
+        &self,
+        namespace: &NamespaceName,
+        package: Option<&EntityName>,
+    ) -> Result<Vec<(FunctionPath, u64)>, StoreError> {
+        match is_system(namespace) {
+            true => {
+                let functions = self.contents()?.functions_in(package);
+                Ok(functions.map(|function| (function.path.clone(), function.revision)).collect())
+            }
+            false => self.stored.function_revisions(namespace, package).await,
+        }
+    }
+
     /// The system's too, so that what was made of them is not taken for what nobody needs.
     async fn all_functions(&self) -> Result<Vec<Function>, StoreError> {
         let mut all = self.stored.all_functions().await?;
-        all.extend(self.contents()?.functions.iter().cloned());
+        all.extend(self.contents()?.functions.iter().map(listed));
         Ok(all)
     }
 

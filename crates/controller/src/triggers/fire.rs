@@ -1,7 +1,8 @@
 //! A trigger fires: the actions of its active rules are called.
 //!
-//! Who is told that it has fired can rely on that: by then every call that it starts is durable, all by one commit. They run as other
-//! accepted calls do, on the account of whoever fired it.
+//! Who is told that it has fired can rely on that: by then every call that it starts is durable, all by one commit, and after them the record that
+//! names them. They run as other accepted calls do, on the account of whoever fired it. Nobody is told of what a feed fires: its calls are durable with
+//! the feed's own step, its record is kept as that of any call.
 
 use std::{sync::Arc, time::Instant};
 
@@ -69,7 +70,8 @@ pub struct Firing {
 }
 
 impl Controller {
-    /// Fires a trigger. The activation is that of the trigger; there is none, and no record, when it has no active rule.
+    /// Fires a trigger. The activation is that of the trigger, whose record is durable like the calls; there is none, and no record, when it has no
+    /// active rule.
     pub async fn fire(
         self: &Arc<Self>,
         caller: &Caller,
@@ -155,11 +157,20 @@ impl Controller {
             };
             fired.push(FiredRule { rule: rule.path(), action: rule.action.clone(), outcome });
         }
-        self.accept_all(calls, goes_on.as_ref()).await?;
         let id = ActivationId::generate();
-        if caller.limits().store_activations {
-            let response = response(&firing.payload)?;
-            self.stores.activations.append(record::of_trigger(id, &caller, &ready.trigger, response, fired));
+        // Whatever can be refused is refused while nothing is accepted.
+        let record = match caller.limits().store_activations {
+            true => {
+                let response = response(&firing.payload)?;
+                Some(record::of_trigger(id, &caller, &ready.trigger, response, fired))
+            }
+            false => None,
+        };
+        self.accept_all(calls, goes_on.as_ref()).await?;
+        match (record, goes_on) {
+            (Some(record), None) => self.write_down(record).await,
+            (Some(record), Some(_)) => self.stores.activations.append(record),
+            (None, _) => {}
         }
         Ok(Some(id))
     }

@@ -5,8 +5,8 @@ mod fire;
 use std::sync::Arc;
 
 use flint_model::{
-    Annotations, Collection, Entity, EntityName, EntityPath, FunctionPath, NamespaceName, Parameters, Rule,
-    Timestamp, Trigger, Version,
+    Annotations, ByteSize, Collection, Entity, EntityName, EntityPath, FunctionPath, NamespaceName,
+    Parameters, Rule, Timestamp, Trigger, Version,
 };
 use flint_store::{Expected, Page};
 use serde_json::Value;
@@ -114,15 +114,18 @@ impl Controller {
         self.detached(deleting).await
     }
 
-    /// The triggers of a namespace, latest first.
+    /// The triggers of a namespace without their parameters, latest first. [`ControllerError::ListTooLarge`] when they are more than
+    /// `most` of JSON.
     pub async fn triggers(
         &self,
         caller: &Caller,
         namespace: &NamespaceName,
         page: Page,
+        most: ByteSize,
     ) -> Result<Vec<Trigger>, ControllerError> {
         own(caller, namespace, || namespace.to_string())?;
-        let listed = self.stores.catalog.entities(namespace, Collection::Triggers, None, page).await?;
+        let catalog = &self.stores.catalog;
+        let listed = catalog.entities(namespace, Collection::Triggers, None, page, most).await?;
         let trigger = |entity| match entity {
             Entity::Trigger(trigger) => Some(trigger),
             _ => None,

@@ -1,25 +1,39 @@
-//! An activation log that cannot keep up when it is told so.
+//! An activation log that cannot keep up, or cannot be written, when it is told so.
 
 use std::sync::{
     Arc, Mutex,
-    atomic::{AtomicUsize, Ordering::SeqCst},
+    atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
 };
 
 use async_trait::async_trait;
 use flint_model::{Activation, ActivationId, NamespaceName};
 use flint_store::{ActivationLog, ActivationLogStats, ActivationQuery, Page, StoreError};
+use tokio::sync::MutexGuard;
 
 /// Stands before a real log.
 #[derive(Default)]
 pub struct Crowded {
     log: Mutex<Option<Arc<dyn ActivationLog>>>,
     refusing: AtomicUsize,
+    /// Held while no flush is to come to an end.
+    gate: tokio::sync::Mutex<()>,
+    unwritable: AtomicBool,
 }
 
 impl Crowded {
     /// Sheds what is appended, and gives back what is offered, all but the last of so many times; 0 = it keeps up.
     pub fn refuse(&self, records: usize) {
         self.refusing.store(records, SeqCst);
+    }
+
+    /// Lets nobody's flush come to an end until what is given back is dropped.
+    pub async fn hold_flushes(&self) -> MutexGuard<'_, ()> {
+        self.gate.lock().await
+    }
+
+    /// Whether every flush fails from now on.
+    pub fn fail(&self, fails: bool) {
+        self.unwritable.store(fails, SeqCst);
     }
 
     pub(super) fn stand_before(&self, log: Arc<dyn ActivationLog>) {
@@ -73,6 +87,11 @@ impl ActivationLog for Crowded {
     }
 
     async fn flush(&self) -> Result<(), StoreError> {
+        drop(self.gate.lock().await);
+        if self.unwritable.load(SeqCst) {
+            let detail = "the test has it so".to_owned();
+            return Err(StoreError::Failed { operation: "writing activations", detail });
+        }
         self.log().flush().await
     }
 

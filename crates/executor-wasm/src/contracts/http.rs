@@ -166,9 +166,7 @@ impl http_body::Body for RequestBody {
                         breach.set(error.clone());
                         Err(match error {
                             BodyError::TooLarge(allowed) => Error::HttpRequestBodySize(Some(allowed)),
-                            BodyError::NotJson(_) | BodyError::Broken(_) | BodyError::Late => {
-                                Error::ConnectionTerminated
-                            }
+                            BodyError::Broken(_) | BodyError::Late => Error::ConnectionTerminated,
                         })
                     }
                 })
@@ -200,6 +198,7 @@ mod tests {
     #[tokio::test]
     async fn a_function_that_failed_over_half_a_body_is_not_to_blame() {
         let own = || Fault::Developer { message: "a panic".to_owned() };
+        let limits = [Fault::Deadline, Fault::OutOfMemory, Fault::Platform { cause: "no room".to_owned() }];
         for error in [BodyError::Broken("gone".into()), BodyError::TooLarge(7), BodyError::Late] {
             let (sender, pieces) = body_channel();
             sender.send(Ok(Bytes::from_static(b"half"))).await.expect("room");
@@ -209,7 +208,10 @@ mod tests {
             for is_whole in [true, false] {
                 let frame = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await;
                 assert_eq!(frame.is_some_and(|frame| frame.is_ok()), is_whole);
-                assert_eq!(breach.or(own), if is_whole { own() } else { Fault::Request(error.clone()) });
+                assert_eq!(breach.or(own()), if is_whole { own() } else { Fault::Request(error.clone()) });
+            }
+            for limit in &limits {
+                assert_eq!(&breach.or(limit.clone()), limit);
             }
         }
     }

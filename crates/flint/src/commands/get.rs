@@ -140,7 +140,7 @@ fn describe(function: &FunctionResource) -> String {
         }
         rows.extend(prepared_lines(prepared).into_iter().map(|line| ("prepared", line)));
     }
-    for parameter in &function.parameters {
+    for parameter in function.parameters.iter().flatten() {
         let label = if parameter.init { "init param" } else { "param" };
         rows.push((label, format!("{} = {}", parameter.key, parameter.value)));
     }

@@ -64,7 +64,7 @@ pub(crate) const KEYS: &[Key] = &[
     key(
         "limits.max_result",
         r#""1MB""#,
-        "Largest JSON result of a call; of one above 48 MB its record says only that it was too large",
+        "Largest JSON result of a call; a record has room for 64 MB of it and the annotations, and says that it was too large where it was",
     ),
     key("limits.truncation", r#""1MB""#, "How much of a result that is too large its error shows"),
     key("limits.max_body", r#""256MB""#, "Largest binary or streamed body of a call"),
@@ -126,7 +126,7 @@ pub(crate) const KEYS: &[Key] = &[
     key(
         "pool.prewarm_delay",
         r#""500ms""#,
-        "How long no instance has been started before a taken one is replaced",
+        "How long after one was taken those that are missing are replaced",
     ),
     key("queue.per_function", "1000", "Calls of one function that may wait for an instance at once"),
     key("queue.total", "10000", "Calls that may wait for an instance at once, all functions together"),
@@ -281,6 +281,11 @@ pub(crate) const KEYS: &[Key] = &[
         "prepare.min_free",
         r#""1GB""#,
         "Free space that deploys leave on the data directory's disk; absent = 1 GB, or a twentieth of a smaller disk",
+    ),
+    key(
+        "prepare.per_namespace",
+        r#""10GB""#,
+        "The most that the unpacked code of one namespace may take of the data directory's disk; 0 = no bound",
     ),
     key("prepare.build_timeout", r#""1min""#, "How long a build step at deploy may take"),
     key("prepare.build_memory", r#""1GB""#, "Memory for a build step at deploy"),

@@ -185,7 +185,7 @@ pub(crate) fn there(function: &FunctionResource) -> (Facts, Map<String, Value>) 
     add_limits(&mut facts, known);
     add_parameters(
         &mut facts,
-        function.parameters.iter().map(|one| (one.key.as_str(), &one.value, one.init)),
+        function.parameters.iter().flatten().map(|one| (one.key.as_str(), &one.value, one.init)),
     );
     add_annotations(&mut facts, &function.annotations);
     if let Some(digest) = function.annotations.get(DIGEST) {

@@ -280,6 +280,7 @@ fn house_config(
         gates,
         unpack: UnpackLimits { entries: prepare.max_files, bytes: prepare.max_unpacked },
         min_free: prepare.min_free,
+        per_namespace: prepare.per_namespace,
         build_timeout: prepare.build_timeout,
         build_memory: prepare.build_memory,
         build_size: prepare.build_size,

@@ -8,9 +8,14 @@ use std::{
     sync::Arc,
 };
 
-use flint_model::{Function, Kind};
+use flint_executor::PrepareError;
+use flint_model::{ByteSize, Function, Kind};
 use serde::{Deserialize, Serialize};
 
+use super::{
+    quota::{BLOCK, Claim, measured},
+    tree::failed,
+};
 use crate::{
     discover::{Engine, Family, Runtimes},
     shims::{Shims, publish},
@@ -41,6 +46,9 @@ pub struct Record {
     /// The Java archive of loaded classes, inside the sandbox.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub archive: Option<String>,
+    /// What it takes of the disk. Records of earlier versions do not say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<ByteSize>,
 }
 
 /// A prepared function.
@@ -113,12 +121,30 @@ impl Shelf {
         Some(Artefact { address: address.to_owned(), folder, engine, record })
     }
 
-    /// A folder to build in, with an empty `code` in it. It is removed unless it is published.
-    pub(crate) fn begin(&self) -> io::Result<HalfBuilt> {
+    /// What the artefact takes of the disk. It is measured, and written down, where its record does not say it.
+    pub(crate) fn size(&self, address: &str) -> io::Result<ByteSize> {
+        let folder = self.root.join(address);
+        let mut record: Record = serde_json::from_slice(&fs::read(folder.join(RECORD))?)?;
+        if let Some(size) = record.size {
+            return Ok(size);
+        }
+        let size = measured(&folder)?;
+        record.size = Some(size);
+        let half = folder.join(format!("{RECORD}.{:x}", rand_suffix()));
+        let written = fs::write(&half, serde_json::to_vec_pretty(&record)?);
+        if written.and_then(|()| fs::rename(&half, folder.join(RECORD))).is_err() {
+            // It is measured again the next time.
+            let _ = fs::remove_file(&half);
+        }
+        Ok(size)
+    }
+
+    /// A folder to build in, with an empty `code` in it. It is removed unless it is published, and given back then.
+    pub(crate) fn begin(&self, claim: Arc<Claim>) -> io::Result<HalfBuilt> {
         // Not the function's name, which may be as long as a file's.
         let folder = self.root.join(format!("{HALF}{:x}", rand_suffix()));
         fs::create_dir(&folder)?;
-        let half = HalfBuilt { folder };
+        let half = HalfBuilt { folder, claim };
         for path in [half.folder.clone(), half.code()] {
             fs::create_dir_all(&path)?;
             fs::set_permissions(&path, Permissions::from_mode(0o755))?;
@@ -172,6 +198,8 @@ fn rand_suffix() -> u128 {
 /// A folder being built.
 pub struct HalfBuilt {
     folder: PathBuf,
+    /// What it takes; dropped after the folder is gone.
+    claim: Arc<Claim>,
 }
 
 impl HalfBuilt {
@@ -183,6 +211,15 @@ impl HalfBuilt {
     /// All of it.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
+    }
+
+    /// Measures it now that it is whole, and charges its namespace for it.
+    pub(super) fn settle(&self, address: &str) -> Result<ByteSize, PrepareError> {
+        let size = measured(&self.folder).map_err(|error| failed("measuring the code", &error))?;
+        // Its record will be there too.
+        let size = ByteSize::bytes(size.as_u64() + BLOCK);
+        self.claim.settle(address, size)?;
+        Ok(size)
     }
 }
 

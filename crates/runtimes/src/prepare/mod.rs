@@ -6,6 +6,7 @@ mod build;
 mod builds;
 mod entry;
 mod failures;
+mod quota;
 mod room;
 mod tree;
 mod turns;
@@ -20,6 +21,7 @@ use std::{
 
 use flint_executor::{FunctionSource, PrepareError, Progress};
 use flint_model::{CodeFormat, Contract, Function};
+use quota::on_disk;
 use tree::{bad, failed};
 
 use self::artefact::{Artefact, HalfBuilt, Record, SharedArtefact, Shelf};
@@ -34,6 +36,7 @@ use crate::{
 
 pub(crate) use builds::Builds;
 pub use entry::CODE;
+pub(crate) use quota::Quota;
 pub(crate) use room::Room;
 pub(crate) use turns::Turn;
 
@@ -47,6 +50,7 @@ pub(crate) struct Workshop<'a> {
     pub(crate) builds: &'a Builds,
     pub(crate) runtimes: &'a Arc<Runtimes>,
     pub(crate) room: &'a Room,
+    pub(crate) quota: &'a Arc<Quota>,
     pub(crate) config: &'a HouseConfig,
 }
 
@@ -70,7 +74,7 @@ impl Workshop<'_> {
             )));
         }
         let address = Shelf::address(function, &engine, self.shims);
-        if let Some(artefact) = self.shelf.find(&address, &engine, self.runtimes) {
+        if let Some(artefact) = self.find(function, &address, &engine).await? {
             return Ok((Arc::new(artefact), Duration::ZERO));
         }
         if !is_built(function, &engine) {
@@ -79,7 +83,7 @@ impl Workshop<'_> {
         self.builds.recall(&address)?;
         let _turn = self.builds.turn(&function.path.namespace, progress).await?;
         // Somebody else may have built the same meanwhile.
-        if let Some(artefact) = self.shelf.find(&address, &engine, self.runtimes) {
+        if let Some(artefact) = self.find(function, &address, &engine).await? {
             return Ok((Arc::new(artefact), Duration::ZERO));
         }
         self.builds.recall(&address)?;
@@ -88,6 +92,27 @@ impl Workshop<'_> {
             self.builds.note(&address, error);
         }
         made
+    }
+
+    /// The artefact when it is there. It counts for the function's namespace as if it had been made for it.
+    async fn find(
+        &self,
+        function: &Function,
+        address: &str,
+        engine: &Engine,
+    ) -> Result<Option<Artefact>, PrepareError> {
+        let Some(artefact) = self.shelf.find(address, engine, self.runtimes) else { return Ok(None) };
+        let size = match artefact.record.size {
+            Some(size) => size,
+            None => {
+                let (shelf, address) = (Arc::clone(self.shelf), address.to_owned());
+                let measure =
+                    move || shelf.size(&address).map_err(|error| failed("measuring the code", &error));
+                blocking("measuring the code", measure).await?
+            }
+        };
+        self.quota.charge(&function.path.namespace, address, size)?;
+        Ok(Some(artefact))
     }
 
     /// Makes the artefact.
@@ -130,13 +155,15 @@ impl Workshop<'_> {
             }
             CodeFormat::Source | CodeFormat::Executable | CodeFormat::Jar => None,
         };
-        let (shelf, limits, room) = (Arc::clone(self.shelf), self.config.unpack, self.room.clone());
+        let claim = Arc::new(self.quota.claim(&source.function.path.namespace));
+        let (shelf, limits, room) = (Arc::clone(self.shelf), self.config.unpack, self.room.claimed(&claim));
         progress("unpacking");
         blocking("unpacking the code", move || {
             // It goes on when whoever waits for it goes away, and so does its turn.
             let _turn = turn;
             room.to_go_on()?;
-            let half = shelf.begin().map_err(|error| failed("creating the artefact's folder", &error))?;
+            let half =
+                shelf.begin(claim).map_err(|error| failed("creating the artefact's folder", &error))?;
             let record = unpack(&source, &engine, &half.code(), limits, &room)?;
             Ok((half, record))
         })
@@ -148,10 +175,11 @@ impl Workshop<'_> {
         half: HalfBuilt,
         address: String,
         engine: Engine,
-        record: Record,
+        mut record: Record,
     ) -> Result<Artefact, PrepareError> {
         let (shelf, runtimes) = (Arc::clone(self.shelf), Arc::clone(self.runtimes));
         blocking("storing the artefact", move || {
+            record.size = Some(half.settle(&address)?);
             shelf
                 .publish(half, address, engine, record, &runtimes)
                 .map_err(|error| failed("storing the artefact", &error))
@@ -200,6 +228,7 @@ fn unpack(
         CodeFormat::Source | CodeFormat::Executable | CodeFormat::Jar => {
             entry::check_file(engine, format, &source.code, function.kind.as_str())?;
             let name = entry::file_name(engine, format);
+            room.take(on_disk(source.code.len() as u64))?;
             write_file(&folder.join(name), &source.code, name == "exec")?;
             if let Some(other) = entry::other_name(engine, format) {
                 let made = fs::hard_link(folder.join(name), folder.join(other));

@@ -3,13 +3,14 @@
 use std::{
     io,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use flint_executor::PrepareError;
 use flint_model::ByteSize;
 use rustix::fs::StatVfs;
 
-use super::tree::failed;
+use super::{quota::Claim, tree::failed};
 
 /// What is left free when nothing else is said, or a [`PORTION`] of a smaller disk.
 const MIN_FREE: ByteSize = ByteSize::mib(1024);
@@ -24,11 +25,18 @@ const UNDER_WAY: u64 = 4;
 pub(crate) struct Room {
     folder: PathBuf,
     min_free: Option<ByteSize>,
+    /// What is written there, where one namespace writes.
+    claim: Option<Arc<Claim>>,
 }
 
 impl Room {
     pub(crate) fn new(folder: &Path, min_free: Option<ByteSize>) -> Self {
-        Self { folder: folder.to_owned(), min_free }
+        Self { folder: folder.to_owned(), min_free, claim: None }
+    }
+
+    /// The same disk, as far as one namespace may take it.
+    pub(super) fn claimed(&self, claim: &Arc<Claim>) -> Self {
+        Self { claim: Some(Arc::clone(claim)), ..self.clone() }
     }
 
     /// Whether another function may be deployed.
@@ -39,6 +47,11 @@ impl Room {
     /// Whether what is under way may write on.
     pub(crate) fn to_go_on(&self) -> Result<(), PrepareError> {
         self.look(UNDER_WAY)
+    }
+
+    /// So many bytes more are written.
+    pub(super) fn take(&self, bytes: u64) -> Result<(), PrepareError> {
+        self.claim.as_ref().map_or(Ok(()), |claim| claim.take(bytes))
     }
 
     fn look(&self, part: u64) -> Result<(), PrepareError> {

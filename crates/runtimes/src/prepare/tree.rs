@@ -10,7 +10,10 @@ use std::{
 
 use flint_executor::PrepareError;
 
-use super::room::Room;
+use super::{
+    quota::{BLOCK, on_disk},
+    room::Room,
+};
 use crate::{config::UnpackLimits, shims::create_readable_dir};
 
 const LONGEST_NAME: usize = 1024;
@@ -110,6 +113,7 @@ impl<'a> Tree<'a> {
 
     pub(super) fn directory(&mut self, name: &[u8]) -> Result<(), PrepareError> {
         let Some(path) = self.admit(name)? else { return Ok(()) };
+        self.room.take(BLOCK)?;
         create_readable_dir(&self.root.join(&path)).map_err(|error| self.cannot_write(&path, &error))
     }
 
@@ -140,6 +144,7 @@ impl<'a> Tree<'a> {
                 _ => bad(format!("the archive is damaged at '{}': {error}", path.display())),
             })?;
             copied += piece;
+            self.room.take(piece)?;
             if piece < until_look {
                 break;
             }
@@ -149,6 +154,7 @@ impl<'a> Tree<'a> {
         if copied > left {
             return Err(bad(format!("the archive unpacks to more than the {} allowed", self.limits.bytes)));
         }
+        self.room.take(on_disk(copied) - copied)?;
         let mode = if executable { 0o755 } else { 0o644 };
         file.set_permissions(fs::Permissions::from_mode(mode))
             .map_err(|error| self.cannot_write(&path, &error))
@@ -171,7 +177,7 @@ impl<'a> Tree<'a> {
         if self.files.contains(&path) || self.links.insert(path.clone(), target).is_some() {
             return Err(bad(format!("the archive has the entry '{}' twice", path.display())));
         }
-        Ok(())
+        self.room.take(BLOCK)
     }
 
     /// Links come last, so that nothing was written through one.
@@ -238,6 +244,7 @@ mod tests {
     use flint_model::ByteSize;
 
     use super::*;
+    use crate::prepare::quota::Quota;
 
     fn tree(root: &tempfile::TempDir) -> Tree<'static> {
         Tree::new(root.path(), UnpackLimits { entries: 8, bytes: ByteSize::bytes(100) }, any_room())
@@ -313,5 +320,26 @@ mod tests {
         let error = tree.file(b"y", false, &mut io::repeat(0)).unwrap_err();
         assert!(matches!(error, PrepareError::NoRoom(_)), "{error}");
         assert_eq!(fs::metadata(root.path().join("y")).unwrap().len(), BYTES_A_LOOK);
+    }
+
+    #[test]
+    fn what_is_more_than_its_namespace_may_take_ends_halfway() {
+        let root = tempfile::tempdir().unwrap();
+        let quota = Quota::new(ByteSize::bytes(5 * BLOCK));
+        let claim = std::sync::Arc::new(quota.claim(&"guest".parse().unwrap()));
+        let room = any_room().claimed(&claim);
+        let mut tree = Tree::new(root.path(), UnpackLimits::default(), &room);
+        tree.file(b"a", false, &mut &[b'a'; 5000][..]).unwrap();
+        tree.file(b"empty", false, &mut &b""[..]).unwrap();
+        tree.directory(b"folder/").unwrap();
+        tree.link(b"link", b"a").unwrap();
+        for error in [
+            tree.file(b"b", false, &mut &b"b"[..]).unwrap_err(),
+            tree.directory(b"another/").unwrap_err(),
+            tree.file(b"c", false, &mut io::repeat(0)).unwrap_err(),
+        ] {
+            assert!(matches!(&error, PrepareError::OverQuota(_)), "{error}");
+        }
+        assert_eq!(fs::metadata(root.path().join("c")).unwrap().len(), BYTES_A_LOOK - 5000);
     }
 }

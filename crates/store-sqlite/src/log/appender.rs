@@ -1,10 +1,9 @@
 //! The log's thread: writes what is pending, finishes segments, removes old ones.
 
 use std::{
-    collections::HashMap,
     fs::File,
     io,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{Arc, MutexGuard, PoisonError, atomic::Ordering::Relaxed},
     time::{Duration, Instant},
 };
@@ -15,6 +14,7 @@ use flint_store::StoreError;
 use super::{
     Shared,
     frame::{self, Location},
+    mend::Unreadable,
     pending::{Flush, Pending, Stored, Thread},
     retention::{self, Extent},
     sealed::Sealed,
@@ -32,8 +32,6 @@ const CHUNK_BYTES: usize = 4 << 20;
 const SYNC_EVERY: Duration = Duration::from_millis(50);
 /// How often it looks after retention, and retries what failed.
 const REST: Duration = Duration::from_secs(1);
-/// How often it tries to make one and the same index again.
-const MEND: Duration = Duration::from_secs(60);
 /// A bound of retention is divided into so many segments.
 pub(crate) const SEGMENTS: u32 = 64;
 
@@ -63,8 +61,6 @@ pub(crate) struct Appender {
     pub(crate) unfinished: Option<Instant>,
     /// The last write failed: wait before the next.
     pub(crate) failing: bool,
-    /// The finished segments whose indexes were made again of late, and when.
-    pub(crate) mended: HashMap<u64, Instant>,
 }
 
 /// What the thread woke up for.
@@ -213,11 +209,9 @@ impl Appender {
         // Every index is made again at most once a minute, so this comes to an end.
         let written = loop {
             let (written, unreadable) = self.encode(&chunk);
-            let mut mended = false;
-            for (sealed, error) in unreadable {
-                mended |= self.mend(&sealed, &error);
-            }
-            if !mended {
+            let view = &self.shared.view;
+            let mended = unreadable.iter().filter(|one| view.mender.try_mend(view, one)).count();
+            if mended == 0 {
                 break written;
             }
         };
@@ -232,7 +226,7 @@ impl Appender {
     }
 
     /// Fills the buffer with the frames of `chunk`; gives where they are in it, and which indexes could not be asked whether a record is there already.
-    fn encode(&mut self, chunk: &[Arc<Stored>]) -> (Vec<Placed>, Vec<(Arc<Sealed>, io::Error)>) {
+    fn encode(&mut self, chunk: &[Arc<Stored>]) -> (Vec<Placed>, Vec<Unreadable>) {
         let segments = self.shared.view.segments();
         self.buffer.clear();
         let mut written = Vec::with_capacity(chunk.len());
@@ -258,31 +252,6 @@ impl Appender {
             written.push((Arc::clone(stored), at));
         }
         (written, unreadable)
-    }
-
-    /// Makes the index of a finished segment again, from that, where it cannot be read; says whether it did. Tried once a minute: the segment may be
-    /// on a failing disk.
-    fn mend(&mut self, sealed: &Arc<Sealed>, error: &io::Error) -> bool {
-        if self.mended.get(&sealed.number()).is_some_and(|at| at.elapsed() < MEND) {
-            return false;
-        }
-        self.mended.retain(|_, at| at.elapsed() < MEND);
-        self.mended.insert(sealed.number(), Instant::now());
-        let [segment, index] = sealed.paths().map(Path::display);
-        tracing::warn!(%error, path = %index, "an index of the activation log cannot be read: it is made again");
-        match super::index_anew(&self.dir, sealed.number(), sealed.segment_bytes(), self.sync) {
-            Ok(anew) => {
-                let mut segments = self.shared.view.segments_mut();
-                if let Some(place) = segments.sealed.iter_mut().find(|place| Arc::ptr_eq(place, sealed)) {
-                    *place = Arc::new(anew);
-                }
-                true
-            }
-            Err(error) => {
-                tracing::error!(%error, path = %segment, "the index of a segment could not be made again: its records are not found by their ids");
-                false
-            }
-        }
     }
 
     /// Finishes the segment, all of which is durable, and begins the next. When that fails, the segment simply grows on.

@@ -6,6 +6,9 @@
 use flint_model::{Activation, Response, Timeline, Usage, hex};
 use serde::Serialize;
 
+/// What stands before a result.
+pub(crate) const RESULT: &[u8] = b",\"result\":";
+
 /// Appends `record`; its logs are written elsewhere.
 pub(crate) fn encode(record: &Activation, out: &mut Vec<u8>) -> serde_json::Result<()> {
     // Whoever adds a field has to write it here, too.
@@ -105,7 +108,7 @@ fn response(response: &Response, out: &mut Vec<u8>) -> serde_json::Result<()> {
     let Response { status, result, size, content_type } = response;
     field(out, b",\"response\":{\"status\":", status)?;
     if let Some(result) = result {
-        out.extend_from_slice(b",\"result\":");
+        out.extend_from_slice(RESULT);
         out.extend_from_slice(result.get().as_bytes());
     }
     field(out, b",\"size\":", size)?;

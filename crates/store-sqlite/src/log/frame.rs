@@ -21,8 +21,8 @@ use super::{body, key::Key, lines};
 const MAGIC: &[u8; 4] = b"FRec";
 /// Bytes of a frame's header.
 pub(crate) const HEADER: usize = 28;
-/// No part of a frame is longer: what claims to be is no frame. Records come with less of each (`pending`).
-const MAX_PART: usize = 64 << 20;
+/// No part of a frame is longer: what claims to be is no frame. Records come with no more of each (`pending`).
+pub(crate) const MAX_PART: usize = 64 << 20;
 /// Bytes read at a time while the next header is searched for.
 const SEARCH: usize = 4 << 10;
 
@@ -136,6 +136,15 @@ pub(crate) fn decode_head(bytes: &[u8], key: Key) -> Option<Activation> {
     let whole = head.len() == header.meta + header.body && crc32fast::hash(head) == header.head_sum;
     let (meta, body) = head.split_at_checked(header.meta)?;
     (whole && parse_meta(meta)?.key == key).then(|| serde_json::from_slice(body).ok())?
+}
+
+/// Whether `bytes`, which has at least [`HEADER`] and a key, begins the frame of that record, damaged or not, with parts of those lengths.
+pub(crate) fn is_begun(bytes: &[u8], key: Key, at: Location) -> bool {
+    let Some(header) = Header::of_known(bytes) else { return false };
+    bytes.starts_with(MAGIC)
+        && bytes[HEADER..].starts_with(&key.to_bytes())
+        && HEADER + header.meta + header.body == at.head as usize
+        && header.logs == at.logs as usize
 }
 
 /// The log lines of the frame that begins with `head`, checked; `None` when they are damaged.

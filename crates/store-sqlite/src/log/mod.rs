@@ -2,14 +2,16 @@
 //!
 //! `append` puts a record into a bounded queue ([`pending`]); one thread ([`appender`]) writes what has gathered as frames
 //! ([`frame`]) of a segment ([`segment`]), makes it durable and indexes it in memory ([`active`]); a full segment gets its index file
-//! ([`sealed`]). Readers ([`view`]) merge all three ([`select`]).
+//! ([`sealed`]). Readers ([`view`]) merge all three ([`select`]) and read what they have found ([`entry`]). An index that cannot be read is made again ([`mend`]).
 
 mod active;
 mod appender;
 mod body;
+mod entry;
 mod frame;
 mod key;
 mod lines;
+mod mend;
 mod pending;
 mod retention;
 mod sealed;
@@ -36,13 +38,14 @@ use tokio::sync::{Semaphore, oneshot};
 
 use self::{
     appender::{Appender, SEGMENTS},
+    mend::{Mender, open_sealed},
     pending::{Full, Pending, Stored, Taken},
-    sealed::{Sealed, index_path},
-    segment::{Scanned, Segment, scan, segment_number, segment_path},
+    sealed::index_path,
+    segment::{Segment, segment_number},
     view::{Segments, View},
 };
 use crate::{
-    StoreConfig, SyncMode,
+    StoreConfig,
     fault::{closed, file_fault, locked, off_thread},
     files,
 };
@@ -111,7 +114,7 @@ impl SegmentLog {
             segments.push(Arc::new(open_sealed(&dir, number, config.sync)?));
         }
         let shared = Arc::new(Shared {
-            view: View::new(segments, Pending::new(&config.log)),
+            view: View::new(segments, Pending::new(&config.log), Mender::new(dir.clone(), config.sync)),
             wake: Condvar::new(),
             counts: Counts::default(),
             holds: AtomicUsize::new(0),
@@ -131,7 +134,6 @@ impl SegmentLog {
             begun,
             unfinished: None,
             failing: false,
-            mended: Default::default(),
         })
     }
 
@@ -239,35 +241,6 @@ fn segment_numbers(dir: &Path) -> io::Result<Vec<u64>> {
     }
     numbers.sort_unstable();
     Ok(numbers)
-}
-
-/// Opens a finished segment; its index is made again when it is missing or is not its own.
-fn open_sealed(dir: &Path, number: u64, sync: SyncMode) -> Result<Sealed, StoreError> {
-    let path = segment_path(dir, number);
-    let bytes = fs::metadata(&path).map_err(file_fault(OPENING, &path))?.len();
-    match Sealed::open(dir, number, bytes) {
-        Ok(sealed) => Ok(sealed),
-        Err(error) => {
-            tracing::warn!(%error, path = %path.display(), "making the index of a segment again");
-            index_anew(dir, number, bytes, sync)
-        }
-    }
-}
-
-/// Makes the index of a finished segment from that.
-fn index_anew(dir: &Path, number: u64, bytes: u64, sync: SyncMode) -> Result<Sealed, StoreError> {
-    let path = segment_path(dir, number);
-    let Scanned { active, end, damaged, .. } = scan(&path)?;
-    segment::warn_of(damaged, &path);
-    if end < bytes {
-        let detail = format!(
-            "the record at byte {end} fails its checksum (without this file Flint starts, and lacks its {} records)",
-            active.len()
-        );
-        return Err(StoreError::Damaged { path, detail });
-    }
-    let index = index_path(dir, number);
-    Sealed::write(dir, number, &active, bytes, sync).map_err(file_fault(OPENING, &index))
 }
 
 fn segment_bytes(config: &StoreConfig) -> u64 {

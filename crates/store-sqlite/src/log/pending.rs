@@ -2,21 +2,27 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use flint_model::{Activation, LogLine, LogStream};
+use flint_model::{Activation, Annotations, LogLine, LogStream};
 use flint_store::StoreError;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 
-use super::{frame::Meta, key::Key};
+use super::{
+    body,
+    frame::{MAX_PART, Meta},
+    key::Key,
+};
 use crate::LogTuning;
 
 /// In place of log lines that were shed.
 const LEFT_OUT: &str = "(left out: there was more to record than could be written)";
 
-/// The most bytes of a result, and of log lines as they are written, that a record keeps. A frame has room for a result and for what goes with it.
-const PART_MAX: usize = 48 << 20;
-/// What a log line takes beside its text, at most.
+/// In place of a result, or of annotations, that no frame has room for.
+const TOO_LONG: &str = "(left out: a record has room for 64 MB of result and annotations together)";
+/// What a log line takes beside its text when it is written, at most; what their number takes is no more.
 const LINE: usize = 21;
+/// Result and annotations together of which it need not be asked whether they fit into a frame: what goes with them is less than the rest of it.
+const FITS: usize = MAX_PART / 4;
 
 /// An accepted record.
 #[derive(Debug)]
@@ -35,15 +41,13 @@ impl Stored {
         let logs = std::mem::take(&mut record.logs);
         let mut name = String::new();
         record.listed_name(&mut name);
-        let length = |record: &Activation| record.response.result.as_ref().map_or(0, |it| it.get().len());
-        if length(&record) > PART_MAX {
-            record.response.result = too_long();
-        }
-        let result = length(&record);
+        fit(&mut record);
+        let texts: usize = logs.iter().map(|line| line.text.len()).sum();
         // Twice the struct, for the small texts behind its pointers.
-        let bytes = 2 * size_of::<Self>() + result + log_bytes(&logs);
+        let bytes = 2 * size_of::<Self>() + result_bytes(&record) + logs.len() * size_of::<LogLine>() + texts;
+        let written = (logs.len() + 1) * LINE + texts;
         let mut stored = Self { record, logs, name, bytes };
-        if stored.logs.iter().map(|line| LINE + line.text.len()).sum::<usize>() > PART_MAX {
+        if written > MAX_PART {
             stored.strip();
         }
         stored
@@ -95,10 +99,41 @@ impl Stored {
     }
 }
 
+/// Leaves out what a frame has no room for, of result and annotations the larger first. So there is always a record.
+fn fit(record: &mut Activation) {
+    let annotations = |record: &Activation| record.annotations.json().map_or(0, str::len);
+    if result_bytes(record) + annotations(record) <= FITS {
+        return;
+    }
+    for _ in 0..2 {
+        if body_bytes(record) <= MAX_PART {
+            return;
+        }
+        if result_bytes(record) >= annotations(record) {
+            record.response.result = too_long();
+        } else {
+            record.annotations = Annotations::default();
+            record.annotations.set("left_out", TOO_LONG);
+        }
+    }
+}
+
+/// What a record takes as it is written, without its log lines.
+fn body_bytes(record: &mut Activation) -> usize {
+    let result = record.response.result.take(); // its length is known
+    let mut rest = Vec::new();
+    let written = body::encode(record, &mut rest);
+    record.response.result = result;
+    written.map_or(0, |()| rest.len() + body::RESULT.len() + result_bytes(record))
+}
+
+fn result_bytes(record: &Activation) -> usize {
+    record.response.result.as_ref().map_or(0, |result| result.get().len())
+}
+
 /// In place of a result that no record has room for: an object, as clients expect of a result.
 fn too_long() -> Option<Box<RawValue>> {
-    let said = format!("(left out: a record keeps results of up to {PART_MAX} bytes)");
-    serde_json::value::to_raw_value(&serde_json::json!({ "left_out": said })).ok()
+    serde_json::value::to_raw_value(&serde_json::json!({ "left_out": TOO_LONG })).ok()
 }
 
 fn log_bytes(logs: &[LogLine]) -> usize {

@@ -8,7 +8,8 @@
 //! ids            entry numbers (u32); by id
 //! ```
 //! Only the directory is kept in memory: it alone answers counts and skips whole segments. The rest is read where needed,
-//! and a record that is found through it is checked against the key. What is here can always be made again from the segment.
+//! checked against the directory and for being sorted, and a record that is found through it is checked against the key. What is here can always be made
+//! again from the segment ([`mend`](super::mend)).
 
 use std::{
     collections::BTreeMap,
@@ -252,7 +253,21 @@ impl Sealed {
     ) -> io::Result<(Key, Location)> {
         let place = span.first + at;
         let number = if named { self.number_at(index, place, false)? } else { place };
-        self.entry_at(index, number)
+        let (key, at) = self.entry_at(index, number)?;
+        if key < span.least || key > span.greatest {
+            return Err(self.named(invalid("has an entry in a list that it does not belong to")));
+        }
+        Ok((key, at))
+    }
+
+    /// The error of places that are not in order.
+    pub(crate) fn unsorted(&self) -> io::Error {
+        self.named(invalid("is not sorted"))
+    }
+
+    /// The error of an entry at whose place its record is not.
+    pub(crate) fn misleads(&self) -> io::Error {
+        self.named(invalid("leads to where its record is not"))
     }
 
     /// Has the kernel fetch the places of a name's list. It is a hint, as the next one is.
@@ -300,7 +315,13 @@ impl Sealed {
         };
         let at =
             Location { offset: number(24..32), head: number(32..36) as u32, logs: number(36..40) as u32 };
-        Ok((Key::from_bytes(&key), at))
+        let key = Key::from_bytes(&key);
+        let end = at.offset.checked_add(u64::from(at.head) + u64::from(at.logs));
+        let is_inside = end.is_some_and(|end| end <= self.directory.segment_bytes);
+        if !is_inside || key.id() < self.ids.0 || key.id() > self.ids.1 {
+            return Err(self.named(invalid("has an entry that is not of its segment")));
+        }
+        Ok((key, at))
     }
 
     /// The record of that id.
@@ -311,10 +332,25 @@ impl Sealed {
         let Some(span) = self.span(namespace, None) else { return Ok(None) };
         let index = self.open_index()?;
         let (mut low, mut high) = (0, self.directory.records);
+        // What is before the one and at the other.
+        let mut before: Option<(u128, u64)> = None;
+        let mut behind = before;
         while low < high {
             let middle = low + (high - low) / 2;
             let number = self.number_at(&index, middle, true)?;
-            if self.entry_at(&index, number)?.0.id() < id { low = middle + 1 } else { high = middle }
+            let found = (self.entry_at(&index, number)?.0.id(), number);
+            if before.is_some_and(|before| before >= found) || behind.is_some_and(|behind| behind <= found) {
+                return Err(self.unsorted());
+            }
+            if found.0 < id {
+                (low, before) = (middle + 1, Some(found));
+            } else {
+                (high, behind) = (middle, Some(found));
+            }
+        }
+        // One at least is not less, and the first is the least.
+        if low == self.directory.records || low == 0 && behind.is_some_and(|(first, _)| first != self.ids.0) {
+            return Err(self.unsorted());
         }
         for place in low..self.directory.records {
             let number = self.number_at(&index, place, true)?;

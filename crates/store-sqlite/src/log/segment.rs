@@ -255,6 +255,13 @@ pub(crate) fn read_record(file: &File, key: Key, at: Location, with_logs: bool) 
     Ok(record)
 }
 
+/// Whether that record is, or was before it was damaged, at that place. One that is not there is the fault of the index; where nothing can be read, it is
+/// the segment's.
+pub(crate) fn is_there(file: &File, key: Key, at: Location) -> bool {
+    let mut begin = [0; frame::HEADER + Key::BYTES];
+    file.read_exact_at(&mut begin, at.offset).is_err() || frame::is_begun(&begin, key, at)
+}
+
 #[cfg(test)]
 mod tests {
     use flint_store::conformance::sample::activation;

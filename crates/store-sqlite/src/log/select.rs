@@ -3,11 +3,12 @@
 //! A run is a sorted list with random access: one of a finished segment, of the segment that is being written, or of records not yet
 //! written. Counts and skips never walk: each run is asked for ranks, so that 10 million records cost as much as ten.
 
-use std::{cell::OnceCell, cmp::Reverse, collections::BinaryHeap, fs::File, io, sync::Arc};
+use std::{cell::OnceCell, cmp::Reverse, collections::BinaryHeap, fs::File, sync::Arc};
 
 use super::{
     frame::Location,
     key::Key,
+    mend::Unreadable,
     pending::Stored,
     sealed::{Sealed, Span},
     sorted::SortedKeys,
@@ -38,11 +39,11 @@ pub(crate) enum Run<'a> {
     },
 }
 
-fn index_of<'a>(segment: &Sealed, index: &'a OnceCell<File>) -> io::Result<&'a File> {
+fn index_of<'a>(segment: &Arc<Sealed>, index: &'a OnceCell<File>) -> Result<&'a File, Unreadable> {
     Ok(match index.get() {
         Some(file) => file,
         None => {
-            let file = segment.open_index()?;
+            let file = segment.open_index().map_err(Unreadable::of(segment))?;
             index.get_or_init(|| file)
         }
     })
@@ -50,13 +51,13 @@ fn index_of<'a>(segment: &Sealed, index: &'a OnceCell<File>) -> io::Result<&'a F
 
 /// An entry of a finished segment's list.
 fn sealed_entry(
-    segment: &Sealed,
+    segment: &Arc<Sealed>,
     index: &OnceCell<File>,
     span: &Span,
     named: bool,
     at: usize,
-) -> io::Result<(Key, Location)> {
-    segment.entry(index_of(segment, index)?, span, named, at as u64)
+) -> Result<(Key, Location), Unreadable> {
+    segment.entry(index_of(segment, index)?, span, named, at as u64).map_err(Unreadable::of(segment))
 }
 
 impl Run<'_> {
@@ -68,15 +69,16 @@ impl Run<'_> {
         }
     }
 
-    fn get(&self, at: usize) -> io::Result<(Key, Found)> {
-        let outside = || io::Error::new(io::ErrorKind::InvalidData, "a list is shorter than it says");
+    /// What is at a place before [`Self::len`].
+    fn get(&self, at: usize) -> Result<(Key, Found), Unreadable> {
         match self {
-            Self::Pending(records) => records
-                .get(at)
-                .map(|(key, record)| (*key, Found::Pending(Arc::clone(record))))
-                .ok_or_else(outside),
+            Self::Pending(records) => {
+                let (key, record) = &records[at];
+                Ok((*key, Found::Pending(Arc::clone(record))))
+            }
             Self::Active(keys) => {
-                keys.get(at).map(|(key, record)| (key, Found::Active(record))).ok_or_else(outside)
+                let (key, record) = keys.get(at).expect("a list is as long as it says");
+                Ok((key, Found::Active(record)))
             }
             Self::Sealed { segment, index, span, named } => {
                 let (key, location) = sealed_entry(segment, index, span, *named, at)?;
@@ -85,7 +87,7 @@ impl Run<'_> {
         }
     }
 
-    fn key(&self, at: usize) -> io::Result<Key> {
+    fn key(&self, at: usize) -> Result<Key, Unreadable> {
         match self {
             Self::Sealed { segment, index, span, named } => {
                 Ok(sealed_entry(segment, index, span, *named, at)?.0)
@@ -95,7 +97,7 @@ impl Run<'_> {
     }
 
     /// How many keys are less than `key`, known to be within `low..=high`.
-    fn rank(&self, key: Key, mut low: usize, mut high: usize) -> io::Result<usize> {
+    fn rank(&self, key: Key, mut low: usize, mut high: usize) -> Result<usize, Unreadable> {
         match self {
             Self::Active(keys) => Ok(keys.rank(key).clamp(low, high)),
             Self::Sealed { span, .. } if key <= span.least => Ok(low),
@@ -116,17 +118,19 @@ pub(crate) struct Window<'a> {
     run: Run<'a>,
     low: usize,
     high: usize,
+    /// The key that was taken last.
+    taken: Option<Key>,
 }
 
 impl<'a> Window<'a> {
     /// The keys from `least` on and before `end`.
-    pub(crate) fn new(run: Run<'a>, least: Key, end: Option<Key>) -> io::Result<Self> {
+    pub(crate) fn new(run: Run<'a>, least: Key, end: Option<Key>) -> Result<Self, Unreadable> {
         let low = run.rank(least, 0, run.len())?;
         let high = match end {
             Some(end) => run.rank(end, low, run.len())?,
             None => run.len(),
         };
-        Ok(Self { run, low, high })
+        Ok(Self { run, low, high, taken: None })
     }
 
     /// How many keys it has.
@@ -135,7 +139,7 @@ impl<'a> Window<'a> {
     }
 
     /// Its least key. Where the window has not cut its run off, that is known without a look at the disk.
-    fn least(&self) -> io::Result<Key> {
+    fn least(&self) -> Result<Key, Unreadable> {
         match &self.run {
             Run::Sealed { span, .. } if self.low == 0 => Ok(span.least),
             run => run.key(self.low),
@@ -143,7 +147,7 @@ impl<'a> Window<'a> {
     }
 
     /// Its greatest key; the same holds.
-    fn greatest(&self) -> io::Result<Key> {
+    fn greatest(&self) -> Result<Key, Unreadable> {
         match &self.run {
             Run::Sealed { span, .. } if self.high as u64 == span.count => Ok(span.greatest),
             run => run.key(self.high - 1),
@@ -151,17 +155,27 @@ impl<'a> Window<'a> {
     }
 
     /// Takes its greatest key.
-    fn pop(&mut self) -> io::Result<Option<(Key, Found)>> {
+    fn pop(&mut self) -> Result<Option<(Key, Found)>, Unreadable> {
         if self.len() == 0 {
             return Ok(None);
         }
         self.high -= 1;
-        self.run.get(self.high).map(Some)
+        let (key, found) = self.run.get(self.high)?;
+        if let Run::Sealed { segment, .. } = &self.run
+            && self.taken.replace(key).is_some_and(|taken| taken <= key)
+        {
+            return Err(Unreadable::of(segment)(segment.unsorted()));
+        }
+        Ok(Some((key, found)))
     }
 }
 
 /// The records at places `skip..skip + limit` of all windows merged, greatest key first.
-pub(crate) fn page(mut windows: Vec<Window<'_>>, skip: usize, limit: usize) -> io::Result<Vec<(Key, Found)>> {
+pub(crate) fn page(
+    mut windows: Vec<Window<'_>>,
+    skip: usize,
+    limit: usize,
+) -> Result<Vec<(Key, Found)>, Unreadable> {
     windows.retain(|window| window.len() > 0);
     let total: usize = windows.iter().map(Window::len).sum();
     let Some(below) = total.checked_sub(skip).filter(|below| *below > 0) else { return Ok(Vec::new()) };
@@ -198,7 +212,7 @@ const SCATTERED: usize = 4;
 
 /// Has the kernel fetch what the page of the latest `places` will read of indexes, where that is a little of many: one after the other, each
 /// would wait for the disk.
-fn announce(windows: &[Window<'_>], places: usize) -> io::Result<()> {
+fn announce(windows: &[Window<'_>], places: usize) -> Result<(), Unreadable> {
     let mut latest_first = Vec::new();
     for window in windows {
         if let Run::Sealed { segment, index, span, named: true } = &window.run {
@@ -221,7 +235,8 @@ fn announce(windows: &[Window<'_>], places: usize) -> io::Result<()> {
         segment.announce_places(index_of(segment, index)?, span, &read_of(window));
     }
     for (_, window, segment, index, span) in latest_first {
-        segment.announce_entries(index_of(segment, index)?, span, &read_of(window))?;
+        let announced = segment.announce_entries(index_of(segment, index)?, span, &read_of(window));
+        announced.map_err(Unreadable::of(segment))?;
     }
     Ok(())
 }
@@ -230,7 +245,7 @@ fn announce(windows: &[Window<'_>], places: usize) -> io::Result<()> {
 const CLOSE: usize = 16;
 
 /// Lowers the top of every window so that together they keep the `below` least keys and few more; returns how many more.
-fn cut(windows: &mut [Window<'_>], below: usize) -> io::Result<usize> {
+fn cut(windows: &mut [Window<'_>], below: usize) -> Result<usize, Unreadable> {
     let mut search =
         Search { bounds: windows.iter().map(|window| (window.low, window.high)).collect(), windows, below };
     let (mut least, mut greatest) = (u64::MAX, 0);
@@ -266,7 +281,7 @@ impl Search<'_, '_> {
         mut low: u128,
         mut high: u128,
         end: impl Fn(u128) -> Option<Key>,
-    ) -> io::Result<u128> {
+    ) -> Result<u128, Unreadable> {
         while low < high && self.bounds.iter().map(|(from, to)| to - from).sum::<usize>() > CLOSE {
             let middle = low + (high - low) / 2;
             let mut ranks = Vec::with_capacity(self.bounds.len());

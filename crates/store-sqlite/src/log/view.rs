@@ -4,29 +4,26 @@ use std::{
     cell::OnceCell,
     collections::HashSet,
     fs::File,
-    io,
-    num::NonZeroU64,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{
         Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
 };
 
-use flint_model::{Activation, ActivationId, LogLine, LogStream};
+use flint_model::{Activation, ActivationId};
 use flint_store::{ActivationQuery, Page, StoreError};
-use rustix::fs::{Advice, fadvise};
 
 use super::{
     active::Active,
-    frame::Location,
+    entry::{Entry, Place, ReadError, Room, damage},
     key::Key,
-    pending::{Pending, Stored},
+    mend::{Mender, Unreadable},
+    pending::Pending,
     sealed::Sealed,
-    segment::read_record,
     select::{self, Found, Run, Window},
 };
-use crate::fault::{file_fault, locked};
+use crate::fault::locked;
 
 /// The segments.
 #[derive(Debug)]
@@ -45,25 +42,30 @@ pub(crate) struct Segments {
 }
 
 impl Segments {
-    /// Where all of them are.
-    fn dir(&self) -> &Path {
-        self.path.parent().unwrap_or(&self.path)
-    }
-
     /// Adds a finished segment.
     pub(crate) fn push(&mut self, sealed: Arc<Sealed>) {
         self.greatest_id = self.greatest_id.max(sealed.greatest_id());
         self.sealed.push(sealed);
     }
 
+    /// Whether that finished segment, with that index, is still one of them.
+    pub(crate) fn has(&self, sealed: &Arc<Sealed>) -> bool {
+        self.sealed.iter().any(|one| Arc::ptr_eq(one, sealed))
+    }
+
+    /// Puts the same segment with another index in its place; `false` when it is not there any more.
+    pub(crate) fn replace(&mut self, sealed: &Arc<Sealed>, anew: Sealed) -> bool {
+        let place = self.sealed.iter_mut().find(|one| Arc::ptr_eq(one, sealed));
+        let there = place.is_some();
+        if let Some(place) = place {
+            *place = Arc::new(anew);
+        }
+        there
+    }
+
     /// Whether a written record of that namespace has that id. A finished segment whose index cannot be read has it not, and is among `unreadable`:
     /// a record that is there twice harms less than a log that ends with one old file.
-    pub(crate) fn contains(
-        &self,
-        namespace: &str,
-        id: u128,
-        unreadable: &mut Vec<(Arc<Sealed>, io::Error)>,
-    ) -> bool {
+    pub(crate) fn contains(&self, namespace: &str, id: u128, unreadable: &mut Vec<Unreadable>) -> bool {
         if self.active.find(namespace, id).is_some() {
             return true;
         }
@@ -73,8 +75,8 @@ impl Segments {
         self.sealed.iter().rev().any(|sealed| match sealed.find(namespace, id) {
             Ok(found) => found.is_some(),
             Err(error) => {
-                if !unreadable.iter().any(|(known, _)| Arc::ptr_eq(known, sealed)) {
-                    unreadable.push((Arc::clone(sealed), error));
+                if !unreadable.iter().any(|known| Arc::ptr_eq(&known.segment, sealed)) {
+                    unreadable.push(Unreadable::of(sealed)(error));
                 }
                 false
             }
@@ -82,121 +84,29 @@ impl Segments {
     }
 }
 
-/// Everything that readers see. Locks are taken in the order of the fields. A record moves from `pending` to `segments` under
+/// Everything that readers see. Locks are taken in the order of the fields, but for the mender's. A record moves from `pending` to `segments` under
 /// both, so whoever holds both sees it exactly once.
 #[derive(Debug)]
 pub(crate) struct View {
     segments: RwLock<Segments>,
     pub(crate) pending: Mutex<Pending>,
+    /// Its lock is taken before all others.
+    pub(crate) mender: Mender,
     /// How often a damaged record was left out of a list.
     pub(crate) damaged_reads: AtomicU64,
     /// The segments of which that was said.
     said: Mutex<HashSet<PathBuf>>,
 }
 
-/// A record's file and place in it.
-struct Place {
-    path: PathBuf,
-    file: Arc<File>,
-    at: Location,
-}
-
-/// A record of a page.
-enum Entry {
-    Pending(Arc<Stored>),
-    Written(Place),
-}
-
-/// What the kernel reads ahead of a reader, at the least: records that are closer than this come in one go.
-const NEAR: u64 = 64 << 10;
-
-/// Log lines of one page, as they are stored, and results. Those of the records after that are left out: a page may have a thousand records, and a record
-/// ten megabytes.
-const LOGS_OF_A_PAGE: u64 = 8 << 20;
-const RESULTS_OF_A_PAGE: u64 = 8 << 20;
-/// A result of this size, or a smaller one, is never left out.
-const SMALL_RESULT: u64 = 8 << 10;
-const LEFT_OUT: &str = "(left out here, where there are many: ask for this activation by its id)";
-
-/// What is left of a page's.
-struct Room {
-    logs: u64,
-    results: u64,
-}
-
-/// Whether what has that size is taken: what fits, and the first of all.
-fn take(room: &mut u64, size: u64, whole: u64) -> bool {
-    let fits = size <= *room || *room == whole;
-    *room = room.saturating_sub(size);
-    fits
-}
-
-impl Entry {
-    /// What its log lines take.
-    fn logs(&self) -> u64 {
-        match self {
-            Self::Pending(stored) => stored.logs().iter().map(|line| line.text.len() as u64 + 1).sum(),
-            Self::Written(place) => place.at.logs.into(),
-        }
-    }
-
-    /// Reads it, and takes what it has from the `room` that is left for all of a page.
-    fn read_into(self, key: Key, with_logs: bool, room: &mut Room) -> Result<Activation, ReadError> {
-        let logs = if with_logs { self.logs() } else { 0 };
-        let fits = take(&mut room.logs, logs, LOGS_OF_A_PAGE);
-        let mut record = self.read(key, with_logs && fits)?;
-        if !fits {
-            let time_us = record.start.as_millis().saturating_mul(1000);
-            let text = LEFT_OUT.to_owned();
-            record.logs = vec![LogLine { time_us, stream: LogStream::Stderr, text }];
-        }
-        let result = record.response.result.as_ref().map_or(0, |result| result.get().len() as u64);
-        if result > SMALL_RESULT && !take(&mut room.results, result, RESULTS_OF_A_PAGE) {
-            // An object, as clients expect of a result.
-            record.response.result =
-                serde_json::value::to_raw_value(&serde_json::json!({ "left_out": LEFT_OUT })).ok();
-        }
-        Ok(record)
-    }
-
-    fn read(self, key: Key, with_logs: bool) -> Result<Activation, ReadError> {
-        match self {
-            Self::Pending(stored) => Ok(stored.to_activation(with_logs)),
-            Self::Written(place) => place.read(key, with_logs),
-        }
-    }
-}
-
-impl Place {
-    fn open(path: &Path, at: Location) -> Result<Self, ReadError> {
-        let file = Arc::new(File::open(path).map_err(damage(path))?);
-        Ok(Self { path: path.to_owned(), file, at })
-    }
-
-    fn is_far_from(&self, other: &Self) -> bool {
-        self.at.offset.abs_diff(other.at.offset) > NEAR
-    }
-
-    /// Has the kernel fetch it, if it is not in memory, while other records are looked for: a page of records that lie far apart then takes
-    /// about as long as one of them. It is only a hint.
-    fn announce(&self, with_logs: bool) {
-        let length = u64::from(self.at.head) + if with_logs { u64::from(self.at.logs) } else { 0 };
-        let _ = fadvise(&*self.file, self.at.offset, NonZeroU64::new(length), Advice::WillNeed);
-    }
-
-    fn read(&self, key: Key, with_logs: bool) -> Result<Activation, ReadError> {
-        read_record(&self.file, key, self.at, with_logs).map_err(damage(&self.path))
-    }
-}
-
 /// How often a read begins anew because retention removed a segment under it.
-const ATTEMPTS: usize = 5;
+const ATTEMPTS: usize = 4;
 
 impl View {
-    pub(crate) fn new(segments: Segments, pending: Pending) -> Self {
+    pub(crate) fn new(segments: Segments, pending: Pending, mender: Mender) -> Self {
         Self {
             segments: RwLock::new(segments),
             pending: Mutex::new(pending),
+            mender,
             damaged_reads: AtomicU64::new(0),
             said: Mutex::default(),
         }
@@ -212,7 +122,7 @@ impl View {
 
     /// The record of that id.
     pub(crate) fn get(&self, namespace: &str, id: ActivationId) -> Result<Option<Activation>, StoreError> {
-        repeated(|| {
+        self.repeated(|| {
             let segments = self.segments();
             let found = {
                 let pending = locked(&self.pending);
@@ -226,15 +136,16 @@ impl View {
             }
             let id = id.as_u128();
             if let Some((key, at)) = segments.active.find(namespace, id) {
-                let place = Place { path: segments.path.clone(), file: Arc::clone(&segments.file), at };
+                let (path, file) = (segments.path.clone(), Arc::clone(&segments.file));
+                let place = Place { path, file, at, sealed: None };
                 drop(segments);
                 return place.read(key, true).map(Some);
             }
             let sealed = segments.sealed.clone();
             drop(segments);
             for segment in sealed.iter().rev() {
-                if let Some((key, at)) = segment.find(namespace, id).map_err(damage(&segment.segment))? {
-                    return Place::open(&segment.segment, at)?.read(key, true).map(Some);
+                if let Some((key, at)) = segment.find(namespace, id).map_err(Unreadable::of(segment))? {
+                    return Place::open(segment, at)?.read(key, true).map(Some);
                 }
             }
             Ok(None)
@@ -249,11 +160,10 @@ impl View {
         page: Page,
         with_logs: bool,
     ) -> Result<Vec<Activation>, StoreError> {
-        repeated(|| {
+        self.repeated(|| {
             let segments = self.segments();
-            // What is read here are indexes; the error says which.
-            let windows = self.windows(&segments, namespace, query).map_err(damage(segments.dir()))?;
-            let found = select::page(windows, page.skip, page.limit).map_err(damage(segments.dir()))?;
+            let windows = self.windows(&segments, namespace, query)?;
+            let found = select::page(windows, page.skip, page.limit)?;
             let active = (segments.path.clone(), Arc::clone(&segments.file));
             let found: Vec<_> = found
                 .into_iter()
@@ -265,13 +175,13 @@ impl View {
             drop(segments);
             let mut entries: Vec<(Key, Entry)> = Vec::with_capacity(found.len());
             for (key, found, location) in found {
-                let (path, file, at) = match (found, location) {
+                let (path, file, at, sealed) = match (found, location) {
                     (Found::Pending(stored), _) => {
                         entries.push((key, Entry::Pending(stored)));
                         continue;
                     }
-                    (Found::Sealed(segment, at), _) => (segment.segment.clone(), None, at),
-                    (Found::Active(_), Some(at)) => (active.0.clone(), Some(Arc::clone(&active.1)), at),
+                    (Found::Sealed(segment, at), _) => (segment.segment.clone(), None, at, Some(segment)),
+                    (Found::Active(_), Some(at)) => (active.0.clone(), Some(Arc::clone(&active.1)), at, None),
                     (Found::Active(_), None) => {
                         unreachable!("every active record was given its location above")
                     }
@@ -285,18 +195,20 @@ impl View {
                     Some(file) => file,
                     None => Arc::new(File::open(&path).map_err(damage(&path))?),
                 };
-                let place = Place { path, file, at };
+                let place = Place { path, file, at, sealed };
                 if before.is_none_or(|before| before.is_far_from(&place)) {
                     place.announce(with_logs);
                 }
                 entries.push((key, Entry::Written(place)));
             }
-            let mut room = Room { logs: LOGS_OF_A_PAGE, results: RESULTS_OF_A_PAGE };
+            let mut room = Room::default();
             let mut records = Vec::with_capacity(entries.len());
             for (key, entry) in entries {
                 match entry.read_into(key, with_logs, &mut room) {
                     // One that is damaged takes the others with it no more than it would if it were asked for alone.
-                    Err(ReadError::Store(StoreError::Damaged { path, detail })) => {
+                    Err(ReadError::Damaged { path, detail, misleading })
+                        if !self.is_mended(misleading.as_ref()) =>
+                    {
                         self.pass_over(path, &detail)
                     }
                     read => records.push(read?),
@@ -318,9 +230,9 @@ impl View {
 
     /// How many records a query has.
     pub(crate) fn count(&self, namespace: &str, query: &ActivationQuery) -> Result<usize, StoreError> {
-        repeated(|| {
+        self.repeated(|| {
             let segments = self.segments();
-            let windows = self.windows(&segments, namespace, query).map_err(damage(segments.dir()))?;
+            let windows = self.windows(&segments, namespace, query)?;
             Ok(windows.iter().map(Window::len).sum())
         })
     }
@@ -331,7 +243,7 @@ impl View {
         segments: &'a Segments,
         namespace: &str,
         query: &ActivationQuery,
-    ) -> io::Result<Vec<Window<'a>>> {
+    ) -> Result<Vec<Window<'a>>, Unreadable> {
         let name = query.name.as_deref();
         let least = query.since.map_or(Key::MIN, |since| Key::new(since.as_millis(), 0));
         let end = query.upto.and_then(|upto| Key::new(upto.as_millis(), u128::MAX).next());
@@ -353,35 +265,35 @@ impl View {
         }));
         runs.into_iter().map(|run| Window::new(run, least, end)).collect()
     }
-}
 
-/// Retention may remove a file between the look into the view and the look into the file: then the view has changed.
-fn repeated<T>(mut work: impl FnMut() -> Result<T, ReadError>) -> Result<T, StoreError> {
-    let mut attempts = 1;
-    loop {
-        match work() {
-            Ok(value) => return Ok(value),
-            Err(ReadError::Gone(_)) if attempts < ATTEMPTS => attempts += 1,
-            Err(ReadError::Gone(error) | ReadError::Store(error)) => return Err(error),
+    /// Reads, and again where retention removed a file between the look into the view and the look into the file, for then the view has changed; and where
+    /// an index was made again.
+    fn repeated<T>(&self, mut work: impl FnMut() -> Result<T, ReadError>) -> Result<T, StoreError> {
+        // All indexes may have to be.
+        let (mut removals, mut mends) = (ATTEMPTS, ATTEMPTS + self.segments().sealed.len());
+        loop {
+            match work() {
+                Ok(value) => return Ok(value),
+                Err(ReadError::Gone(_)) if removals > 0 => removals -= 1,
+                Err(ReadError::Index(unreadable)) => {
+                    self.mender.mend(self, &unreadable)?;
+                    mends = mends.checked_sub(1).ok_or_else(|| unreadable.anew())?;
+                }
+                Err(ReadError::Damaged { misleading, .. })
+                    if mends > 0 && self.is_mended(misleading.as_ref()) =>
+                {
+                    mends -= 1;
+                }
+                Err(ReadError::Damaged { path, detail, .. }) => {
+                    return Err(StoreError::Damaged { path, detail });
+                }
+                Err(ReadError::Gone(error) | ReadError::Store(error)) => return Err(error),
+            }
         }
     }
-}
 
-enum ReadError {
-    /// A file is not there any more.
-    Gone(StoreError),
-    Store(StoreError),
-}
-
-fn damage(path: &Path) -> impl FnOnce(io::Error) -> ReadError {
-    move |error| match error.kind() {
-        io::ErrorKind::NotFound => ReadError::Gone(file_fault("reading activations", path)(error)),
-        io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => ReadError::Store(StoreError::Damaged {
-            path: path.to_owned(),
-            detail: format!(
-                "{error} (if its .idx file is at fault: remove that, the next start makes it again)"
-            ),
-        }),
-        _ => ReadError::Store(file_fault("reading activations", path)(error)),
+    /// Whether an index, if it is one that misled, can now be asked again.
+    fn is_mended(&self, misleading: Option<&Unreadable>) -> bool {
+        misleading.is_some_and(|unreadable| self.mender.mend(self, unreadable).is_ok())
     }
 }

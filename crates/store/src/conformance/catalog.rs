@@ -4,7 +4,9 @@ use flint_model::{Function, KeyRecord};
 use futures_util::future::join_all;
 use serde_json::json;
 
-use super::sample::{NAMESPACES, UNICODE, entity_name, function, key, namespace, namespace_name, path};
+use super::sample::{
+    NAMESPACES, PLENTY, UNICODE, entity_name, function, key, namespace, namespace_name, path, sequence,
+};
 use crate::{Catalog, Expected, Page, StoreError};
 
 const ALL: Page = Page { skip: 0, limit: usize::MAX };
@@ -97,21 +99,23 @@ pub async fn functions_are_listed_latest_first(catalog: &dyn Catalog) {
     catalog.put_function(&function("other/new", 99), Expected::Absent).await.unwrap();
     let guest = namespace_name("guest");
     let ordered = ["guest/new", "guest/Z", "guest/a", "guest/b", "guest/p/a", "guest/old"];
-    assert_eq!(paths(&catalog.functions(&guest, None, ALL).await.unwrap()), ordered);
+    assert_eq!(paths(&catalog.functions(&guest, None, ALL, PLENTY).await.unwrap()), ordered);
     assert_eq!(catalog.count_functions(&guest, None).await.unwrap(), ordered.len());
     for size in 1..=ordered.len() + 1 {
         let mut listed = Vec::new();
         for skip in (0..ordered.len() + size).step_by(size) {
-            listed.extend(paths(&catalog.functions(&guest, None, Page { skip, limit: size }).await.unwrap()));
+            listed.extend(paths(
+                &catalog.functions(&guest, None, Page { skip, limit: size }, PLENTY).await.unwrap(),
+            ));
         }
         assert_eq!(listed, ordered, "in pages of {size}");
     }
-    assert!(catalog.functions(&guest, None, Page { skip: 0, limit: 0 }).await.unwrap().is_empty());
+    assert!(catalog.functions(&guest, None, Page { skip: 0, limit: 0 }, PLENTY).await.unwrap().is_empty());
     // A write moves its function to the front.
     let old = catalog.function(&path("guest/old")).await.unwrap().unwrap();
     catalog.put_function(&function("guest/old", 30), Expected::Revision(old.revision)).await.unwrap();
     assert_eq!(
-        paths(&catalog.functions(&guest, None, Page { skip: 0, limit: 1 }).await.unwrap()),
+        paths(&catalog.functions(&guest, None, Page { skip: 0, limit: 1 }, PLENTY).await.unwrap()),
         ["guest/old"]
     );
 }
@@ -122,10 +126,29 @@ pub async fn a_package_is_listed_alone(catalog: &dyn Catalog) {
         catalog.put_function(&function(&format!("guest/{at}"), updated), Expected::Absent).await.unwrap();
     }
     let (guest, p) = (namespace_name("guest"), entity_name("p"));
-    assert_eq!(paths(&catalog.functions(&guest, Some(&p), ALL).await.unwrap()), ["guest/p/b", "guest/p/a"]);
+    assert_eq!(
+        paths(&catalog.functions(&guest, Some(&p), ALL, PLENTY).await.unwrap()),
+        ["guest/p/b", "guest/p/a"]
+    );
     assert_eq!(catalog.count_functions(&guest, Some(&p)).await.unwrap(), 2);
     assert_eq!(catalog.count_functions(&guest, Some(&entity_name("none"))).await.unwrap(), 0);
     assert_eq!(catalog.count_functions(&namespace_name("other"), None).await.unwrap(), 0);
+}
+
+/// Where functions are and at which revision is known without reading them.
+pub async fn functions_are_known_by_their_revisions(catalog: &dyn Catalog) {
+    let mut expected = Vec::new();
+    for (at, updated) in [("a", 1), ("b", 9), ("p/a", 3), ("p/b", 2)] {
+        let written = function(&format!("guest/{at}"), updated);
+        let revision = catalog.put_function(&written, Expected::Absent).await.unwrap();
+        expected.push((written.path, revision));
+    }
+    catalog.put_function(&function("other/a", 1), Expected::Absent).await.unwrap();
+    catalog.put_entity(&sequence("guest/p/s", &["guest/a"], 1).into(), Expected::Absent).await.unwrap();
+    let (guest, p) = (namespace_name("guest"), entity_name("p"));
+    assert_eq!(catalog.function_revisions(&guest, None).await.unwrap(), expected);
+    assert_eq!(catalog.function_revisions(&guest, Some(&p)).await.unwrap(), expected[2..]);
+    assert!(catalog.function_revisions(&guest, Some(&entity_name("none"))).await.unwrap().is_empty());
 }
 
 /// All functions, in order of path.

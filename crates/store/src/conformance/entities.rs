@@ -1,9 +1,10 @@
 //! What every [`Catalog`] does with functions, sequences, packages, triggers and rules as entities.
 
-use flint_model::{Collection, Entity, EntityPath};
+use flint_model::{ByteSize, Collection, Entity, EntityPath};
+use serde_json::json;
 
 use super::sample::{
-    entity_name, function, namespace, namespace_name, package, path, rule, sequence, trigger,
+    PLENTY, UNICODE, entity_name, function, namespace, namespace_name, package, path, rule, sequence, trigger,
 };
 use crate::{Catalog, Expected, Page, StoreError};
 
@@ -60,7 +61,7 @@ pub async fn every_sort_comes_back(catalog: &dyn Catalog) {
     for other in ["guest/p/s", "guest/p", "guest/t", "guest/r"] {
         assert_eq!(catalog.function(&path(other)).await.unwrap(), None, "{other}");
     }
-    let functions = catalog.functions(&namespace_name("guest"), None, ALL).await.unwrap();
+    let functions = catalog.functions(&namespace_name("guest"), None, ALL, PLENTY).await.unwrap();
     assert_eq!(functions.iter().map(|one| one.path.to_string()).collect::<Vec<_>>(), ["guest/f"]);
     assert_eq!(catalog.count_functions(&namespace_name("guest"), None).await.unwrap(), 1);
     assert_eq!(catalog.all_functions().await.unwrap(), functions);
@@ -158,7 +159,7 @@ pub async fn collections_are_listed_apart(catalog: &dyn Catalog) {
             let (guest, package) = (guest.clone(), package.clone());
             async move {
                 let page = Page { skip, limit };
-                let listed = catalog.entities(&guest, collection, package.as_ref(), page).await;
+                let listed = catalog.entities(&guest, collection, package.as_ref(), page, PLENTY).await;
                 locals(&listed.unwrap())
             }
         };
@@ -172,6 +173,94 @@ pub async fn collections_are_listed_apart(catalog: &dyn Catalog) {
                 pages.extend(page(skip, size).await);
             }
             assert_eq!(pages, listed, "in pages of {size}");
+        }
+    }
+}
+
+/// Lists have all of an entity but its parameters, however large those are; a single read has them.
+pub async fn lists_leave_out_parameters_alone(catalog: &dyn Catalog) {
+    let (guest, large) = (namespace_name("guest"), "x".repeat(1 << 20));
+    let mut written = one_of_each();
+    for entity in &mut written {
+        if let Some(parameters) = entity.parameters_mut() {
+            *parameters = serde_json::from_value(json!([
+                {"key": UNICODE, "value": {"nested": [null, -1, 1e300, UNICODE]}}, {"key": "large", "value": large, "init": true}
+            ]))
+            .unwrap();
+        }
+        match entity {
+            Entity::Function(one) => one.annotations.set(UNICODE, json!({UNICODE: [UNICODE]})),
+            Entity::Sequence(one) => one.annotations.set("a", UNICODE),
+            _ => {}
+        }
+    }
+    // What is written a second time has no more and no less.
+    for entity in &mut written {
+        let first = put(catalog, entity.clone().without_parameters()).await;
+        let revision = catalog.put_entity(entity, Expected::Revision(first)).await.unwrap();
+        *entity = entity.clone().with_revision(revision);
+        assert_eq!(found(catalog, entity).await.as_ref(), Some(&*entity));
+    }
+    written.sort_by_key(|entity| std::cmp::Reverse(entity.updated()));
+    for collection in [Collection::Actions, Collection::Packages, Collection::Triggers, Collection::Rules] {
+        let expected: Vec<_> = written
+            .iter()
+            .filter(|entity| entity.collection() == collection)
+            .map(|entity| entity.clone().without_parameters())
+            .collect();
+        let listed = catalog.entities(&guest, collection, None, ALL, ByteSize::kib(64)).await.unwrap();
+        assert_eq!(listed, expected, "{collection}");
+    }
+    let bare = |name: &str| {
+        let there = written.iter().find(|entity| entity.name().as_str() == name);
+        there.cloned().map(Entity::without_parameters).into_iter().collect::<Vec<_>>()
+    };
+    let functions = catalog.functions(&guest, None, ALL, ByteSize::kib(64)).await.unwrap();
+    assert_eq!(catalog.all_functions().await.unwrap(), functions);
+    assert_eq!(functions.into_iter().map(Entity::from).collect::<Vec<_>>(), bare("f"));
+    let sequences = catalog.sequences(&guest, ALL, ByteSize::kib(64)).await.unwrap();
+    assert_eq!(sequences.into_iter().map(Entity::from).collect::<Vec<_>>(), bare("s"));
+    // And they go when they are taken away.
+    for entity in written {
+        let bare = entity.clone().without_parameters();
+        catalog.put_entity(&bare, Expected::Revision(entity.revision())).await.unwrap();
+        let found = found(catalog, &bare).await.unwrap();
+        assert_eq!(found.clone(), bare.with_revision(found.revision()));
+    }
+}
+
+/// A page that is larger than whoever asks has room for is refused; a smaller one of the same list is given.
+pub async fn a_page_is_bounded_in_bytes(catalog: &dyn Catalog) {
+    let guest = namespace_name("guest");
+    for number in 0..6 {
+        let (mut f, mut s) = (
+            function(&format!("guest/f{number}"), 1),
+            sequence(&format!("guest/s{number}"), &["guest/f1"], 1),
+        );
+        f.annotations.set("large", "x".repeat(10_000));
+        s.annotations.set("large", "x".repeat(10_000));
+        put(catalog, f).await;
+        put(catalog, s).await;
+    }
+    let (one, nothing) = (Page { skip: 0, limit: 1 }, ByteSize::bytes(1));
+    assert_eq!(
+        catalog.functions(&guest, None, one, nothing).await.unwrap().len(),
+        1,
+        "one by itself fits always"
+    );
+    let most = ByteSize::bytes(40_000);
+    for (limit, fits) in [(3, true), (6, false), (3, true)] {
+        let page = Page { skip: 1, limit };
+        let actions =
+            catalog.entities(&guest, Collection::Actions, None, page, most).await.map(|it| it.len());
+        let functions = catalog.functions(&guest, None, page, most).await.map(|it| it.len());
+        let sequences = catalog.sequences(&guest, page, most).await.map(|it| it.len());
+        for listed in [actions, functions, sequences] {
+            match listed {
+                Ok(count) => assert!(fits && count == limit, "{count} of {limit}"),
+                Err(StoreError::ListTooLarge { allowed }) => assert!(!fits && allowed == most, "{limit}"),
+                Err(other) => panic!("{other}"),
+            }
         }
     }
 }

@@ -107,12 +107,12 @@ macro_rules! conformance_suite {
             a_write_needs_what_it_expects, of_concurrent_writers_one_wins, a_revision_never_comes_back,
             a_deletion_needs_the_revision, functions_are_listed_latest_first, a_package_is_listed_alone,
             every_function_in_order_of_path, values_survive, namespaces_are_replaced_and_ordered,
-            a_key_needs_its_namespace, a_namespace_takes_its_own_with_it);
+            a_key_needs_its_namespace, a_namespace_takes_its_own_with_it, functions_are_known_by_their_revisions);
         $crate::conformance_suite!(@ $driver, entities, catalog:
             every_sort_comes_back, a_name_belongs_to_one_collection, a_write_needs_what_it_expects,
             a_revision_never_comes_back, a_function_may_become_a_sequence, collections_are_listed_apart,
             a_full_package_stays, a_package_takes_its_contents_with_it, rules_are_found_by_their_trigger,
-            a_namespace_takes_everything_with_it);
+            a_namespace_takes_everything_with_it, lists_leave_out_parameters_alone, a_page_is_bounded_in_bytes);
         $crate::conformance_suite!(@ $driver, queue, queue:
             an_accepted_call_is_leased_to_its_owner, a_call_is_accepted_once, many_are_accepted_at_once, several_are_accepted_or_none,
             a_lease_is_exclusive, an_expired_lease_is_given_again, a_lease_is_no_attempt,
@@ -166,7 +166,7 @@ macro_rules! conformance_suite {
             $crate::conformance_suite!(@driver $driver, versions:
                 what_is_replaced_is_kept, a_refused_write_leaves_no_trace, the_oldest_go_first, a_number_is_one_version,
                 aliases_come_back, an_alias_names_what_is_there, live_follows_in_the_same_commit,
-                they_go_with_their_function);
+                they_go_with_their_function, each_has_its_parameters);
         }
         mod secrets {
             use super::*;

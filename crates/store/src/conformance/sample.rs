@@ -4,14 +4,17 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use flint_model::{
-    Activation, ActivationId, Digest, EntityName, EntityPath, Feed, Function, FunctionPath, KeyId, KeyRecord,
-    LogLine, LogStream, Namespace, NamespaceName, Package, RetryPolicy, Rule, SecretHash, Sequence,
-    Timestamp, Trigger,
+    Activation, ActivationId, ByteSize, Digest, EntityName, EntityPath, Feed, Function, FunctionPath, KeyId,
+    KeyRecord, LogLine, LogStream, Namespace, NamespaceName, Package, RetryPolicy, Rule, SecretHash,
+    Sequence, Timestamp, Trigger,
 };
 use serde_json::json;
 use uuid::Uuid;
 
 use crate::{Catalog, LeasedCall, Places, Queue, QueuedCall};
+
+/// More than any list of the cases takes.
+pub const PLENTY: ByteSize = ByteSize::mib(64);
 
 /// Long enough for no case to see its end.
 pub const LONG: Duration = Duration::from_secs(3600);

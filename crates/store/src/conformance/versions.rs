@@ -1,6 +1,7 @@
 //! What every [`Versions`](crate::Versions) does.
 
 use flint_model::{Alias, AliasName, AliasTarget, Digest, Function, FunctionPath, Timestamp, Version};
+use serde_json::json;
 
 use super::{
     Driver, Opened,
@@ -288,4 +289,32 @@ pub(super) async fn check_after_kill(opened: &Opened, at: &FunctionPath, said: u
     assert_eq!(there, expected, "{at}");
     let live = opened.versions.targets(at, &AliasName::live()).await.unwrap().unwrap();
     assert_eq!(live, [(1, versions[0].clone())], "{at}");
+}
+
+/// The parameters of a version are its own, whether it is the newest, an earlier one or what an alias names.
+pub async fn each_has_its_parameters(driver: &dyn Driver) {
+    let opened = driver.open().await;
+    let versions = &opened.versions;
+    let mut written = Vec::new();
+    let mut expected = Expected::Absent;
+    for patch in 1..=3 {
+        let mut function = nth("guest/f", patch);
+        if patch != 2 {
+            function.parameters = serde_json::from_value(json!([{"key": "patch", "value": patch}])).unwrap();
+        }
+        let revision = versions.replace(&function, how(expected, MANY)).await.unwrap();
+        expected = Expected::Revision(revision);
+        written.push(Function { revision, ..function });
+    }
+    let at = path("guest/f");
+    for one in &written {
+        assert_eq!(versions.version(&at, one.version).await.unwrap().as_ref(), Some(one));
+    }
+    let all = alias("guest/f", "all", &[("0.0.1", 1), ("0.0.2", 1), ("0.0.3", 1)]);
+    versions.put_alias(&all, MANY).await.unwrap();
+    let targets = versions.targets(&at, &all.name).await.unwrap().unwrap();
+    assert_eq!(targets.into_iter().map(|(_, function)| function).collect::<Vec<_>>(), written);
+    written.reverse();
+    assert_eq!(versions.versions(&at).await.unwrap(), written);
+    opened.close.await;
 }

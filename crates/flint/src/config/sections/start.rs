@@ -16,6 +16,8 @@ pub(crate) struct PrepareConfig {
     pub(crate) max_unpacked: ByteSize,
     #[serde(with = "units::optional_size", skip_serializing_if = "Option::is_none")]
     pub(crate) min_free: Option<ByteSize>,
+    #[serde(with = "units::size")]
+    pub(crate) per_namespace: ByteSize,
     #[serde(with = "units::duration")]
     pub(crate) build_timeout: Duration,
     #[serde(with = "units::size")]
@@ -31,6 +33,7 @@ impl Default for PrepareConfig {
             max_files: 65_536,
             max_unpacked: ByteSize::mib(512),
             min_free: None,
+            per_namespace: ByteSize::mib(10 * 1024),
             build_timeout: Duration::from_secs(60),
             build_memory: ByteSize::mib(1024),
             build_size: ByteSize::mib(256),

@@ -1,0 +1,354 @@
+//! What the unpacked code of each namespace takes of the disk: so much at most, so that none fills it for all.
+//!
+//! An artefact is there once for all who deployed the same code, and counts in full for each of them: whether one may deploy depends on nobody
+//! else's code, and tells nothing about it.
+
+use std::{
+    collections::HashMap,
+    fs, io,
+    os::unix::fs::MetadataExt,
+    path::Path,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use flint_executor::PrepareError;
+use flint_model::{ByteSize, NamespaceName};
+
+/// What file systems give out space by. An empty file counts as much, for its inode.
+pub(super) const BLOCK: u64 = 4096;
+
+/// The accounts of all namespaces.
+#[derive(Debug)]
+pub(crate) struct Quota {
+    most: u64,
+    ledger: Mutex<Ledger>,
+}
+
+#[derive(Debug, Default)]
+struct Ledger {
+    accounts: HashMap<NamespaceName, Account>,
+    /// Whether the functions that earlier lives of the server have left were counted.
+    counted: bool,
+}
+
+#[derive(Debug, Default)]
+struct Account {
+    /// Bytes of each, by address.
+    artefacts: HashMap<String, u64>,
+    /// Bytes of all of them.
+    charged: u64,
+    /// Bytes of what is being built.
+    claimed: u64,
+}
+
+impl Account {
+    fn taken(&self) -> u64 {
+        self.charged.saturating_add(self.claimed)
+    }
+
+    fn charge(&mut self, address: &str, bytes: u64) {
+        let before = self.artefacts.insert(address.to_owned(), bytes).unwrap_or_default();
+        self.charged = self.charged.saturating_sub(before).saturating_add(bytes);
+    }
+}
+
+impl Quota {
+    /// Accounts on which nothing is yet; `most` for each namespace, or zero for no bound.
+    pub(crate) fn new(most: ByteSize) -> Arc<Self> {
+        let most = if most.as_u64() == 0 { u64::MAX } else { most.as_u64() };
+        Arc::new(Self { most, ledger: Mutex::default() })
+    }
+
+    /// Whether a function may be deployed that is at `address` once it is unpacked, and takes no less than its code then.
+    pub(crate) fn admits(
+        &self,
+        namespace: &NamespaceName,
+        address: Option<&str>,
+        code: ByteSize,
+    ) -> Result<(), PrepareError> {
+        let ledger = self.ledger();
+        let account = ledger.accounts.get(namespace);
+        let taken = account.map_or(0, Account::taken);
+        let is_charged = account.zip(address).is_some_and(|(account, at)| account.artefacts.contains_key(at));
+        match is_charged || taken.saturating_add(code.as_u64()) <= self.most {
+            true => Ok(()),
+            false => Err(self.over(namespace, taken)),
+        }
+    }
+
+    /// Charges an artefact that is there already, to one more namespace perhaps.
+    pub(crate) fn charge(
+        &self,
+        namespace: &NamespaceName,
+        address: &str,
+        size: ByteSize,
+    ) -> Result<(), PrepareError> {
+        let mut ledger = self.ledger();
+        // Before the count nobody knows which functions were deployed long ago, and those run on whatever the bound is today.
+        let counted = ledger.counted;
+        let account = ledger.accounts.entry(namespace.clone()).or_default();
+        let is_charged = account.artefacts.contains_key(address);
+        if counted && !is_charged && account.taken().saturating_add(size.as_u64()) > self.most {
+            return Err(self.over(namespace, account.taken()));
+        }
+        account.charge(address, size.as_u64());
+        Ok(())
+    }
+
+    /// What something that the namespace begins to build takes: nothing yet.
+    pub(crate) fn claim(self: &Arc<Self>, namespace: &NamespaceName) -> Claim {
+        Claim { quota: Arc::clone(self), namespace: namespace.clone(), bytes: AtomicU64::new(0) }
+    }
+
+    /// From now on each namespace is charged with these artefacts and no others; without a size where none was found.
+    pub(crate) fn count(&self, used: Vec<(NamespaceName, String, Option<ByteSize>)>) {
+        let mut ledger = self.ledger();
+        let mut accounts: HashMap<NamespaceName, Account> = HashMap::new();
+        for (namespace, address, size) in used {
+            // What is published at this moment was charged and not found.
+            let charged = || ledger.accounts.get(&namespace)?.artefacts.get(&address).copied();
+            if let Some(bytes) = size.map(ByteSize::as_u64).or_else(charged) {
+                accounts.entry(namespace).or_default().charge(&address, bytes);
+            }
+        }
+        for (namespace, account) in &ledger.accounts {
+            if account.claimed > 0 {
+                accounts.entry(namespace.clone()).or_default().claimed = account.claimed;
+            }
+        }
+        *ledger = Ledger { accounts, counted: true };
+    }
+
+    fn over(&self, namespace: &NamespaceName, taken: u64) -> PrepareError {
+        let [taken, most] = [taken, self.most].map(shown);
+        PrepareError::OverQuota(format!(
+            "the unpacked code of the namespace {namespace} takes {taken} of the server's disk, and with this function it would be more than the {most} that it may take (prepare.per_namespace). Delete functions that are not needed, or have the server's operator raise it. What was deleted or replaced counts until it is cleared away, for a minute or so"
+        ))
+    }
+
+    fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What something half-built takes, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    quota: Arc<Quota>,
+    namespace: NamespaceName,
+    /// Changed with the ledger's lock held.
+    bytes: AtomicU64,
+}
+
+impl Claim {
+    /// It takes so many bytes more.
+    pub(crate) fn take(&self, bytes: u64) -> Result<(), PrepareError> {
+        let mut ledger = self.quota.ledger();
+        let account = ledger.accounts.entry(self.namespace.clone()).or_default();
+        let own = self.bytes.load(Ordering::Relaxed);
+        if account.taken().saturating_add(bytes) > self.quota.most {
+            return Err(self.quota.over(&self.namespace, account.taken().saturating_sub(own)));
+        }
+        account.claimed = account.claimed.saturating_add(bytes);
+        self.bytes.store(own.saturating_add(bytes), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// It is whole, takes so much, and is charged as an artefact from now on.
+    pub(crate) fn settle(&self, address: &str, size: ByteSize) -> Result<(), PrepareError> {
+        let mut ledger = self.quota.ledger();
+        let account = ledger.accounts.entry(self.namespace.clone()).or_default();
+        let own = self.bytes.load(Ordering::Relaxed);
+        let others = account.taken().saturating_sub(own);
+        // It may take the place of one.
+        let replaced = account.artefacts.get(address).copied().unwrap_or_default();
+        if others.saturating_sub(replaced).saturating_add(size.as_u64()) > self.quota.most {
+            return Err(self.quota.over(&self.namespace, others));
+        }
+        account.claimed = account.claimed.saturating_sub(own);
+        self.bytes.store(0, Ordering::Relaxed);
+        account.charge(address, size.as_u64());
+        Ok(())
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        let bytes = *self.bytes.get_mut();
+        let mut ledger = self.quota.ledger();
+        if let Some(account) = ledger.accounts.get_mut(&self.namespace) {
+            account.claimed = account.claimed.saturating_sub(bytes);
+        }
+    }
+}
+
+/// What a file of that length takes.
+pub(super) fn on_disk(length: u64) -> u64 {
+    length.div_ceil(BLOCK).max(1).saturating_mul(BLOCK)
+}
+
+/// What a folder takes with all that is in it.
+pub(super) fn measured(folder: &Path) -> io::Result<ByteSize> {
+    let (mut bytes, mut folders) = (BLOCK, vec![folder.to_owned()]);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder)? {
+            let entry = entry?;
+            let found = entry.metadata()?;
+            bytes += if found.is_dir() {
+                folders.push(entry.path());
+                BLOCK
+            } else {
+                // A file of two names is there once.
+                on_disk(found.len()) / found.nlink().max(1)
+            };
+        }
+    }
+    Ok(ByteSize::bytes(bytes))
+}
+
+/// In whole MB where it is that much.
+fn shown(bytes: u64) -> ByteSize {
+    let size = ByteSize::bytes(bytes);
+    if size.as_mib() == 0 { size } else { ByteSize::mib(size.as_mib()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(text: &str) -> NamespaceName {
+        text.parse().unwrap()
+    }
+
+    fn mib(mib: u64) -> ByteSize {
+        ByteSize::mib(mib)
+    }
+
+    fn take(claim: &Claim, size: ByteSize) -> Result<(), PrepareError> {
+        claim.take(size.as_u64())
+    }
+
+    fn taken(quota: &Quota, namespace: &NamespaceName) -> u64 {
+        quota.ledger().accounts.get(namespace).map_or(0, |account| account.taken() >> 20)
+    }
+
+    fn refused(result: Result<(), PrepareError>) -> String {
+        match result {
+            Err(PrepareError::OverQuota(text)) => text,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_namespace_takes_so_much_and_another_one_as_much() {
+        let (quota, guest, other) = (Quota::new(mib(10)), name("guest"), name("other"));
+        let claim = quota.claim(&guest);
+        take(&claim, mib(6)).unwrap();
+        claim.settle("a", mib(7)).unwrap();
+        drop(claim);
+        assert_eq!(taken(&quota, &guest), 7);
+        let claim = quota.claim(&guest);
+        take(&claim, mib(3)).unwrap();
+        let said = refused(take(&claim, ByteSize::bytes(1)));
+        for part in ["namespace guest takes 7 MB", "more than the 10 MB", "prepare.per_namespace", "Delete"] {
+            assert!(said.contains(part), "{said}");
+        }
+        refused(claim.settle("b", mib(4)));
+        take(&quota.claim(&other), mib(10)).unwrap();
+        assert_eq!(taken(&quota, &other), 0, "it was given back");
+    }
+
+    #[test]
+    fn deploys_at_once_have_the_room_of_one_namespace_together() {
+        let (quota, guest) = (Quota::new(mib(10)), name("guest"));
+        let won: usize = std::thread::scope(|scope| {
+            let deploys: Vec<_> = (0..8)
+                .map(|n| {
+                    let claim = quota.claim(&guest);
+                    scope.spawn(move || {
+                        let unpacked = (0..4).try_for_each(|_| take(&claim, mib(1)));
+                        unpacked.and_then(|()| claim.settle(&n.to_string(), mib(4))).is_ok()
+                    })
+                })
+                .collect();
+            deploys.into_iter().map(|deploy| usize::from(deploy.join().unwrap())).sum()
+        });
+        assert!(won <= 2, "{won} of 4 MB each");
+        assert_eq!(taken(&quota, &guest), 4 * won as u64, "of those that were refused nothing is left");
+    }
+
+    #[test]
+    fn what_others_have_already_counts_too_and_the_same_twice_does_not() {
+        let (quota, guest, other) = (Quota::new(mib(10)), name("guest"), name("other"));
+        quota.count(Vec::new());
+        quota.claim(&guest).settle("a", mib(8)).unwrap();
+        quota.charge(&other, "b", mib(8)).unwrap();
+        // In the same words as where nobody has it.
+        let there = refused(quota.charge(&other, "a", mib(8)));
+        assert_eq!(there, refused(take(&quota.claim(&other), mib(8))));
+        quota.charge(&guest, "a", mib(8)).unwrap();
+        quota.claim(&guest).settle("a", mib(9)).unwrap();
+        assert_eq!((taken(&quota, &guest), taken(&quota, &other)), (9, 8));
+    }
+
+    #[test]
+    fn a_deploy_is_refused_before_it_is_unpacked_when_its_code_alone_is_too_much() {
+        let (quota, guest) = (Quota::new(mib(10)), name("guest"));
+        quota.claim(&guest).settle("a", mib(9)).unwrap();
+        quota.admits(&guest, Some("b"), mib(1)).unwrap();
+        refused(quota.admits(&guest, Some("b"), mib(2)));
+        refused(quota.admits(&guest, None, mib(2)));
+        quota.admits(&guest, Some("a"), mib(2)).unwrap();
+        Quota::new(ByteSize::default()).admits(&guest, None, mib(1 << 30)).unwrap();
+    }
+
+    #[test]
+    fn after_a_restart_what_is_deployed_is_charged_again_and_never_refused() {
+        let (quota, guest) = (Quota::new(mib(10)), name("guest"));
+        // Calls come before the count, and the bound is lower than it was.
+        for address in ["a", "b"] {
+            quota.charge(&guest, address, mib(8)).unwrap();
+        }
+        refused(take(&quota.claim(&guest), mib(1)));
+        let there = ["a", "b", "c"].map(|address| (guest.clone(), address.to_owned(), Some(mib(8))));
+        quota.count(there.into());
+        assert_eq!(taken(&quota, &guest), 24);
+        quota.charge(&guest, "c", mib(8)).unwrap();
+        refused(quota.charge(&guest, "d", mib(8)));
+    }
+
+    #[test]
+    fn what_is_deleted_is_given_back_and_what_is_under_way_stays() {
+        let (quota, guest) = (Quota::new(mib(10)), name("guest"));
+        quota.claim(&guest).settle("a", mib(4)).unwrap();
+        quota.claim(&guest).settle("published just now", mib(3)).unwrap();
+        let claim = quota.claim(&guest);
+        take(&claim, mib(3)).unwrap();
+        quota.count(vec![
+            (guest.clone(), "published just now".to_owned(), None),
+            (guest.clone(), "not unpacked yet".to_owned(), None),
+        ]);
+        assert_eq!(taken(&quota, &guest), 6);
+        claim.settle("b", mib(3)).unwrap();
+        assert_eq!(taken(&quota, &guest), 6);
+        drop(claim);
+        quota.count(Vec::new());
+        assert!(quota.ledger().accounts.is_empty());
+    }
+
+    #[test]
+    fn a_folder_takes_whole_blocks() {
+        let root = tempfile::tempdir().unwrap();
+        let inner = root.path().join("inner");
+        fs::create_dir(&inner).unwrap();
+        fs::write(root.path().join("empty"), "").unwrap();
+        fs::write(inner.join("long"), vec![0; 5000]).unwrap();
+        assert_eq!(measured(root.path()).unwrap().as_u64(), 5 * BLOCK);
+        fs::hard_link(inner.join("long"), inner.join("same")).unwrap();
+        std::os::unix::fs::symlink("/", inner.join("link")).unwrap();
+        assert_eq!(measured(root.path()).unwrap().as_u64(), 6 * BLOCK);
+    }
+}
