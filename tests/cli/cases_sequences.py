@@ -14,6 +14,9 @@ def test_a_sequence_is_created_called_explained_and_deleted(world):
     claim(world.ok("invoke", "twice", "-p", "n=1").json() == {"n": 3}, "each gets what the one before answered")
     claim(world.ok("sequence", "get", "twice", "--json").json()["components"] == ["/guest/add", "/guest/add"])
     claim("/guest/add → /guest/add" in world.ok("sequence", "list").text, "the table has it")
+    done = world.ok("sequence", "list", "-n", "1")
+    claim("twice" in done.text and "--skip 1" in done.text, done)
+    claim("no more sequences" in world.ok("sequence", "list", "-n", "1", "--skip", "1").text)
     record = world.ok("invoke", "twice", "-p", "n=1", "--json").json()
     claim(len(record["components"]) == 2, record)
     text = world.ok("explain", record["id"]).text

@@ -172,7 +172,7 @@ fn hint(error: &ControllerError) -> Option<&'static str> {
         ControllerError::NoSequence(_) => "`flint get` and `flint rm` show and delete functions",
         ControllerError::Race => "repeat the request",
         ControllerError::ListTooLarge { .. } => {
-            "ask for a page with query `limit`, for example `flint list -n 20`"
+            "ask for a page with query `limit`, for example `flint list -n 20` or `flint sequence list -n 20`"
         }
         ControllerError::Limit(_) => {
             "the server's bounds are configuration keys limits.*; `flint config limits` shows them"

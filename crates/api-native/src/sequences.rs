@@ -6,23 +6,37 @@ use axum::{Json, extract::State, response::Response};
 use flint_controller::{ControllerError, PutSequence};
 use flint_model::{Annotations, Entity, RetryOptions};
 use flint_store::Page;
+use serde::Deserialize;
 
 use crate::{
     Native,
     auth::Tenant,
-    error::{ApiError, Body, Path},
+    error::{ApiError, Asked, Body, Path},
     functions::path_of,
     listed::{answer, listed},
     resource::{ErrorBody, SequenceList, SequenceRequest, SequenceResource},
 };
 
+/// Which part of a list; all of it unless there is a limit.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct PartQuery {
+    limit: Option<usize>,
+    skip: usize,
+}
+
 /// The sequences of the namespace; what is listed may be 8 MB.
 #[utoipa::path(get, path = "/v1/sequences", tag = "functions",
+    params(("limit" = Option<usize>, Query, description = "At most so many; absent = all"), ("skip" = Option<usize>, Query, description = "After so many")),
     responses((status = 200, body = SequenceList), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 503, body = ErrorBody)))]
-pub(crate) async fn list(State(native): State<Arc<Native>>, tenant: Tenant) -> Result<Response, ApiError> {
+pub(crate) async fn list(
+    State(native): State<Arc<Native>>,
+    tenant: Tenant,
+    Asked(query): Asked<PartQuery>,
+) -> Result<Response, ApiError> {
     let (controller, caller) = (&native.controller, &tenant.caller);
-    let all = Page { skip: 0, limit: usize::MAX };
-    let read = |most| controller.sequences(caller, &caller.namespace.name, all, most);
+    let page = Page { skip: query.skip, limit: query.limit.unwrap_or(usize::MAX) };
+    let read = |most| controller.sequences(caller, &caller.namespace.name, page, most);
     let (sequences, room) = listed(&native, &tenant, read).await?;
     let sequences = sequences.iter().map(SequenceResource::from).collect();
     answer(&SequenceList { sequences }, room)

@@ -8,7 +8,7 @@ mod server;
 use axum::{Router, body::Body};
 use bytes::Bytes;
 use flint_api_native::{ActivationFeed, NativeConfig, router};
-use flint_controller::{ControllerConfig, GUEST_KEY};
+use flint_controller::{ControllerConfig, GUEST_KEY, PutSequence};
 use flint_model::{ByteSize, NamespaceLimits};
 use flint_store::{ActivationQuery, Page};
 use futures_util::{StreamExt, stream};
@@ -163,6 +163,35 @@ async fn lists_have_no_parameters_and_a_page_that_is_too_large_is_refused_with_t
     // The functions beside them are not read.
     let (status, list) = api.get("/v1/sequences").await;
     assert_eq!((status, list["sequences"].as_array().unwrap().len()), (200, 1));
+    api.server.stop().await;
+}
+
+#[tokio::test]
+async fn sequences_are_listed_whole_or_in_parts() {
+    let api = Api::with(config()).await;
+    deploy_with(&api.server, "f", "echo", &[]).await;
+    for number in 0..10 {
+        let components = Some(vec!["guest/f".parse().unwrap()]);
+        let mut put = PutSequence { components, ..PutSequence::default() };
+        put.annotations.set("a", "x".repeat(900_000));
+        let path = format!("guest/s{number}").parse().unwrap();
+        api.server.controller.put_sequence(&api.server.guest().await, path, put).await.unwrap();
+    }
+    for query in ["", "?limit=10", "?limit=5000"] {
+        let (status, refused) = api.get(&format!("/v1/sequences{query}")).await;
+        assert_eq!((status, &refused["error"]["code"]), (400, &json!("invalid")), "{refused}");
+        assert!(refused["error"]["hint"].as_str().unwrap().contains("flint sequence list -n"), "{refused}");
+    }
+    let mut names = Vec::new();
+    for (query, count) in [("?limit=4", 4), ("?limit=4&skip=4", 4), ("?skip=8", 2), ("?limit=0", 0)] {
+        let (status, list) = api.get(&format!("/v1/sequences{query}")).await;
+        let listed = list["sequences"].as_array().unwrap();
+        assert_eq!((status, listed.len()), (200, count), "{query}");
+        names.extend(listed.iter().map(|one| one["name"].as_str().unwrap().to_owned()));
+    }
+    names.sort_unstable();
+    assert_eq!(names, (0..10).map(|number| format!("s{number}")).collect::<Vec<_>>());
+    assert_eq!(api.get("/v1/sequences?limit=x").await.0, 400);
     api.server.stop().await;
 }
 

@@ -82,7 +82,7 @@ impl Request<'_> {
         F: Future<Output = Result<T, ControllerError>>,
     {
         match read(SMALL_LIST).await {
-            Err(ControllerError::ListTooLarge { .. }) => {}
+            Err(ControllerError::ListTooLarge { .. } | ControllerError::PackageTooLarge { .. }) => {}
             small => return Ok((small?, None)),
         }
         let namespace = &self.caller.namespace.name;

@@ -412,6 +412,48 @@ async fn of_others_only_what_they_publish_is_open_and_nothing_is_told_of_the_res
 }
 
 #[tokio::test]
+async fn what_is_not_shared_takes_no_room_in_the_list_of_what_is() {
+    let api = Api::start().await;
+    let key = api.other().await;
+    let long = json!([{"key": "a", "value": "x".repeat(900_000)}]);
+    for number in 0..10 {
+        package(&api, &format!("private{number}"), json!({"annotations": long})).await;
+        package(&api, &format!("util{number}"), json!({"publish": true})).await;
+    }
+    assert_eq!(api.get("packages").await.status, 400, "its owner sees all of them, in smaller parts");
+    assert_eq!(api.get("packages?count=true").await.json(), json!({"packages": 20}));
+    let guest = |query: &str| format!("/api/v1/namespaces/guest/packages{query}");
+    let listed = api.call_as(&key, "GET", &guest(""), None).await;
+    assert_eq!(listed.status, 200, "{listed:?}");
+    let all = listed.json();
+    assert!(names(&all).len() == 10 && names(&all).iter().all(|name| name.starts_with("util")), "{all}");
+    let part = api.call_as(&key, "GET", &guest("?limit=2&skip=1"), None).await.json();
+    assert_eq!(names(&part), names(&all)[1..3]);
+    let count = api.call_as(&key, "GET", &guest("?count=true"), None).await.json();
+    assert_eq!(count, json!({"packages": 10}));
+}
+
+#[tokio::test]
+async fn a_package_with_too_much_in_it_says_how_its_actions_are_listed() {
+    let api = Api::start().await;
+    shared(&api).await;
+    let long = json!([{"key": "a", "value": "x".repeat(900_000)}]);
+    for number in 0..10 {
+        let body = json!({"exec": {"kind": "nodejs:default", "code": "echo it"}, "annotations": long});
+        let path = format!("actions/util/f{number}");
+        assert_eq!(api.call("PUT", &path, Some(body)).await.status, 200);
+        if number == 1 {
+            assert_eq!(api.get("packages/util").await.status, 200, "one of some length is shown");
+        }
+    }
+    let (status, text) = api.get("packages/util").await.refusal();
+    let list = "/api/v1/namespaces/guest/actions/util/";
+    let said = [format!("GET {list}?limit=20,"), "`wsk action list /guest/util -l 20`".to_owned()];
+    assert!(status == 400 && said.iter().all(|step| text.contains(step.as_str())), "{text}");
+    assert_eq!(names(&api.get(&format!("{list}?limit=5&skip=9")).await.json()).len(), 2, "of 11");
+}
+
+#[tokio::test]
 async fn a_binding_whose_provider_is_gone_says_so() {
     let api = Api::start().await;
     shared(&api).await;

@@ -106,7 +106,8 @@ impl Controller {
             };
             // What is gone needs nothing.
             let Some(function) = found else { return Ok(()) };
-            self.invoker.prepared(&Arc::new(self.fit(function).await)).await?;
+            let prepared = self.invoker.prepared(&Arc::new(self.fit(function).await)).await;
+            prepared.inspect_err(|error| self.look_for_leftovers(error))?;
             Ok::<_, ControllerError>(())
         };
         if let Err(error) = prepared.await {

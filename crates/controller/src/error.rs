@@ -1,7 +1,7 @@
 //! Why a use case was refused, in the words of the OpenWhisk API where it has any.
 
 use flint_invoker::Refusal;
-use flint_model::{ByteSize, LimitError, NameError, Timestamp};
+use flint_model::{ByteSize, EntityPath, LimitError, NameError, Timestamp};
 use flint_store::StoreError;
 
 /// What sort of refusal it is; a front gives each its status.
@@ -139,6 +139,18 @@ pub enum ControllerError {
         /// How large it may be.
         allowed: ByteSize,
     },
+    /// A package is shown with all that is in it, and that is larger than a list may be.
+    #[error(
+        "The package '{package}' with all of its actions is larger than allowed: > {allowed}. Ask for its actions in pages: GET /api/v1/namespaces/{}/actions/{}/?limit=20, or `wsk action list /{package} -l 20`.",
+        .package.namespace,
+        .package.name
+    )]
+    PackageTooLarge {
+        /// The package.
+        package: EntityPath,
+        /// How large it may be.
+        allowed: ByteSize,
+    },
     /// Too many calls in this minute.
     #[error("Too many requests in the last minute (count: {count}, allowed: {allowed}).")]
     Rate {
@@ -196,7 +208,8 @@ impl ControllerError {
             | Self::NoSequence(_)
             | Self::Malformed(_)
             | Self::ReservedParameters
-            | Self::ListTooLarge { .. } => ErrorKind::Invalid,
+            | Self::ListTooLarge { .. }
+            | Self::PackageTooLarge { .. } => ErrorKind::Invalid,
             Self::TooLarge { .. } => ErrorKind::TooLarge,
             Self::Rate { .. } | Self::Concurrency { .. } | Self::Busy(_) => ErrorKind::Throttled,
             Self::NotInThisVersion(_) => ErrorKind::NotImplemented,

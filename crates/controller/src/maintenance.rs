@@ -15,6 +15,7 @@ const AT_MOST_EVERY: Duration = Duration::from_secs(30);
 impl Controller {
     /// Removes code and prepared artefacts of functions that are gone. What is being deployed stays, and a deploy that begins waits.
     pub async fn collect(&self) -> Result<(), ControllerError> {
+        self.invoker.measure().await;
         let (_doors, going_on) = self.deploys.shut().await;
         let versions = &self.stores.versions;
         // After those that are not written yet: one that was since is met here.
@@ -25,9 +26,10 @@ impl Controller {
         // Of versions that nothing names, what was prepared can be made again.
         functions.extend(versions.named().await?);
         let functions: Vec<_> = functions.into_iter().map(Arc::new).chain(going_on).collect();
-        let removed = self.stores.blobs.collect(&code, GRACE).await?;
+        let removed = self.stores.blobs.collect(&code, GRACE).await;
+        // Whatever became of the code: by this it is known what each namespace takes.
         self.invoker.collect(&functions).await;
-        if removed > 0 {
+        if let removed @ 1.. = removed? {
             tracing::info!(removed, "removed code that no version of a function refers to");
         }
         Ok(())

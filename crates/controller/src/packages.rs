@@ -6,10 +6,10 @@ use flint_model::{
     Annotations, ByteSize, Collection, Entity, EntityPath, NamespaceName, Package, Parameters, Timestamp,
     Version,
 };
-use flint_store::{Expected, Page};
+use flint_store::{Expected, Page, StoreError};
 use serde_json::json;
 
-use crate::{Caller, Controller, ControllerError, LARGEST_LIST, functions::own, versions::next_version};
+use crate::{Caller, Controller, ControllerError, functions::own, versions::next_version};
 
 /// A name that the API keeps for the actions without a package.
 const RESERVED: &str = "default";
@@ -94,7 +94,7 @@ impl Controller {
         let found = self.package_at(provider).await;
         let forbidden = || Err(ControllerError::Forbidden(provider.to_string()));
         match found {
-            Ok(Some(package)) if foreign && (!package.publish || package.binding.is_some()) => forbidden(),
+            Ok(Some(package)) if foreign && !package.is_shared() => forbidden(),
             Ok(Some(package)) => Ok(package),
             Ok(None) | Err(ControllerError::OtherCollection) if foreign => forbidden(),
             Ok(None) => {
@@ -110,7 +110,7 @@ impl Controller {
     }
 
     /// A package with what is in it. Foreign ones have to be published; a binding is its owner's alone.
-    /// [`ControllerError::ListTooLarge`] when what is in it is more than `most` of JSON.
+    /// [`ControllerError::PackageTooLarge`] when what is in it is more than `most` of JSON.
     pub async fn package(
         &self,
         caller: &Caller,
@@ -120,7 +120,13 @@ impl Controller {
         let (package, contents) = self.readable_package(caller, path).await?;
         let (namespace, within) = (&contents.namespace, Some(&contents.name));
         let list = self.stores.catalog.entities(namespace, Collection::Actions, within, ALL, most);
-        Ok(PackageContents { package, actions: list.await? })
+        let actions = list.await.map_err(|error| match error {
+            StoreError::ListTooLarge { allowed } => {
+                ControllerError::PackageTooLarge { package: path.clone(), allowed }
+            }
+            other => other.into(),
+        })?;
+        Ok(PackageContents { package, actions })
     }
 
     /// A package as the caller sees it, and where its actions are: in itself, or in its provider.
@@ -133,7 +139,7 @@ impl Controller {
         let foreign = path.namespace != *who;
         let found = self.package_at(path).await;
         let mut package = match found {
-            Ok(Some(package)) if !foreign || (package.publish && package.binding.is_none()) => package,
+            Ok(Some(package)) if !foreign || package.is_shared() => package,
             Ok(None) if !foreign => return Err(ControllerError::NotFound),
             Err(error) if !foreign => return Err(error),
             _ => return Err(ControllerError::Forbidden(path.to_string())),
@@ -182,7 +188,7 @@ impl Controller {
     }
 
     /// The packages of a namespace without their parameters, latest first; of a foreign one, those that everybody may use.
-    /// [`ControllerError::ListTooLarge`] when those that are looked at are more than `most` of JSON.
+    /// [`ControllerError::ListTooLarge`] when they are more than `most` of JSON.
     pub async fn packages(
         &self,
         caller: &Caller,
@@ -190,22 +196,16 @@ impl Controller {
         page: Page,
         most: ByteSize,
     ) -> Result<Vec<Package>, ControllerError> {
-        let foreign = caller.namespace.name != *namespace;
-        let asked = if foreign { ALL } else { page };
         let catalog = &self.stores.catalog;
-        let listed = catalog.entities(namespace, Collection::Packages, None, asked, most).await?;
-        let packages = listed.into_iter().filter_map(|entity| match entity {
+        if caller.namespace.name != *namespace {
+            return Ok(catalog.shared_packages(namespace, page, most).await?);
+        }
+        let listed = catalog.entities(namespace, Collection::Packages, None, page, most).await?;
+        let package = |entity| match entity {
             Entity::Package(package) => Some(package),
             _ => None,
-        });
-        Ok(match foreign {
-            true => packages
-                .filter(|package| package.publish && package.binding.is_none())
-                .skip(page.skip)
-                .take(page.limit)
-                .collect(),
-            false => packages.collect(),
-        })
+        };
+        Ok(listed.into_iter().filter_map(package).collect())
     }
 
     /// How many those are.
@@ -214,10 +214,11 @@ impl Controller {
         caller: &Caller,
         namespace: &NamespaceName,
     ) -> Result<usize, ControllerError> {
-        match caller.namespace.name == *namespace {
-            true => Ok(self.stores.catalog.count_entities(namespace, Collection::Packages, None).await?),
-            false => Ok(self.packages(caller, namespace, ALL, LARGEST_LIST).await?.len()),
-        }
+        let catalog = &self.stores.catalog;
+        Ok(match caller.namespace.name == *namespace {
+            true => catalog.count_entities(namespace, Collection::Packages, None).await?,
+            false => catalog.count_shared_packages(namespace).await?,
+        })
     }
 
     /// Whether an action may be written at, or deleted from, a place in a package: not where there is none, and not through a binding.

@@ -33,7 +33,7 @@ impl Default for VersionsConfig {
 /// What there is of a function.
 #[derive(Clone, Debug)]
 pub struct History {
-    /// The function and its versions that are kept, the latest first.
+    /// The function and its versions that are kept, the latest first, without parameters, annotations and warm-up events.
     pub versions: Vec<Function>,
     /// Its aliases in order of name.
     pub aliases: Vec<Alias>,
@@ -75,12 +75,16 @@ impl Controller {
                     "calls of {path} get what its alias `live` names: say which version they are to get"
                 )));
             }
-            None => match versions.versions(path).await?.into_iter().nth(1) {
-                Some(old) => old,
-                None => {
-                    return Err(conflict(format!("no version of {path} before {} is kept", newest.version)));
-                }
-            },
+            None => {
+                let before = versions.kept(path).await?.first().map(|kept| kept.version);
+                let old = match before {
+                    Some(version) => versions.version(path, version).await?,
+                    None => None,
+                };
+                old.ok_or_else(|| {
+                    conflict(format!("no version of {path} before {} is kept", newest.version))
+                })?
+            }
         };
         may_use(caller, &old.kind)?;
         let mut put = PutFunction { overwrite: true, unnamed: Unnamed::Kept, ..PutFunction::default() };

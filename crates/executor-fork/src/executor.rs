@@ -307,6 +307,10 @@ impl Executor for ForkExecutor {
         Some(counts)
     }
 
+    async fn measure(&self) {
+        self.ground.house.measure().await;
+    }
+
     async fn collect(&self, keep: &[Arc<Function>]) {
         self.ground.house.collect(keep).await;
     }

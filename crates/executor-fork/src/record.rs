@@ -1,10 +1,16 @@
 //! What a snapshot was found to be, kept beside the prepared code: preparing a function again says the same without warming it up again.
 
-use std::{fs, io, path::PathBuf};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
 
 use flint_model::{Function, SnapshotReport};
 use flint_runtimes::prepare::artefact::Artefact;
 use serde::{Deserialize, Serialize};
+
+/// Records beside one artefact: whoever changes a function's parameters makes one at each deploy.
+const KEPT: usize = 16;
 
 /// What came of the first attempt.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -34,6 +40,42 @@ impl Record {
         let file = Self::file(artefact, function);
         let half = file.with_extension("half");
         fs::write(&half, serde_json::to_vec(self)?)?;
-        fs::rename(half, file)
+        fs::rename(half, file)?;
+        keep_newest(&artefact.folder)
+    }
+}
+
+/// Removes all but so many records.
+fn keep_newest(folder: &Path) -> io::Result<()> {
+    let is_record = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with("snapshot-") && name.ends_with(".json")
+    };
+    let paths = fs::read_dir(folder)?.flatten().map(|entry| entry.path()).filter(is_record);
+    let mut records: Vec<_> =
+        paths.filter_map(|path| Some((path.metadata().ok()?.modified().ok()?, path))).collect();
+    records.sort_unstable();
+    let too_many = records.len().saturating_sub(KEPT);
+    records.into_iter().take(too_many).try_for_each(|(_, path)| fs::remove_file(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use super::*;
+
+    #[test]
+    fn of_many_records_the_newest_are_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let names: Vec<_> = (0..KEPT + 3).map(|n| format!("snapshot-{n}.json")).collect();
+        for (age, name) in (0..).zip(&names) {
+            let file = fs::File::create(folder.path().join(name)).unwrap();
+            file.set_modified(SystemTime::now() - Duration::from_secs(60 * age)).unwrap();
+        }
+        fs::write(folder.path().join("artefact.json"), "{}").unwrap();
+        keep_newest(folder.path()).unwrap();
+        assert!(names[..KEPT].iter().all(|name| folder.path().join(name).exists()));
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), KEPT + 1);
     }
 }

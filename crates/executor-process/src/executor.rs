@@ -145,6 +145,10 @@ impl Executor for ProcessExecutor {
         self.stems.memory().await
     }
 
+    async fn measure(&self) {
+        self.house.measure().await;
+    }
+
     async fn collect(&self, keep: &[Arc<Function>]) {
         self.house.collect(keep).await;
     }

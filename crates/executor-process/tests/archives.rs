@@ -192,7 +192,7 @@ async fn what_would_fill_the_disk_is_refused_and_what_is_there_runs_on() {
     house.end().await;
 }
 
-/// What the record of every artefact says of its size is taken out, as there was none in earlier versions.
+/// What the record of every artefact says of its size, which it does, is taken out, as there was none in earlier versions.
 fn forget_sizes(artefacts: &std::path::Path) {
     for artefact in std::fs::read_dir(artefacts).unwrap() {
         let file = artefact.unwrap().path().join("artefact.json");
@@ -231,6 +231,9 @@ async fn a_namespace_that_has_as_much_as_it_may_is_refused_and_others_deploy() {
         house.prepare(of("guest", n)).await;
     }
     refused(&house, "guest", 3).await;
+    // It is not even unpacked again.
+    let again = house.executor.prepare(of("guest", 3), &|step| panic!("{step}")).await;
+    assert!(matches!(again, Err(PrepareError::OverQuota(_))), "{again:?}");
     assert_eq!(entries(&artefacts), 2, "nothing is left of what was refused");
     // What is there already is another's too, and counts for each.
     house.prepare(of("other", 3)).await;
@@ -246,6 +249,9 @@ async fn a_namespace_that_has_as_much_as_it_may_is_refused_and_others_deploy() {
     // Another life of the server.
     forget_sizes(&artefacts);
     let house = House::with(small).await;
+    // They are measured before a collection, or by it.
+    house.executor.measure().await;
+    forget_sizes(&artefacts);
     let deployed = [of("guest", 1), of("guest", 2), of("other", 3)].map(|source| source.function);
     house.executor.collect(&deployed).await;
     refused(&house, "guest", 3).await;

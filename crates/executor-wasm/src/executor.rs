@@ -58,6 +58,7 @@ pub struct WasmExecutor {
     folder: PathBuf,
     services: Arc<Services>,
     workshop: Workshop,
+    packages: Arc<Packages>,
     house: OnceCell<Arc<House>>,
 }
 
@@ -71,7 +72,7 @@ pub(crate) struct House {
     pub(crate) crowd: Crowd,
     pub(crate) compiler: Compiler,
     pub(crate) long: LongWork,
-    pub(crate) packages: Packages,
+    pub(crate) packages: Arc<Packages>,
     pub(crate) services: Arc<Services>,
 }
 
@@ -133,6 +134,12 @@ impl House {
         self.grounds.iter().chain(&self.ground_0_3)
     }
 
+    /// Whether the function was compiled before. Its assets are kept for as long as that is.
+    fn has(&self, function: &Function) -> bool {
+        let keys = key::all(function);
+        self.all_grounds().any(|ground| keys.iter().any(|key| ground.cache.size(key).is_some()))
+    }
+
     /// How many instances of code for 0.2 there may be at once, and why not more.
     fn size(&self) -> PoolSize {
         let instances = self.grounds.iter().map(|ground| ground.size.instances).sum();
@@ -153,6 +160,7 @@ impl House {
         folder: &Path,
         services: Arc<Services>,
         workshop: Workshop,
+        packages: Arc<Packages>,
     ) -> Result<Self, WasmError> {
         let failed = |doing| move |error: String| WasmError { doing, error };
         let engine_failed = |error: wasmtime::Error| failed("making the Wasm engine")(format!("{error:#}"));
@@ -166,8 +174,7 @@ impl House {
             }
             false => None,
         };
-        let packages = Packages::open(folder.join("assets"), config.max_module)
-            .map_err(|error| failed("opening the folder of assets")(error.to_string()))?;
+        packages.tidy().map_err(|error| failed("opening the folder of assets")(error.to_string()))?;
         let long = LongWork::start(config.threads).map_err(|error| failed(THREADS)(error.to_string()))?;
         let compiler = Compiler::new(workshop, config.clone());
         Ok(Self { config, grounds, ground_0_3, crowd: Crowd::default(), compiler, long, packages, services })
@@ -177,7 +184,8 @@ impl House {
 impl WasmExecutor {
     /// With its compiled code in `folder`, which nobody else may write to, made in `workshop`.
     pub fn new(config: WasmConfig, folder: &Path, services: Arc<Services>, workshop: Workshop) -> Self {
-        Self { config, folder: folder.to_owned(), services, workshop, house: OnceCell::new() }
+        let packages = Arc::new(Packages::new(folder.join("assets"), config.max_module, workshop.clone()));
+        Self { config, folder: folder.to_owned(), services, workshop, packages, house: OnceCell::new() }
     }
 
     /// Makes the pool now, where that was not done.
@@ -189,8 +197,10 @@ impl WasmExecutor {
         let open = || async {
             let (config, folder) = (self.config.clone(), self.folder.clone());
             let (services, workshop) = (Arc::clone(&self.services), self.workshop.clone());
-            let opening =
-                tokio::task::spawn_blocking(move || House::open(config, &folder, services, workshop));
+            let packages = Arc::clone(&self.packages);
+            let opening = tokio::task::spawn_blocking(move || {
+                House::open(config, &folder, services, workshop, packages)
+            });
             let panicked =
                 |error: JoinError| WasmError { doing: "making the Wasm engine", error: error.to_string() };
             opening.await.map_err(panicked)?.map(Arc::new)
@@ -260,6 +270,12 @@ impl Executor for WasmExecutor {
         vec![RuntimeKind { kind, default: true, requires_main: false, state }]
     }
 
+    fn admits(&self, function: &Function) -> Result<(), PrepareError> {
+        let Workshop::Sandboxes(workshop) = &self.workshop else { return Ok(()) };
+        let Err(full) = workshop.has_room() else { return Ok(()) };
+        if self.house.get().is_some_and(|house| house.has(function)) { Ok(()) } else { Err(full) }
+    }
+
     async fn prepare(
         &self,
         source: FunctionSource,
@@ -319,12 +335,15 @@ impl Executor for WasmExecutor {
     }
 
     async fn collect(&self, keep: &[Arc<Function>]) {
-        // What earlier servers have left is looked at once there is a pool.
-        let Some(house) = self.house.get().map(Arc::clone) else { return };
-        let digests: HashSet<_> = keep.iter().map(|function| function.code.digest).collect();
+        let (packages, house) = (Arc::clone(&self.packages), self.house.get().map(Arc::clone));
+        let own = keep.iter().filter(|function| function.strategy.isolation == Isolation::Wasm);
+        let kept: HashSet<_> =
+            own.map(|function| (function.path.namespace.clone(), function.code.digest)).collect();
         let keys: HashSet<_> = keep.iter().flat_map(|function| key::all(function)).collect();
         let collected = tokio::task::spawn_blocking(move || {
-            house.packages.collect(&digests)?;
+            packages.collect(&kept)?;
+            // The compiled code that earlier servers have left is looked at once there is a pool.
+            let Some(house) = house else { return Ok(0) };
             let beside = house.ground_0_3.as_ref().map(|ground| &ground.cache);
             house.grounds.first().map_or(Ok(0), |ground| ground.cache.collect(&keys, beside))
         })

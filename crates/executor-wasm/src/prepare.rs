@@ -19,7 +19,7 @@ use crate::{
     executor::{EXPERIMENTAL, Ground, House},
     host::Grants,
     key,
-    packages::Package,
+    packages::{Assets, Package},
     preinit,
     shelf::Linked,
     wasi::Wasi,
@@ -48,6 +48,8 @@ pub(crate) struct Settled {
     pub(crate) reads_environment: bool,
     pub(crate) ground: Arc<Ground>,
     pub(crate) grants: Arc<Grants>,
+    /// So that they stay where its calls find them.
+    _assets: Option<Arc<Assets>>,
 }
 
 /// What was done.
@@ -65,8 +67,8 @@ pub(crate) async fn prepare(
     progress: Progress<'_>,
 ) -> Result<Made, PrepareError> {
     let (began, function) = (Instant::now(), &source.function);
-    let Package { module, assets } =
-        house.packages.module(source, &house.compiler.workshop, progress).await?;
+    let Package { module, assets } = house.packages.module(source, progress).await?;
+    let folder = || assets.as_ref().map(|assets| assets.folder.clone());
     let shape = house.compiler.shape(&module)?;
     let wasi = Wasi::of(&module, shape);
     let grounds = house.grounds(wasi);
@@ -86,7 +88,7 @@ pub(crate) async fn prepare(
     let (compiled, took) = match held.or_else(loaded) {
         Some(compiled) => (compiled, Duration::ZERO),
         None => {
-            let raw = Raw { module, entry, initialiser, assets: assets.clone() };
+            let raw = Raw { module, entry, initialiser, assets: folder() };
             let make = make(house, ground, function, raw, progress);
             // With more memory code may fit that did not.
             let address = format!("wasm {key} {}", function.limits.memory);
@@ -111,7 +113,8 @@ pub(crate) async fn prepare(
             reads_environment: linked.compiled.reads_environment(),
             _linked: linked,
             ground: Arc::clone(ground),
-            grants: Arc::new(Grants::of(function, assets.clone())),
+            grants: Arc::new(Grants::of(function, folder())),
+            _assets: assets.clone(),
         }))
     };
     let mut settled = vec![settle(ground, &|| Ok(compiled.clone()))?];
@@ -159,6 +162,7 @@ async fn make(
         module = house.compiler.initialise(function, module, (shape, wasi), name, assets).await?;
         house.compiler.shape(&module)?; // it has grown
     }
+    house.compiler.workshop.go_on()?;
     progress("compiling");
     let machine_code = house.compiler.compile(module, shape, wasi).await?;
     // So that what runs is what a restart will find.

@@ -87,6 +87,14 @@ impl Workshop {
         }
     }
 
+    /// Whether the disk has room for what is made.
+    pub(crate) fn go_on(&self) -> Result<(), PrepareError> {
+        match self {
+            Self::Sandboxes(house) => house.go_on(),
+            Self::Here => Ok(()),
+        }
+    }
+
     /// Has an order carried out within its configuration's bounds. Dropped, it is ended, with whatever it has made so far.
     pub(crate) async fn carry_out(&self, order: Order, code: Bytes) -> Result<Vec<u8>, Undone> {
         let within = order.config.compile_timeout;

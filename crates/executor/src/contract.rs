@@ -60,6 +60,9 @@ pub trait Executor: Send + Sync {
         None
     }
 
+    /// Does what may take long about the next [`Self::collect`], for which deploys wait, while they go on.
+    async fn measure(&self) {}
+
     /// Removes prepared artefacts of functions other than `keep`.
     async fn collect(&self, keep: &[Arc<Function>]);
 

@@ -148,6 +148,13 @@ impl Invoker {
         self.shared.pool().want(path, revision);
     }
 
+    /// Does what may take long about the next [`Self::collect`].
+    pub async fn measure(&self) {
+        for executor in &self.executors {
+            executor.measure().await;
+        }
+    }
+
     /// Removes prepared artefacts of functions other than `keep` from disk.
     pub async fn collect(&self, keep: &[Arc<Function>]) {
         self.preparing.keep_only(keep);

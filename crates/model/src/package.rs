@@ -36,4 +36,9 @@ impl Package {
     pub fn path(&self) -> EntityPath {
         EntityPath::new(self.namespace.clone(), self.name.clone())
     }
+
+    /// Whether everybody may use it: it is published, and no binding, which is its owner's alone.
+    pub fn is_shared(&self) -> bool {
+        self.publish && self.binding.is_none()
+    }
 }

@@ -82,7 +82,7 @@ impl HouseConfig {
 /// What one archive may contain; more is refused halfway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnpackLimits {
-    /// Files, folders and links.
+    /// Files, folders and links, with the folders that these are in.
     pub entries: usize,
     /// Bytes of all files together, uncompressed.
     pub bytes: ByteSize,

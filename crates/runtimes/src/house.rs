@@ -3,7 +3,7 @@
 use std::{
     collections::HashSet,
     path::Path,
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::Arc,
     time::{Duration, Instant, SystemTime},
 };
 
@@ -14,16 +14,19 @@ use flint_executor::{
 use flint_gate::Gates;
 use flint_model::{ByteSize, Function, NamespaceName, Timestamp};
 use flint_sandbox::Launcher;
+use tokio::sync::OnceCell;
 
 use crate::{
+    charge::Charge,
     config::{HouseConfig, HouseError},
     discover::{Engine, Family, NotUsed, Runtime, Runtimes},
     go::GoCaches,
     handler::{self, Cell},
+    held::Held,
     java::JavaShims,
     prepare::{
         Builds, Quota, Room, Turn, Workshop,
-        artefact::{Artefact, SharedArtefact, Shelf},
+        artefact::{SharedArtefact, Shelf},
     },
     process::{
         code_images::CodeImages,
@@ -49,9 +52,13 @@ pub struct House {
     builds: Builds,
     room: Room,
     quota: Arc<Quota>,
-    /// Artefacts that someone holds, each with the namespace that it was prepared for.
-    held: Mutex<Vec<(NamespaceName, Weak<Artefact>)>>,
+    held: Arc<Held>,
+    /// Whether what earlier versions have left was measured.
+    measured: OnceCell<()>,
 }
+
+/// A preparation begins again when a collection took away what was found before it was held; so often at most.
+const ATTEMPTS: usize = 3;
 
 impl House {
     /// Finds the host's runtimes and lays out the shims. Takes some tenths of a second.
@@ -87,7 +94,8 @@ impl House {
             builds,
             room,
             quota,
-            held: Mutex::default(),
+            held: Arc::default(),
+            measured: OnceCell::new(),
         })
     }
 
@@ -132,9 +140,21 @@ impl House {
             quota: &self.quota,
             config: &self.config,
         };
-        let (artefact, took) = workshop.prepare(source, progress).await?;
-        self.hold(&source.function.path.namespace, &artefact);
-        Ok((artefact, took))
+        let namespace = &source.function.path.namespace;
+        for _ in 0..ATTEMPTS {
+            let (artefact, took) = workshop.prepare(source, progress).await?;
+            self.held.add(namespace, &artefact);
+            if artefact.folder.is_dir() {
+                if let Some(size) = artefact.record.size {
+                    self.quota.charge_held(namespace, &artefact.address, size);
+                }
+                return Ok((artefact, took));
+            }
+        }
+        Err(PrepareError::Failed {
+            operation: "preparing the function".to_owned(),
+            detail: "what was prepared was removed each time as nobody's: try again".to_owned(),
+        })
     }
 
     /// Whether there is room for a function that is to be deployed, or it is there already.
@@ -154,18 +174,46 @@ impl House {
         if is_there { Ok(()) } else { Err(full) }
     }
 
-    /// Waits until an archive of the namespace may be unpacked, for as long as what is returned is held.
+    /// Whether the disk has room for another function.
     ///
     /// # Errors
-    /// A disk that is nearly full; as many of the namespace's archives wait as may.
+    /// A disk that is nearly full.
+    pub fn has_room(&self) -> Result<(), PrepareError> {
+        self.room.for_a_deploy()
+    }
+
+    /// Whether the disk has room for what is under way.
+    ///
+    /// # Errors
+    /// A disk that is nearly full.
+    pub fn go_on(&self) -> Result<(), PrepareError> {
+        self.room.to_go_on()
+    }
+
+    /// Nothing yet, for files of the namespace that the house does not keep itself; `address` names them.
+    pub fn charge(&self, namespace: &NamespaceName, address: &str) -> Charge {
+        Charge(self.quota.claim_artefact(namespace, address))
+    }
+
+    /// Whether such files did not fit a moment ago and would not fit now.
+    ///
+    /// # Errors
+    /// The namespace has as much there as it may.
+    pub fn recall(&self, namespace: &NamespaceName, address: &str) -> Result<(), PrepareError> {
+        self.quota.recall(namespace, address)
+    }
+
+    /// Waits until an archive of the namespace may be unpacked, for as long as what is returned is held. Whoever unpacks it looks at the disk.
+    ///
+    /// # Errors
+    /// As many of the namespace's archives wait as may.
     pub async fn unpacking(
         &self,
         namespace: &NamespaceName,
         progress: Progress<'_>,
     ) -> Result<Unpacking, PrepareError> {
         let turn = self.builds.unpacking(namespace, progress).await?;
-        self.room.to_go_on()?;
-        Ok(Unpacking { _turn: turn })
+        Ok(Unpacking { _turn: turn, room: self.room.clone() })
     }
 
     /// Does `work` as one of the server's builds: in its namespace's turn, and not again when the same failed a moment ago by the code's fault. `address` names what it makes.
@@ -254,38 +302,36 @@ impl House {
         own.chain(context.environment.clone())
     }
 
-    fn hold(&self, namespace: &NamespaceName, artefact: &SharedArtefact) {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        held.retain(|(_, artefact)| artefact.strong_count() > 0);
-        held.push((namespace.clone(), Arc::downgrade(artefact)));
+    /// Measures what earlier versions have left, which did not note it, so that no collection takes long for that. Does nothing the second time.
+    pub async fn measure(&self) {
+        let measure = || async {
+            let shelf = Arc::clone(&self.shelf);
+            let _ = tokio::task::spawn_blocking(move || shelf.measure()).await;
+        };
+        self.measured.get_or_init(measure).await;
     }
 
     /// Removes prepared functions other than `keep` and those that somebody holds; these are what namespaces are charged with from now on.
     pub async fn collect(&self, keep: &[Arc<Function>]) {
-        let mut used: HashSet<(NamespaceName, String)> = keep
+        let used: HashSet<(NamespaceName, String)> = keep
             .iter()
             .filter_map(|function| {
                 let engine = self.runtimes.resolve(&function.kind).ok()?;
                 Some((function.path.namespace.clone(), Shelf::address(function, &engine, &self.shims)))
             })
             .collect();
-        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        used.extend(held.iter().filter_map(|(namespace, artefact)| {
-            let artefact = artefact.upgrade()?;
-            Some((namespace.clone(), artefact.address.clone()))
-        }));
-        let (shelf, quota) = (Arc::clone(&self.shelf), Arc::clone(&self.quota));
+        let (shelf, quota, held) = (Arc::clone(&self.shelf), Arc::clone(&self.quota), Arc::clone(&self.held));
         let collected = tokio::task::spawn_blocking(move || {
             let collected = {
-                let addresses: HashSet<&str> = used.iter().map(|(_, address)| address.as_str()).collect();
-                shelf.collect(|name| addresses.contains(name))
+                let keep: HashSet<&str> = used.iter().map(|(_, address)| address.as_str()).collect();
+                shelf.collect(|address| if keep.contains(address) { None } else { held.leave(address) })
             };
             // Given back once it is gone.
             let sized = |(namespace, address): (NamespaceName, String)| {
                 let size = shelf.size(&address).ok();
                 (namespace, address, size)
             };
-            quota.count(used.into_iter().map(sized).collect());
+            quota.count(used.into_iter().map(sized).collect(), || held.all());
             collected
         });
         match collected.await {
@@ -304,6 +350,17 @@ impl House {
 #[derive(Debug)]
 pub struct Unpacking {
     _turn: Turn,
+    room: Room,
+}
+
+impl Unpacking {
+    /// Whether the disk has room for more of it.
+    ///
+    /// # Errors
+    /// A disk that is nearly full.
+    pub fn go_on(&self) -> Result<(), PrepareError> {
+        self.room.to_go_on()
+    }
 }
 
 /// A runtime that nobody waits for takes the processor from no other sandbox for so long at most, so that it comes up also on a server that is never idle.

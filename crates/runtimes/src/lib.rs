@@ -6,10 +6,12 @@
 
 #![forbid(unsafe_code)]
 
+mod charge;
 mod config;
 pub mod discover;
 mod go;
 pub mod handler;
+mod held;
 mod house;
 mod java;
 pub mod json;
@@ -20,8 +22,9 @@ mod python;
 mod shims;
 pub mod stems;
 
+pub use charge::Charge;
 pub use config::{HouseConfig, HouseError, UnpackLimits};
-pub use house::{House, Nursery};
+pub use house::{House, Nursery, Unpacking};
 
 #[cfg(feature = "fuzzing")]
 pub use prepare::fuzz_unpack;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use flint_model::{
     ByteSize, Collection, Entity, EntityName, EntityPath, Function, FunctionPath, KeyId, KeyRecord,
-    Namespace, NamespaceName, Rule, Sequence,
+    Namespace, NamespaceName, Package, Rule, Sequence,
 };
 use flint_store::{Catalog, Expected, Page, StoreError};
 use rusqlite::{Connection, OptionalExtension, Params, params};
@@ -199,7 +199,7 @@ impl Catalog for SqliteCatalog {
         package: Option<&EntityName>,
     ) -> Result<usize, StoreError> {
         let list = List::of_functions(namespace, package);
-        self.readers.run(READING, move |connection| entities::count(connection, &list)).await
+        self.readers.list(READING, move |connection| entities::count(connection, &list)).await
     }
 
     async fn sequences(
@@ -218,18 +218,40 @@ impl Catalog for SqliteCatalog {
         Ok(listed.into_iter().filter_map(sequence).collect())
     }
 
+    async fn shared_packages(
+        &self,
+        namespace: &NamespaceName,
+        page: Page,
+        most: ByteSize,
+    ) -> Result<Vec<Package>, StoreError> {
+        let list = List::of_shared_packages(namespace);
+        let read = move |connection: &Connection| entities::list(connection, &list, page, most);
+        let listed = self.readers.list(READING, read).await?;
+        let package = |entity| match entity {
+            Entity::Package(package) => Some(package),
+            _ => None,
+        };
+        Ok(listed.into_iter().filter_map(package).collect())
+    }
+
+    async fn count_shared_packages(&self, namespace: &NamespaceName) -> Result<usize, StoreError> {
+        let list = List::of_shared_packages(namespace);
+        self.readers.list(READING, move |connection| entities::count(connection, &list)).await
+    }
+
     async fn function_revisions(
         &self,
         namespace: &NamespaceName,
         package: Option<&EntityName>,
     ) -> Result<Vec<(FunctionPath, u64)>, StoreError> {
         let list = List::of_functions(namespace, package);
-        self.readers.list(READING, move |connection| entities::revisions(connection, &list)).await
+        // Short, and whoever asks holds a lock that accepted calls wait for.
+        self.readers.run(READING, move |connection| entities::revisions(connection, &list)).await
     }
 
     async fn all_functions(&self) -> Result<Vec<Function>, StoreError> {
         let sql = "SELECT body FROM entities WHERE type = 'function' ORDER BY namespace, package, name";
-        self.readers.list(READING, move |connection| many(connection, sql, [])).await
+        self.readers.keep_up(READING, move |connection| many(connection, sql, [])).await
     }
 
     async fn put_namespace(&self, namespace: &Namespace) -> Result<(), StoreError> {

@@ -79,6 +79,8 @@ pub(crate) struct List {
     collection: Collection,
     package: Option<EntityName>,
     only: Option<Type>,
+    /// Of packages, those that everybody may use.
+    shared: bool,
 }
 
 impl List {
@@ -87,7 +89,8 @@ impl List {
         collection: Collection,
         package: Option<&EntityName>,
     ) -> Self {
-        Self { namespace: namespace.clone(), collection, package: package.cloned(), only: None }
+        let (namespace, package) = (namespace.clone(), package.cloned());
+        Self { namespace, collection, package, only: None, shared: false }
     }
 
     pub(crate) fn of_functions(namespace: &NamespaceName, package: Option<&EntityName>) -> Self {
@@ -96,6 +99,10 @@ impl List {
 
     pub(crate) fn of_sequences(namespace: &NamespaceName) -> Self {
         Self { only: Some(Type::Sequence), ..Self::new(namespace, Collection::Actions, None) }
+    }
+
+    pub(crate) fn of_shared_packages(namespace: &NamespaceName) -> Self {
+        Self { shared: true, ..Self::new(namespace, Collection::Packages, None) }
     }
 
     /// The condition of this list, with its parameters from `?1` on.
@@ -110,6 +117,9 @@ impl List {
         if let Some(only) = self.only {
             values.push(only.as_str().to_owned().into());
             sql += &format!(" AND type = ?{}", values.len());
+        }
+        if self.shared {
+            sql += " AND body ->> 'publish' = 1 AND body ->> 'binding' IS NULL";
         }
         (sql, values)
     }

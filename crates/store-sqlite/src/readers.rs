@@ -15,15 +15,18 @@ use crate::{
 };
 
 /// Reads at once. More would wait for the same cores and page cache.
-const CONNECTIONS: usize = 4;
+const CONNECTIONS: usize = 5;
 /// Lists among them: calls wait for reads of single entities, which find a connection whoever lists how much.
-const LISTS: usize = CONNECTIONS - 1;
+const LISTS: usize = 3;
+/// Reads of everything among them, which deploys wait for.
+const UPKEEP: usize = 1;
 
 /// A few read-only connections, opened when needed and kept.
 pub(crate) struct Readers {
     path: PathBuf,
     permits: Arc<Semaphore>,
     lists: Arc<Semaphore>,
+    upkeep: Arc<Semaphore>,
     idle: Arc<Mutex<Vec<Connection>>>,
 }
 
@@ -33,6 +36,7 @@ impl Readers {
             path,
             permits: Arc::new(Semaphore::new(CONNECTIONS)),
             lists: Arc::new(Semaphore::new(LISTS)),
+            upkeep: Arc::new(Semaphore::new(UPKEEP)),
             idle: Arc::default(),
         }
     }
@@ -63,7 +67,29 @@ impl Readers {
         T: Send + 'static,
         F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     {
-        let permit = Arc::clone(&self.lists).acquire_owned().await.map_err(|_| closed(operation))?;
+        self.among(&self.lists, operation, work).await
+    }
+
+    /// The same for what the server itself wants to know of everything: no list that somebody asks for is in its way.
+    pub(crate) async fn keep_up<T, F>(&self, operation: &'static str, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    {
+        self.among(&self.upkeep, operation, work).await
+    }
+
+    async fn among<T, F>(
+        &self,
+        few: &Arc<Semaphore>,
+        operation: &'static str,
+        work: F,
+    ) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    {
+        let permit = Arc::clone(few).acquire_owned().await.map_err(|_| closed(operation))?;
         self.run(operation, move |connection| {
             // Held until it has been read, also when nobody waits for it any more.
             let _permit = permit;
@@ -77,6 +103,7 @@ impl Readers {
         if let Ok(all) = self.permits.acquire_many(CONNECTIONS as u32).await {
             self.permits.close();
             self.lists.close();
+            self.upkeep.close();
             all.forget();
         }
         locked(&self.idle).clear();
@@ -116,6 +143,8 @@ mod tests {
         for _ in 0..LISTS {
             under_way.recv().await.unwrap();
         }
+        let upkeep = readers.keep_up("looking", |_| Ok(()));
+        timeout(Duration::from_secs(60), upkeep).await.unwrap().unwrap();
         for _ in 0..10 {
             let read = readers.run("reading", |connection| Ok(connection.is_autocommit()));
             assert!(timeout(Duration::from_secs(60), read).await.unwrap().unwrap());

@@ -23,6 +23,9 @@ const NAMED: &str = "SELECT namespace, package, name, alias, target.key AS place
         target.value ->> 'version' AS version, target.value ->> 'weight' AS weight
     FROM aliases, json_each(aliases.body, '$.targets') AS target";
 
+/// A body as lists have it: each of the three may take a megabyte, of every version.
+const LISTED: &str = "json_remove(body, '$.parameters', '$.annotations', '$.snapshot.warmup')";
+
 /// The tables of versions and aliases.
 pub(crate) struct SqliteVersions {
     pub(crate) writer: Arc<Writer>,
@@ -210,9 +213,9 @@ impl Versions for SqliteVersions {
     async fn versions(&self, path: &FunctionPath) -> Result<Vec<Function>, StoreError> {
         let at = at(path);
         let sql = format!(
-            "SELECT body, parameters FROM
-                 (SELECT revision, body, parameters FROM entities WHERE {AT} AND type = 'function'
-                 UNION ALL SELECT revision, body, NULL FROM versions WHERE {AT}) ORDER BY revision DESC"
+            "SELECT body, NULL FROM
+                 (SELECT revision, {LISTED} AS body FROM entities WHERE {AT} AND type = 'function'
+                 UNION ALL SELECT revision, {LISTED} FROM versions WHERE {AT}) ORDER BY revision DESC"
         );
         self.readers.list(READING, move |connection| functions(connection, &sql, at.params())).await
     }
@@ -276,6 +279,6 @@ impl Versions for SqliteVersions {
             "SELECT body FROM versions WHERE (namespace, package, name, version) IN
              (SELECT namespace, package, name, version FROM ({NAMED})) ORDER BY namespace, package, name, revision"
         );
-        self.readers.list(READING, move |connection| many(connection, &sql, [])).await
+        self.readers.keep_up(READING, move |connection| many(connection, &sql, [])).await
     }
 }

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use flint_model::{
     ByteSize, Collection, Entity, EntityName, EntityPath, Function, FunctionPath, KeyId, KeyRecord,
-    Namespace, NamespaceName, Rule, Sequence,
+    Namespace, NamespaceName, Package, Rule, Sequence,
 };
 
 use crate::{Page, StoreError};
@@ -113,6 +113,18 @@ pub trait Catalog: Send + Sync {
         page: Page,
         most: ByteSize,
     ) -> Result<Vec<Sequence>, StoreError>;
+
+    /// The packages of a namespace that everybody may use ([`Package::is_shared`]), latest `updated` first (ties by name). The others are
+    /// not on its pages, and what they take does not count.
+    async fn shared_packages(
+        &self,
+        namespace: &NamespaceName,
+        page: Page,
+        most: ByteSize,
+    ) -> Result<Vec<Package>, StoreError>;
+
+    /// How many [`Self::shared_packages`] would give without a limit.
+    async fn count_shared_packages(&self, namespace: &NamespaceName) -> Result<usize, StoreError>;
 
     /// Where the functions of a namespace are, and their revisions, in order of path; with `package`, only those in it.
     async fn function_revisions(

@@ -41,7 +41,8 @@ pub trait Versions: Send + Sync {
     /// The function at `path` as it is, or was, in that version.
     async fn version(&self, path: &FunctionPath, version: Version) -> Result<Option<Function>, StoreError>;
 
-    /// The function at `path` and all its versions that are kept, the latest first.
+    /// The function at `path` and all its versions that are kept, the latest first: a list, without parameters, annotations and warm-up events,
+    /// which are not read. What is listed must not be called, or written back; [`Self::version`] gives a whole one.
     async fn versions(&self, path: &FunctionPath) -> Result<Vec<Function>, StoreError>;
 
     /// What is kept, the latest first. The function as it is is not among that.

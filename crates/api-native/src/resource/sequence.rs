@@ -43,7 +43,7 @@ pub struct SequenceResource {
 /// The sequences of a namespace, the latest first.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct SequenceList {
-    /// All of them.
+    /// Those that were asked for.
     pub sequences: Vec<SequenceResource>,
 }
 

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use flint_invoker::Invoker;
 use flint_model::{
     ByteSize, Collection, Entity, EntityName, EntityPath, Function, FunctionPath, KeyId, KeyRecord,
-    Namespace, NamespaceName, Parameters, Rule, Sequence,
+    Namespace, NamespaceName, Package, Parameters, Rule, Sequence,
 };
 use flint_store::{Catalog, Expected, Page, StoreError};
 
@@ -197,6 +197,30 @@ impl Catalog for WithSystem {
         match is_system(namespace) {
             true => Ok(Vec::new()),
             false => self.stored.sequences(namespace, page, most).await,
+        }
+    }
+
+    async fn shared_packages(
+        &self,
+        namespace: &NamespaceName,
+        page: Page,
+        most: ByteSize,
+    ) -> Result<Vec<Package>, StoreError> {
+        match is_system(namespace) {
+            true => {
+                let shared = self.contents()?.packages.iter().filter(|package| package.is_shared());
+                let listed =
+                    |package: &Package| Package { parameters: Parameters::default(), ..package.clone() };
+                Ok(paged(shared.map(listed), page))
+            }
+            false => self.stored.shared_packages(namespace, page, most).await,
+        }
+    }
+
+    async fn count_shared_packages(&self, namespace: &NamespaceName) -> Result<usize, StoreError> {
+        match is_system(namespace) {
+            true => Ok(self.contents()?.packages.iter().filter(|package| package.is_shared()).count()),
+            false => self.stored.count_shared_packages(namespace).await,
         }
     }
 

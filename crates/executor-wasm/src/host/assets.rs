@@ -1,16 +1,19 @@
 //! A function that comes as an archive: one module or component, and files that it may read.
 
+mod tree;
+
 use std::{
-    fs::{self, File, Permissions},
     io::{self, Cursor, Read},
-    os::unix::fs::PermissionsExt,
     path::{Component, Path, PathBuf},
 };
 
 use bytes::Bytes;
-use flint_executor::zip_lists_at_most;
+use flint_executor::{PrepareError, zip_lists_at_most};
 use flint_model::ByteSize;
-use zip::ZipArchive;
+use zip::{ZipArchive, result::ZipError};
+
+pub use self::tree::Disk;
+use self::tree::Tree;
 
 /// Where a guest sees its files, and the folder of the archive that they come from.
 pub const ASSETS: &str = "/assets";
@@ -28,7 +31,7 @@ pub struct PackageBounds {
     pub module: ByteSize,
     /// The size of all assets, unpacked.
     pub assets: ByteSize,
-    /// Entries.
+    /// Entries; also the files and folders that are made of them.
     pub entries: usize,
 }
 
@@ -38,21 +41,15 @@ impl Default for PackageBounds {
     }
 }
 
-/// What an archive contains.
-#[derive(Debug)]
-pub struct UnpackedPackage {
-    /// The module or component.
-    pub module: Bytes,
-    /// How many files were unpacked.
-    pub assets: usize,
-}
-
 /// Why an archive is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum PackageError {
     /// It is not what it should be.
     #[error("{0}")]
     Archive(String),
+    /// It may not take more of the disk.
+    #[error(transparent)]
+    Disk(#[from] PrepareError),
     /// The host failed.
     #[error("writing {path}: {cause}", path = path.display())]
     Host {
@@ -67,67 +64,101 @@ fn bad(text: impl Into<String>) -> PackageError {
     PackageError::Archive(text.into())
 }
 
-/// Reads the module out of a zip archive and unpacks its `assets/` into `folder`, which must be there and empty. Only plain files
-/// and folders are made, never links; nothing outside `folder`. Everything else in the archive is left alone. Blocking.
-pub fn unpack(code: &[u8], folder: &Path, bounds: &PackageBounds) -> Result<UnpackedPackage, PackageError> {
-    let damaged = |error: zip::result::ZipError| {
-        bad(format!("the code is not a zip archive that can be read: {error}"))
-    };
-    if !zip_lists_at_most(code, bounds.entries) {
-        return Err(bad(format!(
-            "the archive has more than the {} entries allowed, with those of archives that are stored in it as they are",
-            bounds.entries
-        )));
-    }
-    let mut archive = ZipArchive::new(Cursor::new(code)).map_err(damaged)?;
-    let (mut modules, mut left, mut assets) = (Vec::new(), bounds.assets.as_u64(), 0);
-    for index in 0..archive.len() {
-        let mut entry = archive.by_index(index).map_err(damaged)?;
-        let name = entry.name().to_owned();
-        let Some(path) = entry.enclosed_name() else {
-            return Err(bad(format!("the archive's entry '{name}' leads out of it")));
-        };
-        if entry.is_dir() || entry.is_symlink() {
-            continue;
+fn damaged(error: ZipError) -> PackageError {
+    bad(format!("the code is not a zip archive that can be read: {error}"))
+}
+
+/// A zip archive that was looked through. What is neither its module nor in its folder `assets/` is left alone.
+pub struct PackageArchive<'a> {
+    archive: ZipArchive<Cursor<&'a [u8]>>,
+    bounds: PackageBounds,
+    modules: Vec<(usize, String)>,
+    /// Where each is in the archive, and its path below the folder of assets.
+    assets: Vec<(usize, PathBuf)>,
+}
+
+impl<'a> PackageArchive<'a> {
+    /// Looks through it. Blocking, as the rest.
+    pub fn open(code: &'a [u8], bounds: PackageBounds) -> Result<Self, PackageError> {
+        if !zip_lists_at_most(code, bounds.entries) {
+            return Err(bad(format!(
+                "the archive has more than the {} entries allowed, with those of archives that are stored in it as they are",
+                bounds.entries
+            )));
         }
-        if path.starts_with(FOLDER) {
-            fits(&name)?;
-            let inner: PathBuf =
-                path.components().skip(1).filter(|part| matches!(part, Component::Normal(_))).collect();
-            left -= write(&mut entry, &folder.join(inner), left, &name, bounds)?;
-            assets += 1;
-        } else if path.components().count() == 1
-            && path.extension().is_some_and(|extension| extension == "wasm")
-        {
-            modules.push((index, name));
-        }
-    }
-    let chosen = match modules.as_slice() {
-        [] => {
-            return Err(bad(
-                "the archive has no .wasm file at its top: put the module there, and its files into assets/",
-            ));
-        }
-        [(index, _)] => *index,
-        several => match several.iter().find(|(_, name)| name == USUAL) {
-            Some((index, _)) => *index,
-            None => {
-                let names: Vec<&str> = several.iter().map(|(_, name)| name.as_str()).collect();
-                return Err(bad(format!(
-                    "the archive has several modules ({}): name the one to run {USUAL}",
-                    names.join(", ")
-                )));
+        let mut archive = ZipArchive::new(Cursor::new(code)).map_err(damaged)?;
+        let (mut modules, mut assets) = (Vec::new(), Vec::new());
+        for index in 0..archive.len() {
+            let entry = archive.by_index(index).map_err(damaged)?;
+            let name = entry.name().to_owned();
+            let Some(path) = entry.enclosed_name() else {
+                return Err(bad(format!("the archive's entry '{name}' leads out of it")));
+            };
+            if entry.is_dir() || entry.is_symlink() {
+                continue;
             }
-        },
-    };
-    let mut module = Vec::new();
-    let most = bounds.module.as_u64();
-    let entry = archive.by_index(chosen).map_err(damaged)?;
-    let read = entry.take(most + 1).read_to_end(&mut module);
-    read.map_err(|error| bad(format!("the archive is damaged: {error}")))?;
-    match module.len() as u64 > most {
-        true => Err(bad(format!("the module in the archive has more than the {} allowed", bounds.module))),
-        false => Ok(UnpackedPackage { module: module.into(), assets }),
+            if path.starts_with(FOLDER) {
+                fits(&name)?;
+                let path =
+                    path.components().skip(1).filter(|part| matches!(part, Component::Normal(_))).collect();
+                assets.push((index, path));
+            } else if path.components().count() == 1
+                && path.extension().is_some_and(|extension| extension == "wasm")
+            {
+                modules.push((index, name));
+            }
+        }
+        Ok(Self { archive, bounds, modules, assets })
+    }
+
+    /// The module or component.
+    pub fn module(&mut self) -> Result<Bytes, PackageError> {
+        let chosen = match self.modules.as_slice() {
+            [] => {
+                return Err(bad(
+                    "the archive has no .wasm file at its top: put the module there, and its files into assets/",
+                ));
+            }
+            [(index, _)] => *index,
+            several => match several.iter().find(|(_, name)| name == USUAL) {
+                Some((index, _)) => *index,
+                None => {
+                    let names: Vec<&str> = several.iter().map(|(_, name)| name.as_str()).collect();
+                    return Err(bad(format!(
+                        "the archive has several modules ({}): name the one to run {USUAL}",
+                        names.join(", ")
+                    )));
+                }
+            },
+        };
+        let mut module = Vec::new();
+        let most = self.bounds.module.as_u64();
+        let entry = self.archive.by_index(chosen).map_err(damaged)?;
+        let read = entry.take(most + 1).read_to_end(&mut module);
+        read.map_err(|error| bad(format!("the archive is damaged: {error}")))?;
+        match module.len() as u64 > most {
+            true => Err(bad(format!(
+                "the module in the archive has more than the {} allowed",
+                self.bounds.module
+            ))),
+            false => Ok(module.into()),
+        }
+    }
+
+    /// Whether there is anything to unpack.
+    pub fn has_assets(&self) -> bool {
+        !self.assets.is_empty()
+    }
+
+    /// Unpacks the assets into `folder`, which must be there and empty. Only plain files and folders are made, never links; nothing outside `folder`.
+    pub fn unpack(&mut self, folder: &Path, disk: &dyn Disk) -> Result<(), PackageError> {
+        let mut tree = Tree::new(self.bounds, disk)?;
+        for (index, path) in &self.assets {
+            let mut entry = self.archive.by_index(*index).map_err(damaged)?;
+            let name = entry.name().to_owned();
+            tree.file(&mut entry, &folder.join(path), &name)?;
+        }
+        Ok(())
     }
 }
 
@@ -142,66 +173,26 @@ fn fits(name: &str) -> Result<(), PackageError> {
     )))
 }
 
-/// Writes one file, of at most `left` bytes, and says how many it has.
-fn write(
-    entry: &mut impl Read,
-    path: &Path,
-    left: u64,
-    name: &str,
-    bounds: &PackageBounds,
-) -> Result<u64, PackageError> {
-    // A path that is a file and a folder at once, or there before, is the archive's fault.
-    let host = |cause: io::Error| match cause.kind() {
-        io::ErrorKind::AlreadyExists | io::ErrorKind::IsADirectory | io::ErrorKind::NotADirectory => {
-            bad(format!("the archive's entry '{name}' is there twice"))
-        }
-        _ => PackageError::Host { path: path.to_owned(), cause },
-    };
-    if let Some(parent) = path.parent() {
-        readable_folder(parent).map_err(host)?;
-    }
-    let mut file = File::create_new(path).map_err(host)?;
-    file.set_permissions(Permissions::from_mode(0o644)).map_err(host)?;
-    let mut entry = entry.take(left + 1);
-    let mut buffer = vec![0; 64 << 10];
-    let mut size = 0;
-    loop {
-        let read = entry
-            .read(&mut buffer)
-            .map_err(|error| bad(format!("the archive is damaged at '{name}': {error}")))?;
-        if read == 0 {
-            return Ok(size);
-        }
-        size += read as u64;
-        if size > left {
-            return Err(bad(format!(
-                "the archive's assets unpack to more than the {} allowed",
-                bounds.assets
-            )));
-        }
-        io::Write::write_all(&mut file, &buffer[..read]).map_err(host)?;
-    }
-}
-
-/// Makes a folder with those above it, whatever the umask is: initialisers read assets as a user of their own.
-fn readable_folder(path: &Path) -> io::Result<()> {
-    if path.is_dir() {
-        return Ok(());
-    }
-    if let Some(parent) = path.parent() {
-        readable_folder(parent)?;
-    }
-    fs::create_dir(path)?;
-    fs::set_permissions(path, Permissions::from_mode(0o755))
-}
-
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
+    use std::{fs, io::Write};
 
     use zip::write::{SimpleFileOptions, ZipWriter};
 
     use super::*;
+
+    /// A disk that nobody else has.
+    struct Ample;
+
+    impl Disk for Ample {
+        fn take(&self, _: u64) -> Result<(), PrepareError> {
+            Ok(())
+        }
+
+        fn go_on(&self) -> Result<(), PrepareError> {
+            Ok(())
+        }
+    }
 
     fn zipped(files: &[(&str, &[u8])]) -> Vec<u8> {
         let mut writer = ZipWriter::new(Cursor::new(Vec::new()));
@@ -212,10 +203,16 @@ mod tests {
         writer.finish().unwrap().into_inner()
     }
 
-    fn unpacked(code: &[u8], bounds: PackageBounds) -> Result<(UnpackedPackage, tempfile::TempDir), String> {
+    fn unpacked(code: &[u8], bounds: PackageBounds) -> Result<(Bytes, tempfile::TempDir), String> {
         let folder = tempfile::tempdir().unwrap();
-        let package = unpack(code, folder.path(), &bounds).map_err(|error| error.to_string())?;
-        Ok((package, folder))
+        let unpack = || {
+            let mut archive = PackageArchive::open(code, bounds)?;
+            let module = archive.module()?;
+            archive.unpack(folder.path(), &Ample)?;
+            Ok(module)
+        };
+        let module = unpack().map_err(|error: PackageError| error.to_string())?;
+        Ok((module, folder))
     }
 
     #[test]
@@ -226,13 +223,15 @@ mod tests {
             ("assets/a.wasm", b"no"),
             ("README", b""),
         ]);
-        let (package, folder) = unpacked(&code, PackageBounds::default()).unwrap();
-        assert_eq!((&package.module[..], package.assets), (&b"\0asm"[..], 2));
+        let (module, folder) = unpacked(&code, PackageBounds::default()).unwrap();
+        assert_eq!(&module[..], b"\0asm");
         assert_eq!(fs::read(folder.path().join("x/y.txt")).unwrap(), b"hi");
+        assert_eq!(fs::read(folder.path().join("a.wasm")).unwrap(), b"no");
         assert!(!folder.path().join("README").exists());
-        let (package, _folder) =
-            unpacked(&zipped(&[("a.wasm", b"a"), (USUAL, b"f")]), PackageBounds::default()).unwrap();
-        assert_eq!(&package.module[..], b"f");
+        let modules = zipped(&[("a.wasm", b"a"), (USUAL, b"f")]);
+        assert!(!PackageArchive::open(&modules, PackageBounds::default()).unwrap().has_assets());
+        let (module, _folder) = unpacked(&modules, PackageBounds::default()).unwrap();
+        assert_eq!(&module[..], b"f");
     }
 
     #[test]
@@ -262,5 +261,6 @@ mod tests {
             refuse(&zipped(&[(name, b""), ("a.wasm", b"")]), "too long a name");
         }
         refuse(&zipped(&[("a", b""), ("b", b""), ("c", b""), ("d", b"")]), "more than the 3 entries");
+        refuse(&zipped(&[("assets/a/b/c/d", b""), ("a.wasm", b"")]), "more than the 3 files and folders");
     }
 }

@@ -14,7 +14,7 @@ mod logs;
 
 pub(crate) use self::linker::{add_0_3_to_linker, add_p1_to_linker, add_to_linker};
 pub use self::{
-    assets::{ASSETS, PackageBounds, PackageError, UnpackedPackage, unpack},
+    assets::{ASSETS, Disk, PackageArchive, PackageBounds, PackageError},
     context::{AsHost, CallSeed, Host},
     grants::{Grants, Services},
     http::{HttpBounds, HttpClient, Reach},

@@ -7,6 +7,7 @@
 )]
 
 use std::{
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -51,6 +52,15 @@ impl Sandboxed {
     }
 
     pub(crate) async fn with(config: WasmConfig, concurrent_builds: usize) -> Self {
+        Self::over(None, config, |builds| builds.concurrent_builds = concurrent_builds).await
+    }
+
+    /// What it compiles and unpacks outlives it where it has a folder for that.
+    pub(crate) async fn over(
+        wasm: Option<&Path>,
+        config: WasmConfig,
+        adjust: impl FnOnce(&mut HouseConfig),
+    ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let name = folder.path().file_name().unwrap().to_string_lossy();
         let mark = name.replace(|letter: char| !letter.is_ascii_alphanumeric(), "");
@@ -59,12 +69,13 @@ impl Sandboxed {
         let launcher = Launcher::spawn(settings).await.unwrap();
         let within = |name: &str| folder.path().join(name);
         let mut builds = HouseConfig::new(within("artefacts"), within("runtimes"), launcher.clone());
-        builds.concurrent_builds = concurrent_builds;
+        adjust(&mut builds);
         let builds = Arc::new(flint_runtimes::House::open(builds).await.unwrap());
         let config = WasmConfig { instances: config.instances.or(Some(16)), ..config };
         let services = Arc::new(Services::new(None).unwrap());
         let workshop = Workshop::Sandboxes(builds);
-        let executor = Arc::new(WasmExecutor::new(config, &within("wasm"), services, workshop));
+        let wasm = wasm.map_or_else(|| within("wasm"), Path::to_owned);
+        let executor = Arc::new(WasmExecutor::new(config, &wasm, services, workshop));
         Self { house: Arc::new(House { executor, folder }), launcher }
     }
 
@@ -145,7 +156,7 @@ impl House {
     }
 }
 
-pub(crate) fn open(config: WasmConfig, folder: &std::path::Path) -> Arc<WasmExecutor> {
+pub(crate) fn open(config: WasmConfig, folder: &Path) -> Arc<WasmExecutor> {
     let services = Arc::new(Services::new(None).unwrap());
     Arc::new(WasmExecutor::new(config, folder, services, Workshop::Here))
 }

@@ -27,7 +27,14 @@ pub(crate) enum SequenceCommand {
     },
     /// List the sequences
     #[command(visible_alias = "ls")]
-    List,
+    List {
+        /// At most this many; absent = all
+        #[arg(short = 'n', long)]
+        limit: Option<usize>,
+        /// Leave out this many
+        #[arg(long, default_value_t = 0)]
+        skip: usize,
+    },
     /// Show a sequence
     Get {
         /// Its name

@@ -31,10 +31,13 @@ pub(crate) async fn run(global: &Global, args: &SequenceArgs) -> anyhow::Result<
                 false => print_line(&format!("deleted {name}")),
             }
         }
-        SequenceCommand::List => {
-            let list: SequenceList = client.get("/v1/sequences").await?;
+        SequenceCommand::List { limit, skip } => {
+            let limited = limit.map(|limit| format!("&limit={limit}")).unwrap_or_default();
+            let list: SequenceList = client.get(&format!("/v1/sequences?skip={skip}{limited}")).await?;
             if global.json {
                 print_json(&list)?;
+            } else if list.sequences.is_empty() && (*skip > 0 || *limit == Some(0)) {
+                print_line("no more sequences")?;
             } else if list.sequences.is_empty() {
                 print_line(
                     "no sequences yet; create one with `flint sequence create NAME FUNCTION,FUNCTION`",
@@ -50,6 +53,10 @@ pub(crate) async fn run(global: &Global, args: &SequenceArgs) -> anyhow::Result<
                     ]
                 });
                 print_line(&table(&["name", "version", "calls", "updated"], &[], rows))?;
+                let shown = list.sequences.len();
+                if *limit == Some(shown) {
+                    print_line(&format!("… more, if there are any, with --skip {}", skip + shown))?;
+                }
             }
             Ok(())
         }

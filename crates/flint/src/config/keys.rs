@@ -275,7 +275,7 @@ pub(crate) const KEYS: &[Key] = &[
         r#"["/opt/node", "/opt/pyenv/versions"]"#,
         "Where language runtimes are looked for besides PATH: folders with programs, installations with a bin, or folders of installations, as version managers keep them",
     ),
-    key("prepare.max_files", "65536", "Most files in an archive of code"),
+    key("prepare.max_files", "65536", "Most files, folders and links in an archive of code"),
     key("prepare.max_unpacked", r#""512MB""#, "Most bytes in an archive of code, uncompressed"),
     key(
         "prepare.min_free",
@@ -302,7 +302,7 @@ pub(crate) const KEYS: &[Key] = &[
     ),
     key(
         "snapshot.idle",
-        r#""10min""#,
+        r#""1h""#,
         "How long a snapshot that is not called, and that nothing runs from, is kept; the next calls start in a prewarmed runtime, and the sixth within that time makes it anew",
     ),
     key("snapshot.warmup_calls", "2000", "The most calls that a function's warm-up events are repeated in"),

@@ -220,16 +220,33 @@ impl There {
 
 /// All entities of a collection.
 async fn list(client: &Client, collection: &str) -> Result<Vec<Value>, Failure> {
-    let mut all = Vec::new();
+    in_pages(move |limit, skip| async move {
+        let path = format!("_/{collection}?limit={limit}&skip={skip}");
+        match client.entity(Method::GET, &path, None).await? {
+            Value::Array(page) => Ok(page),
+            _ => Err(unexpected(&format!("its list of {collection} is none"))),
+        }
+    })
+    .await
+}
+
+/// All of what `ask` gives so much of at most, after so much. What is too long for one answer is asked for in smaller parts.
+async fn in_pages<F>(ask: impl Fn(usize, usize) -> F) -> Result<Vec<Value>, Failure>
+where
+    F: Future<Output = Result<Vec<Value>, Failure>>,
+{
+    let (mut all, mut limit) = (Vec::new(), PAGE);
     loop {
-        let path = format!("_/{collection}?limit={PAGE}&skip={}", all.len());
-        let Value::Array(page) = client.entity(Method::GET, &path, None).await? else {
-            return Err(unexpected(&format!("its list of {collection} is none")));
-        };
-        let last = page.len() < PAGE;
-        all.extend(page);
-        if last {
-            return Ok(all);
+        match ask(limit, all.len()).await {
+            Ok(page) => {
+                let last = page.len() < limit;
+                all.extend(page);
+                if last {
+                    return Ok(all);
+                }
+            }
+            Err(failure) if failure.code == "invalid" && limit > 1 => limit /= 2,
+            Err(failure) => return Err(failure),
         }
     }
 }
@@ -346,4 +363,26 @@ fn add_api(apis: &mut BTreeMap<String, Existing>, document: &Map<String, Value>,
 /// A text as it is, and nothing for anything else.
 fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::ready;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_too_long_for_one_answer_is_asked_for_in_parts() {
+        let refused = || Failure::new(Exit::Refused, "invalid", "The requested list is larger than allowed");
+        for (count, most) in [(450, PAGE), (450, 30), (400, PAGE), (3, 1), (0, PAGE)] {
+            let there: Vec<_> = (0..count).map(Value::from).collect();
+            let ask = |limit, skip| {
+                let page: Vec<_> = there.iter().skip(skip).take(limit).cloned().collect();
+                ready(if page.len() > most { Err(refused()) } else { Ok(page) })
+            };
+            assert_eq!(in_pages(ask).await.unwrap(), there, "{count} of which {most} fit");
+        }
+        let failure = in_pages(|_, _| ready(Err(refused()))).await.unwrap_err();
+        assert_eq!(failure.code, "invalid", "it ends");
+    }
 }

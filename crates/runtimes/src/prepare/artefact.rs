@@ -139,6 +139,18 @@ impl Shelf {
         Ok(size)
     }
 
+    /// Measures the artefacts whose records do not say what they take.
+    pub(crate) fn measure(&self) {
+        for entry in fs::read_dir(&self.root).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            if !name.starts_with(HALF) {
+                // One that cannot be measured is left to whoever needs its size.
+                let _ = self.size(&name);
+            }
+        }
+    }
+
     /// A folder to build in, with an empty `code` in it. It is removed unless it is published, and given back then.
     pub(crate) fn begin(&self, claim: Arc<Claim>) -> io::Result<HalfBuilt> {
         // Not the function's name, which may be as long as a file's.
@@ -152,7 +164,7 @@ impl Shelf {
         Ok(half)
     }
 
-    /// Writes the record and gives the folder its name.
+    /// Writes the record, gives the folder its name, and charges its namespace for it.
     pub(crate) fn publish(
         &self,
         half: HalfBuilt,
@@ -169,22 +181,26 @@ impl Shelf {
             fs::remove_dir_all(&folder)?;
         }
         publish(&half.folder, &folder)?;
+        half.claim.settle();
         Ok(Artefact { address, folder, engine, record })
     }
 
-    /// Removes artefacts whose address `keep` does not accept.
-    pub(crate) fn collect(&self, keep: impl Fn(&str) -> bool) -> io::Result<usize> {
+    /// Removes the artefacts for whose address `leave` is given, which is kept until nobody can find that one.
+    pub(crate) fn collect<L>(&self, leave: impl Fn(&str) -> Option<L>) -> io::Result<usize> {
         let mut removed = 0;
         for entry in fs::read_dir(&self.root)?.flatten() {
             let name = entry.file_name();
             let name = name.to_string_lossy();
-            if !name.starts_with(HALF) && !keep(&name) {
-                // Out of the way first: an artefact is there whole or not at all.
-                let dying = self.root.join(format!("{HALF}{name}-removed"));
-                fs::rename(entry.path(), &dying)?;
-                fs::remove_dir_all(&dying)?;
-                removed += 1;
+            if name.starts_with(HALF) {
+                continue;
             }
+            let Some(leave) = leave(&name) else { continue };
+            // Out of the way first: an artefact is there whole or not at all.
+            let dying = self.root.join(format!("{HALF}{name}-removed"));
+            fs::rename(entry.path(), &dying)?;
+            drop(leave);
+            fs::remove_dir_all(&dying)?;
+            removed += 1;
         }
         Ok(removed)
     }
@@ -198,7 +214,7 @@ fn rand_suffix() -> u128 {
 /// A folder being built.
 pub struct HalfBuilt {
     folder: PathBuf,
-    /// What it takes; dropped after the folder is gone.
+    /// What it takes, given back after the folder is gone unless it was published.
     claim: Arc<Claim>,
 }
 
@@ -213,12 +229,12 @@ impl HalfBuilt {
         &self.folder
     }
 
-    /// Measures it now that it is whole, and charges its namespace for it.
-    pub(super) fn settle(&self, address: &str) -> Result<ByteSize, PrepareError> {
+    /// Measures it now that it is whole.
+    pub(super) fn measure(&self) -> Result<ByteSize, PrepareError> {
         let size = measured(&self.folder).map_err(|error| failed("measuring the code", &error))?;
         // Its record will be there too.
         let size = ByteSize::bytes(size.as_u64() + BLOCK);
-        self.claim.settle(address, size)?;
+        self.claim.resize(size)?;
         Ok(size)
     }
 }

@@ -12,7 +12,7 @@ mod tree;
 mod turns;
 
 use std::{
-    fs,
+    fs, io,
     os::unix::fs::PermissionsExt,
     path::Path,
     sync::Arc,
@@ -36,7 +36,7 @@ use crate::{
 
 pub(crate) use builds::Builds;
 pub use entry::CODE;
-pub(crate) use quota::Quota;
+pub(crate) use quota::{Claim, Quota, measured};
 pub(crate) use room::Room;
 pub(crate) use turns::Turn;
 
@@ -101,17 +101,23 @@ impl Workshop<'_> {
         address: &str,
         engine: &Engine,
     ) -> Result<Option<Artefact>, PrepareError> {
-        let Some(artefact) = self.shelf.find(address, engine, self.runtimes) else { return Ok(None) };
+        let Some(mut artefact) = self.shelf.find(address, engine, self.runtimes) else { return Ok(None) };
         let size = match artefact.record.size {
             Some(size) => size,
             None => {
                 let (shelf, address) = (Arc::clone(self.shelf), address.to_owned());
-                let measure =
-                    move || shelf.size(&address).map_err(|error| failed("measuring the code", &error));
-                blocking("measuring the code", measure).await?
+                let measure = move || match shelf.size(&address) {
+                    Ok(size) => Ok(Some(size)),
+                    // A collection was quicker.
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+                    Err(error) => Err(failed("measuring the code", &error)),
+                };
+                let Some(size) = blocking("measuring the code", measure).await? else { return Ok(None) };
+                size
             }
         };
         self.quota.charge(&function.path.namespace, address, size)?;
+        artefact.record.size = Some(size);
         Ok(Some(artefact))
     }
 
@@ -124,7 +130,8 @@ impl Workshop<'_> {
         progress: Progress<'_>,
     ) -> Result<(SharedArtefact, Duration), PrepareError> {
         let (function, began) = (&source.function, Instant::now());
-        let (half, mut record) = self.unpack(source.clone(), engine.clone(), progress).await?;
+        self.quota.recall(&function.path.namespace, &address)?;
+        let (half, mut record) = self.unpack(source.clone(), engine.clone(), &address, progress).await?;
         let mut engine = engine;
         if let Engine::Language(runtime) = &engine {
             match runtime.family {
@@ -147,6 +154,7 @@ impl Workshop<'_> {
         &self,
         source: FunctionSource,
         engine: Engine,
+        address: &str,
         progress: Progress<'_>,
     ) -> Result<(HalfBuilt, Record), PrepareError> {
         let turn = match source.function.code.format {
@@ -155,7 +163,7 @@ impl Workshop<'_> {
             }
             CodeFormat::Source | CodeFormat::Executable | CodeFormat::Jar => None,
         };
-        let claim = Arc::new(self.quota.claim(&source.function.path.namespace));
+        let claim = Arc::new(self.quota.claim_artefact(&source.function.path.namespace, address));
         let (shelf, limits, room) = (Arc::clone(self.shelf), self.config.unpack, self.room.claimed(&claim));
         progress("unpacking");
         blocking("unpacking the code", move || {
@@ -179,7 +187,7 @@ impl Workshop<'_> {
     ) -> Result<Artefact, PrepareError> {
         let (shelf, runtimes) = (Arc::clone(self.shelf), Arc::clone(self.runtimes));
         blocking("storing the artefact", move || {
-            record.size = Some(half.settle(&address)?);
+            record.size = Some(half.measure()?);
             shelf
                 .publish(half, address, engine, record, &runtimes)
                 .map_err(|error| failed("storing the artefact", &error))

@@ -20,6 +20,9 @@ use flint_model::{ByteSize, NamespaceName};
 /// What file systems give out space by. An empty file counts as much, for its inode.
 pub(super) const BLOCK: u64 = 4096;
 
+/// What did not fit is remembered for so many artefacts of a namespace.
+const MOST_REFUSED: usize = 256;
+
 /// The accounts of all namespaces.
 #[derive(Debug)]
 pub(crate) struct Quota {
@@ -42,6 +45,8 @@ struct Account {
     charged: u64,
     /// Bytes of what is being built.
     claimed: u64,
+    /// At least so many bytes of each that did not fit since the last count, by address.
+    refused: HashMap<String, u64>,
 }
 
 impl Account {
@@ -49,9 +54,21 @@ impl Account {
         self.charged.saturating_add(self.claimed)
     }
 
+    /// Without what is there of that address.
+    fn taken_by_others(&self, address: &str) -> u64 {
+        self.taken().saturating_sub(self.artefacts.get(address).copied().unwrap_or_default())
+    }
+
     fn charge(&mut self, address: &str, bytes: u64) {
         let before = self.artefacts.insert(address.to_owned(), bytes).unwrap_or_default();
         self.charged = self.charged.saturating_sub(before).saturating_add(bytes);
+    }
+
+    fn refuse(&mut self, address: &str, at_least: u64) {
+        if self.refused.len() >= MOST_REFUSED {
+            self.refused.clear();
+        }
+        self.refused.insert(address.to_owned(), at_least);
     }
 }
 
@@ -98,17 +115,48 @@ impl Quota {
         Ok(())
     }
 
-    /// What something that the namespace begins to build takes: nothing yet.
-    pub(crate) fn claim(self: &Arc<Self>, namespace: &NamespaceName) -> Claim {
-        Claim { quota: Arc::clone(self), namespace: namespace.clone(), bytes: AtomicU64::new(0) }
+    /// Charges an artefact that was let in a moment ago and is held by now, whatever the bound is: a count may have come in between.
+    pub(crate) fn charge_held(&self, namespace: &NamespaceName, address: &str, size: ByteSize) {
+        self.ledger().accounts.entry(namespace.clone()).or_default().charge(address, size.as_u64());
     }
 
-    /// From now on each namespace is charged with these artefacts and no others; without a size where none was found.
-    pub(crate) fn count(&self, used: Vec<(NamespaceName, String, Option<ByteSize>)>) {
+    /// Refuses what did not fit since the last count and would not fit now: nobody makes it again to see that.
+    pub(crate) fn recall(&self, namespace: &NamespaceName, address: &str) -> Result<(), PrepareError> {
+        let ledger = self.ledger();
+        let Some(account) = ledger.accounts.get(namespace) else { return Ok(()) };
+        match account.refused.get(address) {
+            Some(least) if account.taken_by_others(address).saturating_add(*least) > self.most => {
+                Err(self.over(namespace, account.taken()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What something that the namespace begins to write takes: nothing yet.
+    pub(crate) fn claim(self: &Arc<Self>, namespace: &NamespaceName) -> Claim {
+        let namespace = namespace.clone();
+        Claim { quota: Arc::clone(self), namespace, address: None, bytes: AtomicU64::new(0) }
+    }
+
+    /// Likewise of an artefact.
+    pub(crate) fn claim_artefact(self: &Arc<Self>, namespace: &NamespaceName, address: &str) -> Claim {
+        let mut claim = self.claim(namespace);
+        claim.address = Some(address.to_owned());
+        claim
+    }
+
+    /// From now on each namespace is charged with these artefacts, of some of which no size was found, with those that are `held` at that moment, and
+    /// with no others.
+    pub(crate) fn count(
+        &self,
+        used: Vec<(NamespaceName, String, Option<ByteSize>)>,
+        held: impl FnOnce() -> Vec<(NamespaceName, String)>,
+    ) {
         let mut ledger = self.ledger();
         let mut accounts: HashMap<NamespaceName, Account> = HashMap::new();
-        for (namespace, address, size) in used {
-            // What is published at this moment was charged and not found.
+        let held = held().into_iter().map(|(namespace, address)| (namespace, address, None));
+        for (namespace, address, size) in used.into_iter().chain(held) {
+            // What is held, or is published at this moment, was charged before.
             let charged = || ledger.accounts.get(&namespace)?.artefacts.get(&address).copied();
             if let Some(bytes) = size.map(ByteSize::as_u64).or_else(charged) {
                 accounts.entry(namespace).or_default().charge(&address, bytes);
@@ -139,6 +187,8 @@ impl Quota {
 pub(crate) struct Claim {
     quota: Arc<Quota>,
     namespace: NamespaceName,
+    /// That of the artefact, where it becomes one.
+    address: Option<String>,
     /// Changed with the ledger's lock held.
     bytes: AtomicU64,
 }
@@ -150,6 +200,9 @@ impl Claim {
         let account = ledger.accounts.entry(self.namespace.clone()).or_default();
         let own = self.bytes.load(Ordering::Relaxed);
         if account.taken().saturating_add(bytes) > self.quota.most {
+            if let Some(address) = &self.address {
+                account.refuse(address, own.saturating_add(bytes));
+            }
             return Err(self.quota.over(&self.namespace, account.taken().saturating_sub(own)));
         }
         account.claimed = account.claimed.saturating_add(bytes);
@@ -157,21 +210,40 @@ impl Claim {
         Ok(())
     }
 
-    /// It is whole, takes so much, and is charged as an artefact from now on.
-    pub(crate) fn settle(&self, address: &str, size: ByteSize) -> Result<(), PrepareError> {
+    /// It takes so many bytes more, which were there before anybody counted, whatever the bound is.
+    pub(crate) fn add(&self, bytes: u64) {
         let mut ledger = self.quota.ledger();
         let account = ledger.accounts.entry(self.namespace.clone()).or_default();
+        account.claimed = account.claimed.saturating_add(bytes);
         let own = self.bytes.load(Ordering::Relaxed);
-        let others = account.taken().saturating_sub(own);
+        self.bytes.store(own.saturating_add(bytes), Ordering::Relaxed);
+    }
+
+    /// The artefact is whole and takes so much.
+    pub(crate) fn resize(&self, size: ByteSize) -> Result<(), PrepareError> {
+        let Some(address) = &self.address else { return Ok(()) };
+        let mut ledger = self.quota.ledger();
+        let account = ledger.accounts.entry(self.namespace.clone()).or_default();
+        let (own, size) = (self.bytes.load(Ordering::Relaxed), size.as_u64());
         // It may take the place of one.
-        let replaced = account.artefacts.get(address).copied().unwrap_or_default();
-        if others.saturating_sub(replaced).saturating_add(size.as_u64()) > self.quota.most {
-            return Err(self.quota.over(&self.namespace, others));
+        let others = account.taken_by_others(address).saturating_sub(own);
+        if others.saturating_add(size) > self.quota.most {
+            account.refuse(address, size);
+            return Err(self.quota.over(&self.namespace, account.taken().saturating_sub(own)));
         }
-        account.claimed = account.claimed.saturating_sub(own);
-        self.bytes.store(0, Ordering::Relaxed);
-        account.charge(address, size.as_u64());
+        account.claimed = account.claimed.saturating_sub(own).saturating_add(size);
+        self.bytes.store(size, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// The artefact has its name, and is charged from now on.
+    pub(crate) fn settle(&self) {
+        let Some(address) = &self.address else { return };
+        let mut ledger = self.quota.ledger();
+        let account = ledger.accounts.entry(self.namespace.clone()).or_default();
+        let size = self.bytes.swap(0, Ordering::Relaxed);
+        account.claimed = account.claimed.saturating_sub(size);
+        account.charge(address, size);
     }
 }
 
@@ -191,12 +263,13 @@ pub(super) fn on_disk(length: u64) -> u64 {
 }
 
 /// What a folder takes with all that is in it.
-pub(super) fn measured(folder: &Path) -> io::Result<ByteSize> {
+pub(crate) fn measured(folder: &Path) -> io::Result<ByteSize> {
     let (mut bytes, mut folders) = (BLOCK, vec![folder.to_owned()]);
     while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder)? {
+        let Some(entries) = if_there(fs::read_dir(folder))? else { continue };
+        for entry in entries {
             let entry = entry?;
-            let found = entry.metadata()?;
+            let Some(found) = if_there(entry.metadata())? else { continue };
             bytes += if found.is_dir() {
                 folders.push(entry.path());
                 BLOCK
@@ -207,6 +280,14 @@ pub(super) fn measured(folder: &Path) -> io::Result<ByteSize> {
         }
     }
     Ok(ByteSize::bytes(bytes))
+}
+
+/// Passes over what vanishes meanwhile.
+fn if_there<T>(found: io::Result<T>) -> io::Result<Option<T>> {
+    match found {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        found => found.map(Some),
+    }
 }
 
 /// In whole MB where it is that much.
@@ -231,6 +312,14 @@ mod tests {
         claim.take(size.as_u64())
     }
 
+    fn settle(claim: &Claim, size: ByteSize) -> Result<(), PrepareError> {
+        claim.resize(size).map(|()| claim.settle())
+    }
+
+    fn make(quota: &Arc<Quota>, namespace: &NamespaceName, address: &str, size: ByteSize) {
+        settle(&quota.claim_artefact(namespace, address), size).unwrap();
+    }
+
     fn taken(quota: &Quota, namespace: &NamespaceName) -> u64 {
         quota.ledger().accounts.get(namespace).map_or(0, |account| account.taken() >> 20)
     }
@@ -245,18 +334,18 @@ mod tests {
     #[test]
     fn a_namespace_takes_so_much_and_another_one_as_much() {
         let (quota, guest, other) = (Quota::new(mib(10)), name("guest"), name("other"));
-        let claim = quota.claim(&guest);
+        let claim = quota.claim_artefact(&guest, "a");
         take(&claim, mib(6)).unwrap();
-        claim.settle("a", mib(7)).unwrap();
+        settle(&claim, mib(7)).unwrap();
         drop(claim);
         assert_eq!(taken(&quota, &guest), 7);
-        let claim = quota.claim(&guest);
+        let claim = quota.claim_artefact(&guest, "b");
         take(&claim, mib(3)).unwrap();
         let said = refused(take(&claim, ByteSize::bytes(1)));
         for part in ["namespace guest takes 7 MB", "more than the 10 MB", "prepare.per_namespace", "Delete"] {
             assert!(said.contains(part), "{said}");
         }
-        refused(claim.settle("b", mib(4)));
+        refused(settle(&claim, mib(4)));
         take(&quota.claim(&other), mib(10)).unwrap();
         assert_eq!(taken(&quota, &other), 0, "it was given back");
     }
@@ -267,10 +356,10 @@ mod tests {
         let won: usize = std::thread::scope(|scope| {
             let deploys: Vec<_> = (0..8)
                 .map(|n| {
-                    let claim = quota.claim(&guest);
+                    let claim = quota.claim_artefact(&guest, &n.to_string());
                     scope.spawn(move || {
                         let unpacked = (0..4).try_for_each(|_| take(&claim, mib(1)));
-                        unpacked.and_then(|()| claim.settle(&n.to_string(), mib(4))).is_ok()
+                        unpacked.and_then(|()| settle(&claim, mib(4))).is_ok()
                     })
                 })
                 .collect();
@@ -283,21 +372,21 @@ mod tests {
     #[test]
     fn what_others_have_already_counts_too_and_the_same_twice_does_not() {
         let (quota, guest, other) = (Quota::new(mib(10)), name("guest"), name("other"));
-        quota.count(Vec::new());
-        quota.claim(&guest).settle("a", mib(8)).unwrap();
+        quota.count(Vec::new(), Vec::new);
+        make(&quota, &guest, "a", mib(8));
         quota.charge(&other, "b", mib(8)).unwrap();
         // In the same words as where nobody has it.
         let there = refused(quota.charge(&other, "a", mib(8)));
         assert_eq!(there, refused(take(&quota.claim(&other), mib(8))));
         quota.charge(&guest, "a", mib(8)).unwrap();
-        quota.claim(&guest).settle("a", mib(9)).unwrap();
+        make(&quota, &guest, "a", mib(9));
         assert_eq!((taken(&quota, &guest), taken(&quota, &other)), (9, 8));
     }
 
     #[test]
     fn a_deploy_is_refused_before_it_is_unpacked_when_its_code_alone_is_too_much() {
         let (quota, guest) = (Quota::new(mib(10)), name("guest"));
-        quota.claim(&guest).settle("a", mib(9)).unwrap();
+        make(&quota, &guest, "a", mib(9));
         quota.admits(&guest, Some("b"), mib(1)).unwrap();
         refused(quota.admits(&guest, Some("b"), mib(2)));
         refused(quota.admits(&guest, None, mib(2)));
@@ -314,7 +403,7 @@ mod tests {
         }
         refused(take(&quota.claim(&guest), mib(1)));
         let there = ["a", "b", "c"].map(|address| (guest.clone(), address.to_owned(), Some(mib(8))));
-        quota.count(there.into());
+        quota.count(there.into(), Vec::new);
         assert_eq!(taken(&quota, &guest), 24);
         quota.charge(&guest, "c", mib(8)).unwrap();
         refused(quota.charge(&guest, "d", mib(8)));
@@ -323,20 +412,75 @@ mod tests {
     #[test]
     fn what_is_deleted_is_given_back_and_what_is_under_way_stays() {
         let (quota, guest) = (Quota::new(mib(10)), name("guest"));
-        quota.claim(&guest).settle("a", mib(4)).unwrap();
-        quota.claim(&guest).settle("published just now", mib(3)).unwrap();
-        let claim = quota.claim(&guest);
+        make(&quota, &guest, "a", mib(4));
+        make(&quota, &guest, "published just now", mib(3));
+        let claim = quota.claim_artefact(&guest, "b");
         take(&claim, mib(3)).unwrap();
-        quota.count(vec![
+        let used = vec![
             (guest.clone(), "published just now".to_owned(), None),
             (guest.clone(), "not unpacked yet".to_owned(), None),
-        ]);
+        ];
+        quota.count(used, Vec::new);
         assert_eq!(taken(&quota, &guest), 6);
-        claim.settle("b", mib(3)).unwrap();
+        settle(&claim, mib(3)).unwrap();
         assert_eq!(taken(&quota, &guest), 6);
         drop(claim);
-        quota.count(Vec::new());
+        quota.count(Vec::new(), Vec::new);
         assert!(quota.ledger().accounts.is_empty());
+    }
+
+    #[test]
+    fn what_is_held_stays_charged_whenever_it_is_counted() {
+        let (quota, guest) = (Quota::new(mib(10)), name("guest"));
+        make(&quota, &guest, "a", mib(4));
+        quota.count(Vec::new(), || vec![(guest.clone(), "a".to_owned())]);
+        assert_eq!(taken(&quota, &guest), 4);
+        // Made, counted, and held only then.
+        quota.count(Vec::new(), Vec::new);
+        quota.charge_held(&guest, "a", mib(4));
+        assert_eq!(taken(&quota, &guest), 4);
+    }
+
+    #[test]
+    fn what_was_made_and_could_not_be_stored_is_given_back() {
+        let (quota, guest) = (Quota::new(mib(10)), name("guest"));
+        let claim = quota.claim_artefact(&guest, "a");
+        take(&claim, mib(3)).unwrap();
+        claim.resize(mib(4)).unwrap();
+        assert_eq!(taken(&quota, &guest), 4);
+        drop(claim);
+        assert_eq!(taken(&quota, &guest), 0);
+    }
+
+    #[test]
+    fn what_did_not_fit_is_not_made_again_until_there_may_be_room() {
+        let (quota, guest) = (Quota::new(mib(10)), name("guest"));
+        make(&quota, &guest, "a", mib(5));
+        let recall = |address| quota.recall(&guest, address);
+        let claim = quota.claim_artefact(&guest, "b");
+        recall("b").unwrap();
+        take(&claim, mib(4)).unwrap();
+        let said = refused(take(&claim, mib(2)));
+        // Not while that one is half-built, and not afterwards.
+        refused(recall("b"));
+        drop(claim);
+        assert_eq!(refused(recall("b")), said);
+        refused(settle(&quota.claim_artefact(&guest, "c"), mib(7)));
+        refused(recall("c"));
+        recall("d").unwrap();
+        quota.recall(&name("other"), "b").unwrap();
+        // It was for others that are half-built.
+        let claim = quota.claim(&guest);
+        take(&claim, mib(3)).unwrap();
+        refused(settle(&quota.claim_artefact(&guest, "d"), mib(4)));
+        drop(claim);
+        recall("d").unwrap();
+        quota.count(vec![(guest.clone(), "a".to_owned(), Some(mib(5)))], Vec::new);
+        recall("b").unwrap();
+        for n in 0..2 * MOST_REFUSED {
+            refused(settle(&quota.claim_artefact(&guest, &n.to_string()), mib(7)));
+        }
+        assert_eq!(quota.ledger().accounts[&guest].refused.len(), MOST_REFUSED);
     }
 
     #[test]

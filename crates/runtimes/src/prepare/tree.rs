@@ -4,6 +4,7 @@ use std::{
     collections::{HashMap, HashSet},
     fs::{self, File},
     io::{self, Read},
+    mem,
     os::unix::fs::{PermissionsExt, symlink},
     path::{Component, Path, PathBuf},
 };
@@ -14,7 +15,7 @@ use super::{
     quota::{BLOCK, on_disk},
     room::Room,
 };
-use crate::{config::UnpackLimits, shims::create_readable_dir};
+use crate::config::UnpackLimits;
 
 const LONGEST_NAME: usize = 1024;
 const DEEPEST: usize = 64;
@@ -31,6 +32,8 @@ pub(super) struct Tree<'a> {
     entries: usize,
     bytes: u64,
     files: HashSet<PathBuf>,
+    /// Those that were made, also where the archive has no entry for them.
+    folders: HashSet<PathBuf>,
     links: HashMap<PathBuf, PathBuf>,
     left_out: usize,
 }
@@ -58,8 +61,23 @@ pub(super) fn failed(operation: impl Into<String>, error: &io::Error) -> Prepare
 
 impl<'a> Tree<'a> {
     pub(super) fn new(root: &Path, limits: UnpackLimits, room: &'a Room) -> Self {
-        let (files, links) = (HashSet::new(), HashMap::new());
-        Self { root: root.to_owned(), limits, room, entries: 0, bytes: 0, files, links, left_out: 0 }
+        let (files, folders, links) = (HashSet::new(), HashSet::new(), HashMap::new());
+        Self { root: root.to_owned(), limits, room, entries: 0, bytes: 0, files, folders, links, left_out: 0 }
+    }
+
+    /// One entry more, or a folder that one is in.
+    fn count(&mut self) -> Result<(), PrepareError> {
+        self.entries += 1;
+        if self.entries > self.limits.entries {
+            return Err(bad(format!(
+                "the archive has more than the {} entries allowed, with the folders that they are in",
+                self.limits.entries
+            )));
+        }
+        if self.entries % ENTRIES_A_LOOK == 1 {
+            self.room.to_go_on()?;
+        }
+        Ok(())
     }
 
     /// Checks an entry's name and counts it; the path is relative and has only ordinary parts. `None`: the root itself.
@@ -75,16 +93,7 @@ impl<'a> Tree<'a> {
                 "the archive's entry '{shown}' has a name that is longer than {LONGEST_NAME} bytes or contains a backslash or NUL: pack it with forward slashes"
             )));
         }
-        self.entries += 1;
-        if self.entries > self.limits.entries {
-            return Err(bad(format!(
-                "the archive has more than the {} entries allowed",
-                self.limits.entries
-            )));
-        }
-        if self.entries % ENTRIES_A_LOOK == 1 {
-            self.room.to_go_on()?;
-        }
+        self.count()?;
         let mut path = PathBuf::new();
         for part in Path::new(text).components() {
             match part {
@@ -113,8 +122,33 @@ impl<'a> Tree<'a> {
 
     pub(super) fn directory(&mut self, name: &[u8]) -> Result<(), PrepareError> {
         let Some(path) = self.admit(name)? else { return Ok(()) };
+        if self.folders.contains(&path) {
+            return Ok(());
+        }
+        self.folders_above(&path)?;
+        self.folder(&path)
+    }
+
+    /// Makes the folders that an entry is in, as far as they are not there yet.
+    fn folders_above(&mut self, path: &Path) -> Result<(), PrepareError> {
+        let above = path.ancestors().skip(1).filter(|folder| !folder.as_os_str().is_empty());
+        let missing: Vec<_> = above.take_while(|folder| !self.folders.contains(*folder)).collect();
+        for folder in missing.into_iter().rev() {
+            self.count()?;
+            self.folder(folder)?;
+        }
+        Ok(())
+    }
+
+    /// Makes a folder in one that is there, for every user to read.
+    fn folder(&mut self, path: &Path) -> Result<(), PrepareError> {
         self.room.take(BLOCK)?;
-        create_readable_dir(&self.root.join(&path)).map_err(|error| self.cannot_write(&path, &error))
+        let place = self.root.join(path);
+        fs::create_dir(&place)
+            .and_then(|()| fs::set_permissions(&place, fs::Permissions::from_mode(0o755)))
+            .map_err(|error| self.cannot_write(path, &error))?;
+        self.folders.insert(path.to_owned());
+        Ok(())
     }
 
     pub(super) fn file(
@@ -127,10 +161,8 @@ impl<'a> Tree<'a> {
         if !self.files.insert(path.clone()) {
             return Err(bad(format!("the archive has the entry '{}' twice", path.display())));
         }
+        self.folders_above(&path)?;
         let place = self.root.join(&path);
-        if let Some(parent) = place.parent() {
-            create_readable_dir(parent).map_err(|error| self.cannot_write(&path, &error))?;
-        }
         let mut file = File::create_new(&place).map_err(|error| self.cannot_write(&path, &error))?;
         let left = self.limits.bytes.as_u64() - self.bytes;
         // One byte more than allowed shows that there is more.
@@ -181,16 +213,14 @@ impl<'a> Tree<'a> {
     }
 
     /// Links come last, so that nothing was written through one.
-    pub(super) fn finish(self) -> Result<Unpacked, PrepareError> {
-        for (path, target) in &self.links {
-            let place = self.root.join(path);
-            if let Some(parent) = place.parent() {
-                create_readable_dir(parent).map_err(|error| self.cannot_write(path, &error))?;
-            }
-            symlink(target, &place).map_err(|error| self.cannot_write(path, &error))?;
+    pub(super) fn finish(mut self) -> Result<Unpacked, PrepareError> {
+        let links = mem::take(&mut self.links);
+        for (path, target) in &links {
+            self.folders_above(path)?;
+            symlink(target, self.root.join(path)).map_err(|error| self.cannot_write(path, &error))?;
         }
         let root = self.root.canonicalize().map_err(|error| failed("unpacking the archive", &error))?;
-        for path in self.links.keys() {
+        for path in links.keys() {
             if let Ok(end) = self.root.join(path).canonicalize()
                 && !end.starts_with(&root)
             {
@@ -305,6 +335,32 @@ mod tests {
         assert!(twice.file(b"./a", false, &mut &b""[..]).is_err());
         assert!(twice.file(b"a/b", false, &mut &b""[..]).is_err());
         assert!(twice.file(b"\xff", false, &mut &b""[..]).is_err());
+        assert!(twice.directory(b"a/").is_err(), "it is a file");
+    }
+
+    #[test]
+    fn folders_without_entries_of_their_own_count_as_entries() {
+        let deep = b"1/2/3/4/5/6/7/8/x";
+        let unpacked = |name: &[u8], is_link: bool| {
+            let root = tempfile::tempdir().unwrap();
+            let mut tree = tree(&root);
+            if is_link { tree.link(name, b"x") } else { tree.file(name, false, &mut &b""[..]) }?;
+            tree.finish()
+        };
+        for is_link in [true, false] {
+            let error = unpacked(deep, is_link).unwrap_err();
+            assert!(error.to_string().contains("more than the 8 entries"), "{error}");
+        }
+        unpacked(&deep[2..], false).unwrap();
+        // A folder is there once, whatever the order.
+        let root = tempfile::tempdir().unwrap();
+        let mut tree = tree(&root);
+        tree.file(b"a/b/x", false, &mut &b""[..]).unwrap();
+        tree.directory(b"a/b/").unwrap();
+        tree.directory(b"a").unwrap();
+        tree.link(b"a/b/y", b"x").unwrap();
+        assert_eq!(tree.entries, 6);
+        assert_eq!(tree.finish().unwrap(), Unpacked { files: 1, left_out: 0 });
     }
 
     #[test]
@@ -320,6 +376,12 @@ mod tests {
         let error = tree.file(b"y", false, &mut io::repeat(0)).unwrap_err();
         assert!(matches!(error, PrepareError::NoRoom(_)), "{error}");
         assert_eq!(fs::metadata(root.path().join("y")).unwrap().len(), BYTES_A_LOOK);
+        // Folders that only links are in, which are made last.
+        tree.link(b"1/2/3/link", b"link").unwrap();
+        tree.entries = ENTRIES_A_LOOK - 1;
+        let error = tree.finish().unwrap_err();
+        assert!(matches!(error, PrepareError::NoRoom(_)), "{error}");
+        assert!(root.path().join("1").is_dir() && !root.path().join("1/2").exists());
     }
 
     #[test]
@@ -341,5 +403,22 @@ mod tests {
             assert!(matches!(&error, PrepareError::OverQuota(_)), "{error}");
         }
         assert_eq!(fs::metadata(root.path().join("c")).unwrap().len(), BYTES_A_LOOK - 5000);
+    }
+
+    #[test]
+    fn folders_without_entries_of_their_own_are_their_namespaces_too() {
+        let quota = Quota::new(ByteSize::bytes(3 * BLOCK));
+        for is_link in [true, false] {
+            let root = tempfile::tempdir().unwrap();
+            let claim = std::sync::Arc::new(quota.claim(&"guest".parse().unwrap()));
+            let room = any_room().claimed(&claim);
+            let mut tree = Tree::new(root.path(), UnpackLimits::default(), &room);
+            let made = match is_link {
+                true => tree.link(b"1/2/3/x", b"x").and_then(|()| tree.finish()).map(|_| ()),
+                false => tree.file(b"1/2/3/x", false, &mut &b"x"[..]),
+            };
+            assert!(matches!(made, Err(PrepareError::OverQuota(_))), "{made:?}");
+            assert!(root.path().join("1/2").is_dir());
+        }
     }
 }

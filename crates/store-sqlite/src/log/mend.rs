@@ -5,14 +5,17 @@ use std::{
     collections::HashMap,
     fs, io,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, TryLockError},
+    sync::{
+        Arc, Mutex, TryLockError,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
     time::{Duration, Instant},
 };
 
 use flint_store::StoreError;
 
 use super::{
-    OPENING, READING,
+    OPENING, READING, READS,
     sealed::{Sealed, index_path},
     segment::{Scanned, scan, segment_path, warn_of},
     view::View,
@@ -25,6 +28,8 @@ use crate::{
 const MENDING: &str = "making an index of the activation log again";
 /// How often one and the same index is made again: its segment, of up to 256 MB, is read for that, and the disk may be failing.
 const AGAIN: Duration = Duration::from_secs(60);
+/// Readers that make an index, or wait for it, at once: the others' reads are for those who need none.
+const WAITING: usize = READS / 2;
 
 /// An index that cannot be read, or says what cannot be.
 #[derive(Debug)]
@@ -57,6 +62,50 @@ pub(crate) struct Mender {
     /// By the number of its segment, each index that was made again of late. Held while one is: no lock of the view is, so that only readers that need one
     /// as well wait for it.
     tried: Mutex<HashMap<u64, Tried>>,
+    waiting: AtomicUsize,
+}
+
+/// Why an index was not made again.
+#[derive(Debug)]
+pub(crate) enum NotMended {
+    /// Too many wait already: it may be later.
+    Crowded(StoreError),
+    /// It cannot be.
+    Failed(StoreError),
+}
+
+impl NotMended {
+    fn crowded(unreadable: &Unreadable) -> Self {
+        let detail = format!(
+            "{}: its index is being made again, and {WAITING} wait for that; try again shortly",
+            unreadable.error
+        );
+        Self::Crowded(StoreError::Failed { operation: READING, detail })
+    }
+}
+
+impl From<NotMended> for StoreError {
+    fn from(reason: NotMended) -> Self {
+        match reason {
+            NotMended::Crowded(error) | NotMended::Failed(error) => error,
+        }
+    }
+}
+
+/// One of those that wait.
+struct Waits<'a>(&'a AtomicUsize);
+
+impl<'a> Waits<'a> {
+    fn among(waiting: &'a AtomicUsize) -> Option<Self> {
+        let waits = Self(waiting);
+        (waiting.fetch_add(1, Relaxed) < WAITING).then_some(waits)
+    }
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
 }
 
 #[derive(Debug)]
@@ -68,14 +117,15 @@ struct Tried {
 
 impl Mender {
     pub(crate) fn new(dir: PathBuf, sync: SyncMode) -> Self {
-        Self { dir, sync, tried: Mutex::default() }
+        Self { dir, sync, tried: Mutex::default(), waiting: AtomicUsize::new(0) }
     }
 
     /// Sees to it that it is worth reading again: the index is made again, or was meanwhile, or its segment has gone. Waits for others who make one.
     ///
     /// It is tried once a minute; until then the error of that time is given again, and one that is unreadable anew is an error.
-    pub(crate) fn mend(&self, view: &View, unreadable: &Unreadable) -> Result<(), StoreError> {
-        self.mend_one(&mut locked(&self.tried), view, unreadable)
+    pub(crate) fn mend(&self, view: &View, unreadable: &Unreadable) -> Result<(), NotMended> {
+        let _waits = Waits::among(&self.waiting).ok_or_else(|| NotMended::crowded(unreadable))?;
+        self.mend_one(&mut locked(&self.tried), view, unreadable).map_err(NotMended::Failed)
     }
 
     /// The same for the log's thread, which waits for no reader; says whether it is worth asking again.
@@ -97,6 +147,9 @@ impl Mender {
         let Unreadable { segment, error } = unreadable;
         if !view.segments().has(segment) {
             return Ok(()); // somebody else has made it again, or retention has removed it
+        }
+        if error.kind() == io::ErrorKind::ResourceBusy {
+            return Err(StoreError::Failed { operation: READING, detail: error.to_string() });
         }
         tried.retain(|_, tried| tried.at.elapsed() < AGAIN);
         if let Some(tried) = tried.get(&segment.number()) {
@@ -207,8 +260,38 @@ mod tests {
         assert!(before.segment.paths()[1].exists());
         // Whoever came upon the same one reads again.
         view.mender.mend(view, &before).unwrap();
-        let refused = view.mender.mend(view, &lost(first())).unwrap_err();
+        let refused = StoreError::from(view.mender.mend(view, &lost(first())).unwrap_err());
         assert!(refused.to_string().contains("less than a minute ago"), "{refused}");
+    }
+
+    #[tokio::test]
+    async fn readers_that_wait_for_an_index_leave_room_for_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let (log, _) = filled(dir.path()).await;
+        let view = &log.shared.view;
+        let lost = lost(Arc::clone(&view.segments().sealed[0]));
+        let waiting: Vec<_> = (0..WAITING).filter_map(|_| Waits::among(&view.mender.waiting)).collect();
+        assert_eq!(waiting.len(), WAITING);
+        assert!(matches!(view.mender.mend(view, &lost), Err(NotMended::Crowded(_))));
+        assert!(!lost.segment.paths()[1].exists());
+        drop(waiting);
+        view.mender.mend(view, &lost).unwrap();
+        assert!(lost.segment.paths()[1].exists());
+    }
+
+    #[tokio::test]
+    async fn what_the_process_lacks_is_no_damage() {
+        let dir = tempfile::tempdir().unwrap();
+        let (log, _) = filled(dir.path()).await;
+        let view = &log.shared.view;
+        let segment = Arc::clone(&view.segments().sealed[0]);
+        let error = io::Error::new(io::ErrorKind::ResourceBusy, "too many open files");
+        let refused =
+            view.mender.mend(view, &Unreadable { segment: Arc::clone(&segment), error }).unwrap_err();
+        assert!(
+            matches!(&refused, NotMended::Failed(error) if error.to_string().contains("too many open files"))
+        );
+        assert!(view.segments().has(&segment), "it is as it was");
     }
 
     /// The log's thread writes without knowing whether the record is there, rather than wait.

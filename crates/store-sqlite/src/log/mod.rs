@@ -166,8 +166,11 @@ impl SegmentLog {
         self.shared.holds.fetch_add(1, Relaxed);
         let segments = self.shared.view.segments();
         let mut files = Vec::new();
-        for path in segments.sealed.iter().flat_map(|segment| segment.paths()) {
+        for segment in &segments.sealed {
+            let [path, index] = segment.paths();
             files.push((path.to_owned(), fs::metadata(path).map_or(0, |data| data.len())));
+            // One that is missing is made again by whoever opens the copy.
+            files.extend(fs::metadata(index).ok().map(|data| (index.to_owned(), data.len())));
         }
         files.push((segments.path.clone(), segments.end));
         (files, hold)

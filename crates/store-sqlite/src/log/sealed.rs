@@ -21,7 +21,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use rustix::fs::{Advice, fadvise};
+use rustix::{
+    fs::{Advice, fadvise},
+    io::Errno,
+};
 use serde::{Deserialize, Serialize};
 
 use super::{active::Active, frame::Location, key::Key, segment::segment_path, sorted::SortedKeys};
@@ -235,7 +238,15 @@ impl Sealed {
 
     /// The index file, to read lists from.
     pub(crate) fn open_index(&self) -> io::Result<File> {
-        File::open(&self.index).map_err(|error| self.named(error))
+        File::open(&self.index).map_err(|error| {
+            match Errno::from_io_error(&error) {
+                // What the process lacks is no damage of the file's.
+                Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM) => {
+                    io::Error::new(io::ErrorKind::ResourceBusy, self.named(error))
+                }
+                _ => self.named(error),
+            }
+        })
     }
 
     /// Says which file it was.

@@ -18,7 +18,7 @@ use super::{
     active::Active,
     entry::{Entry, Place, ReadError, Room, damage},
     key::Key,
-    mend::{Mender, Unreadable},
+    mend::{Mender, NotMended, Unreadable},
     pending::Pending,
     sealed::Sealed,
     select::{self, Found, Run, Window},
@@ -204,12 +204,17 @@ impl View {
             let mut room = Room::default();
             let mut records = Vec::with_capacity(entries.len());
             for (key, entry) in entries {
-                match entry.read_into(key, with_logs, &mut room) {
+                let read = entry.read_into(key, with_logs, &mut room);
+                match read {
                     // One that is damaged takes the others with it no more than it would if it were asked for alone.
-                    Err(ReadError::Damaged { path, detail, misleading })
-                        if !self.is_mended(misleading.as_ref()) =>
-                    {
+                    Err(ReadError::Damaged { path, detail, misleading: None }) => {
                         self.pass_over(path, &detail)
+                    }
+                    Err(ReadError::Damaged { path, detail, misleading: Some(index) }) => {
+                        if self.is_mended(&index).map_err(ReadError::Store)? {
+                            return Err(ReadError::Damaged { path, detail, misleading: Some(index) });
+                        }
+                        self.pass_over(path, &detail);
                     }
                     read => records.push(read?),
                 }
@@ -279,21 +284,27 @@ impl View {
                     self.mender.mend(self, &unreadable)?;
                     mends = mends.checked_sub(1).ok_or_else(|| unreadable.anew())?;
                 }
-                Err(ReadError::Damaged { misleading, .. })
-                    if mends > 0 && self.is_mended(misleading.as_ref()) =>
-                {
+                Err(ReadError::Damaged { path, detail, misleading }) => {
+                    let is_mended = match &misleading {
+                        Some(index) if mends > 0 => self.is_mended(index)?,
+                        _ => false,
+                    };
+                    if !is_mended {
+                        return Err(StoreError::Damaged { path, detail });
+                    }
                     mends -= 1;
-                }
-                Err(ReadError::Damaged { path, detail, .. }) => {
-                    return Err(StoreError::Damaged { path, detail });
                 }
                 Err(ReadError::Gone(error) | ReadError::Store(error)) => return Err(error),
             }
         }
     }
 
-    /// Whether an index, if it is one that misled, can now be asked again.
-    fn is_mended(&self, misleading: Option<&Unreadable>) -> bool {
-        misleading.is_some_and(|unreadable| self.mender.mend(self, unreadable).is_ok())
+    /// Whether an index that misled can now be asked again. That nobody knows yet is an error.
+    fn is_mended(&self, misleading: &Unreadable) -> Result<bool, StoreError> {
+        match self.mender.mend(self, misleading) {
+            Ok(()) => Ok(true),
+            Err(NotMended::Failed(_)) => Ok(false),
+            Err(NotMended::Crowded(error)) => Err(error),
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! What every [`Catalog`] does with functions, sequences, packages, triggers and rules as entities.
 
-use flint_model::{ByteSize, Collection, Entity, EntityPath};
+use flint_model::{ByteSize, Collection, Entity, EntityPath, Package, Parameters};
 use serde_json::json;
 
 use super::sample::{
@@ -263,6 +263,38 @@ pub async fn a_page_is_bounded_in_bytes(catalog: &dyn Catalog) {
             }
         }
     }
+}
+
+/// Of packages, those that everybody may use are listed and counted by themselves: what the others take does not count.
+pub async fn shared_packages_are_listed_apart(catalog: &dyn Catalog) {
+    let guest = namespace_name("guest");
+    let mut shared = Vec::new();
+    for number in 0..6 {
+        for (sort, publish, binding) in
+            [("private", false, None), ("shared", true, None), ("bound", true, Some("other/shared"))]
+        {
+            let mut one = package(&format!("guest/{sort}{number}"), number);
+            one.publish = publish;
+            one.binding = binding.map(|provider| provider.parse().unwrap());
+            one.annotations.set("large", "x".repeat(10_000));
+            let revision = put(catalog, one.clone()).await;
+            if one.is_shared() {
+                shared.push(Package { revision, parameters: Parameters::default(), ..one });
+            }
+        }
+    }
+    put(catalog, package("other/shared", 9)).await;
+    put(catalog, function("guest/shared0/f", 9)).await;
+    shared.reverse();
+    assert_eq!(catalog.count_shared_packages(&guest).await.unwrap(), 6);
+    assert_eq!(catalog.shared_packages(&guest, ALL, ByteSize::kib(96)).await.unwrap(), shared);
+    let most = ByteSize::bytes(40_000);
+    for skip in 0..6 {
+        let listed = catalog.shared_packages(&guest, Page { skip, limit: 3 }, most).await.unwrap();
+        assert_eq!(listed, shared[skip..(skip + 3).min(6)]);
+    }
+    let refused = catalog.shared_packages(&guest, ALL, most).await;
+    assert!(matches!(refused, Err(StoreError::ListTooLarge { .. })), "{refused:?}");
 }
 
 /// A package that holds something is not deleted, and nothing of it is.

@@ -112,7 +112,8 @@ macro_rules! conformance_suite {
             every_sort_comes_back, a_name_belongs_to_one_collection, a_write_needs_what_it_expects,
             a_revision_never_comes_back, a_function_may_become_a_sequence, collections_are_listed_apart,
             a_full_package_stays, a_package_takes_its_contents_with_it, rules_are_found_by_their_trigger,
-            a_namespace_takes_everything_with_it, lists_leave_out_parameters_alone, a_page_is_bounded_in_bytes);
+            a_namespace_takes_everything_with_it, lists_leave_out_parameters_alone, a_page_is_bounded_in_bytes,
+            shared_packages_are_listed_apart);
         $crate::conformance_suite!(@ $driver, queue, queue:
             an_accepted_call_is_leased_to_its_owner, a_call_is_accepted_once, many_are_accepted_at_once, several_are_accepted_or_none,
             a_lease_is_exclusive, an_expired_lease_is_given_again, a_lease_is_no_attempt,

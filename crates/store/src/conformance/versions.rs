@@ -1,6 +1,9 @@
 //! What every [`Versions`](crate::Versions) does.
 
-use flint_model::{Alias, AliasName, AliasTarget, Digest, Function, FunctionPath, Timestamp, Version};
+use flint_model::{
+    Alias, AliasName, AliasTarget, Annotations, Digest, Function, FunctionPath, Parameters, SnapshotOptions,
+    Timestamp, Version,
+};
 use serde_json::json;
 
 use super::{
@@ -291,7 +294,8 @@ pub(super) async fn check_after_kill(opened: &Opened, at: &FunctionPath, said: u
     assert_eq!(live, [(1, versions[0].clone())], "{at}");
 }
 
-/// The parameters of a version are its own, whether it is the newest, an earlier one or what an alias names.
+/// The parameters of a version are its own, whether it is the newest, an earlier one or what an alias names. A list of versions has neither
+/// them nor what else may be large.
 pub async fn each_has_its_parameters(driver: &dyn Driver) {
     let opened = driver.open().await;
     let versions = &opened.versions;
@@ -301,6 +305,10 @@ pub async fn each_has_its_parameters(driver: &dyn Driver) {
         let mut function = nth("guest/f", patch);
         if patch != 2 {
             function.parameters = serde_json::from_value(json!([{"key": "patch", "value": patch}])).unwrap();
+            function.annotations.set("patch", patch);
+            function.snapshot =
+                serde_json::from_value(json!({"annotate": false, "warmup": [{"params": {"patch": patch}}]}))
+                    .unwrap();
         }
         let revision = versions.replace(&function, how(expected, MANY)).await.unwrap();
         expected = Expected::Revision(revision);
@@ -314,7 +322,13 @@ pub async fn each_has_its_parameters(driver: &dyn Driver) {
     versions.put_alias(&all, MANY).await.unwrap();
     let targets = versions.targets(&at, &all.name).await.unwrap().unwrap();
     assert_eq!(targets.into_iter().map(|(_, function)| function).collect::<Vec<_>>(), written);
-    written.reverse();
-    assert_eq!(versions.versions(&at).await.unwrap(), written);
+    let listed = |function: Function| Function {
+        parameters: Parameters::default(),
+        annotations: Annotations::default(),
+        snapshot: SnapshotOptions { warmup: Vec::new(), ..function.snapshot.clone() },
+        ..function
+    };
+    let listed: Vec<_> = written.into_iter().rev().map(listed).collect();
+    assert_eq!(versions.versions(&at).await.unwrap(), listed);
     opened.close.await;
 }

@@ -30,6 +30,8 @@ use crate::bench::run::Run;
 const KEEP_ALIVE: Duration = Duration::from_secs(600);
 /// What idles is gone by then, once its time is over.
 const LET_GO_WITHIN: Duration = Duration::from_secs(2);
+/// What the deploys took is given back by then.
+const SETTLED_WITHIN: Duration = Duration::from_secs(10);
 /// Intervals of the pictures over time.
 const INTERVALS: f64 = 60.0;
 /// Calls at once in one instance, where it takes several.
@@ -145,10 +147,10 @@ async fn once(
     };
     let place = Place::open(manifest, variant, strategy, options).await?;
     run.uses(place.versions())?;
-    if strategy.is_lean() {
-        // The deploys' own snapshots are not what the trace needs.
-        tokio::time::sleep(2 * LEAN_IDLE.div_f64(compression) + LET_GO_WITHIN).await;
-    }
+    // A lean server's own snapshots of the deploys are not what the trace needs.
+    let let_go =
+        if strategy.is_lean() { 2 * LEAN_IDLE.div_f64(compression) + LET_GO_WITHIN } else { Duration::ZERO };
+    tokio::time::sleep(let_go.max(SETTLED_WITHIN)).await;
     let recorder = Arc::new(recorder(&place, manifest, schedule)?);
     let load = OpenLoad {
         arrivals: Arrivals::Trace(schedule.arrivals.clone().into()),
