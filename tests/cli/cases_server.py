@@ -14,6 +14,10 @@ from harness import Server, claim, eventually, free_port
 GUEST = "23bc46b1-71f6-4ed5-8c54-816aa4f8c502:123zO3xZCLrMN6v2BKK1dXYFpXlPkccOFqm12CdAsMgRU4VrNZ9lyGVCGuMDGIwP"
 
 
+# A call that still waits for its instance when the server stops is refused: it can be made again.
+RUNS = b'flint_instances{state="busy"} 1\n'
+
+
 def test_doctor_says_what_runs(world):
     done = world.bare("doctor")
     claim(done.code == 0 and "Functions can run on this host." in done.text and "nodejs" in done.text, done)
@@ -143,7 +147,7 @@ def test_sigterm_lets_running_calls_end(world):
     world.ok("deploy", world.file("slow.js", slow), url=server.url)
     while True:
         calling = world.start("invoke", "slow", url=server.url)
-        eventually("the call runs", lambda: b'flint_calls_in_flight 1' in fetch(f"{server.url}/metrics") or calling.process.poll() is not None)
+        eventually("the call runs", lambda: RUNS in fetch(f"{server.url}/metrics") or calling.process.poll() is not None)
         if calling.process.poll() is None:  # else it was over before it was seen
             break
     server.signal(signal.SIGTERM)
@@ -156,7 +160,7 @@ def test_a_second_signal_stops_at_once(world):
     server = Server(world, world.path("twice-data"), "--set", "limits.max_timeout=10min", "--set", "server.drain_timeout=10min")
     world.ok("deploy", world.file("forever.js", "exports.main = () => new Promise(() => setInterval(() => {}, 1000));\n"), "--timeout", "5m", url=server.url)
     calling = world.start("invoke", "forever", url=server.url)
-    eventually("the call runs", lambda: b'flint_calls_in_flight 1' in fetch(f"{server.url}/metrics"))
+    eventually("the call runs", lambda: RUNS in fetch(f"{server.url}/metrics"))
     server.signal(signal.SIGINT)
     eventually("it waits for the call", lambda: "stopping: running calls have" in server.log())
     server.signal(signal.SIGINT)
@@ -182,7 +186,7 @@ def test_a_log_that_nobody_reads_stops_nothing(world):
             accepted = world.ok("invoke", "slow", "--async", url=server.url).text.strip()
             eventually("the record is there", lambda: accepted in world.run("activations", "--json", url=server.url).text)
             calling = world.start("invoke", "slow", url=server.url)
-            eventually("the call runs", lambda: b"flint_calls_in_flight 1" in fetch(f"{server.url}/metrics"))
+            eventually("the call runs", lambda: RUNS in fetch(f"{server.url}/metrics"))
             claim(json.loads(fetch(f"{server.url}/ready"))["status"] == "ok")
             if reader == "gone":
                 claim(b"flint_log_lines_dropped_total 0\n" not in fetch(f"{server.url}/metrics"), "lines that cannot be written are counted")
