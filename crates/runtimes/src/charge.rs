@@ -41,7 +41,7 @@ mod tests {
     fn what_was_there_before_counts_and_is_not_refused_and_all_of_it_is_given_back() {
         let guest: NamespaceName = "guest".parse().unwrap();
         let quota = Quota::new(ByteSize::bytes(10));
-        let charge = |address| Charge(quota.claim_artefact(&guest, address));
+        let charge = |address| Charge(quota.claim(&guest, address));
         let old = charge("old");
         old.add(20);
         let new = charge("new");

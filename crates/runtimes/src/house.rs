@@ -192,7 +192,7 @@ impl House {
 
     /// Nothing yet, for files of the namespace that the house does not keep itself; `address` names them.
     pub fn charge(&self, namespace: &NamespaceName, address: &str) -> Charge {
-        Charge(self.quota.claim_artefact(namespace, address))
+        Charge(self.quota.claim(namespace, address))
     }
 
     /// Whether such files did not fit a moment ago and would not fit now.

@@ -163,7 +163,7 @@ impl Workshop<'_> {
             }
             CodeFormat::Source | CodeFormat::Executable | CodeFormat::Jar => None,
         };
-        let claim = Arc::new(self.quota.claim_artefact(&source.function.path.namespace, address));
+        let claim = Arc::new(self.quota.claim(&source.function.path.namespace, address));
         let (shelf, limits, room) = (Arc::clone(self.shelf), self.config.unpack, self.room.claimed(&claim));
         progress("unpacking");
         blocking("unpacking the code", move || {

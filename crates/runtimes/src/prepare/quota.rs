@@ -132,17 +132,14 @@ impl Quota {
         }
     }
 
-    /// What something that the namespace begins to write takes: nothing yet.
-    pub(crate) fn claim(self: &Arc<Self>, namespace: &NamespaceName) -> Claim {
-        let namespace = namespace.clone();
-        Claim { quota: Arc::clone(self), namespace, address: None, bytes: AtomicU64::new(0) }
-    }
-
-    /// Likewise of an artefact.
-    pub(crate) fn claim_artefact(self: &Arc<Self>, namespace: &NamespaceName, address: &str) -> Claim {
-        let mut claim = self.claim(namespace);
-        claim.address = Some(address.to_owned());
-        claim
+    /// What takes nothing yet and the namespace begins to write, to be at this address.
+    pub(crate) fn claim(self: &Arc<Self>, namespace: &NamespaceName, address: &str) -> Claim {
+        Claim {
+            quota: Arc::clone(self),
+            namespace: namespace.clone(),
+            address: address.to_owned(),
+            bytes: AtomicU64::new(0),
+        }
     }
 
     /// From now on each namespace is charged with these artefacts, of some of which no size was found, with those that are `held` at that moment, and
@@ -187,8 +184,7 @@ impl Quota {
 pub(crate) struct Claim {
     quota: Arc<Quota>,
     namespace: NamespaceName,
-    /// That of the artefact, where it becomes one.
-    address: Option<String>,
+    address: String,
     /// Changed with the ledger's lock held.
     bytes: AtomicU64,
 }
@@ -200,9 +196,7 @@ impl Claim {
         let account = ledger.accounts.entry(self.namespace.clone()).or_default();
         let own = self.bytes.load(Ordering::Relaxed);
         if account.taken().saturating_add(bytes) > self.quota.most {
-            if let Some(address) = &self.address {
-                account.refuse(address, own.saturating_add(bytes));
-            }
+            account.refuse(&self.address, own.saturating_add(bytes));
             return Err(self.quota.over(&self.namespace, account.taken().saturating_sub(own)));
         }
         account.claimed = account.claimed.saturating_add(bytes);
@@ -221,14 +215,13 @@ impl Claim {
 
     /// The artefact is whole and takes so much.
     pub(crate) fn resize(&self, size: ByteSize) -> Result<(), PrepareError> {
-        let Some(address) = &self.address else { return Ok(()) };
         let mut ledger = self.quota.ledger();
         let account = ledger.accounts.entry(self.namespace.clone()).or_default();
         let (own, size) = (self.bytes.load(Ordering::Relaxed), size.as_u64());
         // It may take the place of one.
-        let others = account.taken_by_others(address).saturating_sub(own);
+        let others = account.taken_by_others(&self.address).saturating_sub(own);
         if others.saturating_add(size) > self.quota.most {
-            account.refuse(address, size);
+            account.refuse(&self.address, size);
             return Err(self.quota.over(&self.namespace, account.taken().saturating_sub(own)));
         }
         account.claimed = account.claimed.saturating_sub(own).saturating_add(size);
@@ -238,12 +231,11 @@ impl Claim {
 
     /// The artefact has its name, and is charged from now on.
     pub(crate) fn settle(&self) {
-        let Some(address) = &self.address else { return };
         let mut ledger = self.quota.ledger();
         let account = ledger.accounts.entry(self.namespace.clone()).or_default();
         let size = self.bytes.swap(0, Ordering::Relaxed);
         account.claimed = account.claimed.saturating_sub(size);
-        account.charge(address, size);
+        account.charge(&self.address, size);
     }
 }
 
@@ -317,7 +309,7 @@ mod tests {
     }
 
     fn make(quota: &Arc<Quota>, namespace: &NamespaceName, address: &str, size: ByteSize) {
-        settle(&quota.claim_artefact(namespace, address), size).unwrap();
+        settle(&quota.claim(namespace, address), size).unwrap();
     }
 
     fn taken(quota: &Quota, namespace: &NamespaceName) -> u64 {
@@ -334,19 +326,19 @@ mod tests {
     #[test]
     fn a_namespace_takes_so_much_and_another_one_as_much() {
         let (quota, guest, other) = (Quota::new(mib(10)), name("guest"), name("other"));
-        let claim = quota.claim_artefact(&guest, "a");
+        let claim = quota.claim(&guest, "a");
         take(&claim, mib(6)).unwrap();
         settle(&claim, mib(7)).unwrap();
         drop(claim);
         assert_eq!(taken(&quota, &guest), 7);
-        let claim = quota.claim_artefact(&guest, "b");
+        let claim = quota.claim(&guest, "b");
         take(&claim, mib(3)).unwrap();
         let said = refused(take(&claim, ByteSize::bytes(1)));
         for part in ["namespace guest takes 7 MB", "more than the 10 MB", "prepare.per_namespace", "Delete"] {
             assert!(said.contains(part), "{said}");
         }
         refused(settle(&claim, mib(4)));
-        take(&quota.claim(&other), mib(10)).unwrap();
+        take(&quota.claim(&other, "under way 1"), mib(10)).unwrap();
         assert_eq!(taken(&quota, &other), 0, "it was given back");
     }
 
@@ -356,7 +348,7 @@ mod tests {
         let won: usize = std::thread::scope(|scope| {
             let deploys: Vec<_> = (0..8)
                 .map(|n| {
-                    let claim = quota.claim_artefact(&guest, &n.to_string());
+                    let claim = quota.claim(&guest, &n.to_string());
                     scope.spawn(move || {
                         let unpacked = (0..4).try_for_each(|_| take(&claim, mib(1)));
                         unpacked.and_then(|()| settle(&claim, mib(4))).is_ok()
@@ -377,7 +369,7 @@ mod tests {
         quota.charge(&other, "b", mib(8)).unwrap();
         // In the same words as where nobody has it.
         let there = refused(quota.charge(&other, "a", mib(8)));
-        assert_eq!(there, refused(take(&quota.claim(&other), mib(8))));
+        assert_eq!(there, refused(take(&quota.claim(&other, "under way 2"), mib(8))));
         quota.charge(&guest, "a", mib(8)).unwrap();
         make(&quota, &guest, "a", mib(9));
         assert_eq!((taken(&quota, &guest), taken(&quota, &other)), (9, 8));
@@ -401,7 +393,7 @@ mod tests {
         for address in ["a", "b"] {
             quota.charge(&guest, address, mib(8)).unwrap();
         }
-        refused(take(&quota.claim(&guest), mib(1)));
+        refused(take(&quota.claim(&guest, "under way 3"), mib(1)));
         let there = ["a", "b", "c"].map(|address| (guest.clone(), address.to_owned(), Some(mib(8))));
         quota.count(there.into(), Vec::new);
         assert_eq!(taken(&quota, &guest), 24);
@@ -414,7 +406,7 @@ mod tests {
         let (quota, guest) = (Quota::new(mib(10)), name("guest"));
         make(&quota, &guest, "a", mib(4));
         make(&quota, &guest, "published just now", mib(3));
-        let claim = quota.claim_artefact(&guest, "b");
+        let claim = quota.claim(&guest, "b");
         take(&claim, mib(3)).unwrap();
         let used = vec![
             (guest.clone(), "published just now".to_owned(), None),
@@ -444,7 +436,7 @@ mod tests {
     #[test]
     fn what_was_made_and_could_not_be_stored_is_given_back() {
         let (quota, guest) = (Quota::new(mib(10)), name("guest"));
-        let claim = quota.claim_artefact(&guest, "a");
+        let claim = quota.claim(&guest, "a");
         take(&claim, mib(3)).unwrap();
         claim.resize(mib(4)).unwrap();
         assert_eq!(taken(&quota, &guest), 4);
@@ -457,7 +449,7 @@ mod tests {
         let (quota, guest) = (Quota::new(mib(10)), name("guest"));
         make(&quota, &guest, "a", mib(5));
         let recall = |address| quota.recall(&guest, address);
-        let claim = quota.claim_artefact(&guest, "b");
+        let claim = quota.claim(&guest, "b");
         recall("b").unwrap();
         take(&claim, mib(4)).unwrap();
         let said = refused(take(&claim, mib(2)));
@@ -465,20 +457,20 @@ mod tests {
         refused(recall("b"));
         drop(claim);
         assert_eq!(refused(recall("b")), said);
-        refused(settle(&quota.claim_artefact(&guest, "c"), mib(7)));
+        refused(settle(&quota.claim(&guest, "c"), mib(7)));
         refused(recall("c"));
         recall("d").unwrap();
         quota.recall(&name("other"), "b").unwrap();
         // It was for others that are half-built.
-        let claim = quota.claim(&guest);
+        let claim = quota.claim(&guest, "under way 4");
         take(&claim, mib(3)).unwrap();
-        refused(settle(&quota.claim_artefact(&guest, "d"), mib(4)));
+        refused(settle(&quota.claim(&guest, "d"), mib(4)));
         drop(claim);
         recall("d").unwrap();
         quota.count(vec![(guest.clone(), "a".to_owned(), Some(mib(5)))], Vec::new);
         recall("b").unwrap();
         for n in 0..2 * MOST_REFUSED {
-            refused(settle(&quota.claim_artefact(&guest, &n.to_string()), mib(7)));
+            refused(settle(&quota.claim(&guest, &n.to_string()), mib(7)));
         }
         assert_eq!(quota.ledger().accounts[&guest].refused.len(), MOST_REFUSED);
     }

@@ -388,7 +388,7 @@ mod tests {
     fn what_is_more_than_its_namespace_may_take_ends_halfway() {
         let root = tempfile::tempdir().unwrap();
         let quota = Quota::new(ByteSize::bytes(5 * BLOCK));
-        let claim = std::sync::Arc::new(quota.claim(&"guest".parse().unwrap()));
+        let claim = std::sync::Arc::new(quota.claim(&"guest".parse().unwrap(), "a"));
         let room = any_room().claimed(&claim);
         let mut tree = Tree::new(root.path(), UnpackLimits::default(), &room);
         tree.file(b"a", false, &mut &[b'a'; 5000][..]).unwrap();
@@ -410,7 +410,7 @@ mod tests {
         let quota = Quota::new(ByteSize::bytes(3 * BLOCK));
         for is_link in [true, false] {
             let root = tempfile::tempdir().unwrap();
-            let claim = std::sync::Arc::new(quota.claim(&"guest".parse().unwrap()));
+            let claim = std::sync::Arc::new(quota.claim(&"guest".parse().unwrap(), "a"));
             let room = any_room().claimed(&claim);
             let mut tree = Tree::new(root.path(), UnpackLimits::default(), &room);
             let made = match is_link {
