@@ -6,6 +6,7 @@
 
 import http.client
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -21,6 +22,8 @@ BASELINES = manifest.FUNCTIONS.parent / "scripts" / "baselines"
 WORKLOADS = ("faasdom/fact", "faasdom/netlatency", "sebs/graph-bfs")
 LONG_BUILDS = ("gvisor", "wasmtime-serve")
 CALLS = 2
+KEEPS_CONTAINERS = "openwhisk"
+KEEP_ALIVE_MS = 500
 # Beyond this a stopped baseline's process is not ending but left.
 GONE_WITHIN_S = 60
 
@@ -50,6 +53,10 @@ def main(names):
                     continue
                 counts[outcome] += 1
                 print(f"{baseline.name} {workload} {variant['name']}: {what}", flush=True)
+        if baseline.name == KEEPS_CONTAINERS:
+            outcome, what = check_idle(baseline)
+            counts[outcome] += 1
+            print(f"{baseline.name}, idle containers: {what}", flush=True)
     print(", ".join(f"{count} {what}" for what, count in counts.items()))
     return 1 if counts["failed"] or not counts["passed"] else 0
 
@@ -87,6 +94,49 @@ def check(baseline, workload, variant):
     return "passed", "ok"
 
 
+def check_idle(baseline):
+    """Whether a container that nobody calls goes, with all that it left on the host, while the server stays."""
+    workload = manifest.found(WORKLOADS[:1])[0]
+    code = workload.folder / workload.said["variants"][0]["functions"][0]["code"]
+    with tempfile.TemporaryDirectory(prefix="flint-baseline-") as folder:
+        data = Path(folder, "data")
+        environment = {**os.environ, "KEEP_ALIVE_MS": str(KEEP_ALIVE_MS)}
+        started = subprocess.run([baseline / "start.sh", data, code], capture_output=True, text=True, env=environment)
+        if started.returncode:
+            why = started.stderr.strip()[-500:]
+            return "not checked" if "cannot run here" in why else "failed", why
+        try:
+            said = dict(line.split("=", 1) for line in started.stdout.splitlines())
+            server = int(said["pid"])
+            status, body = post(said["url"], json.dumps(workload.params("test")).encode())
+            if status != 200:
+                return "failed", f"status {status}: {body[:300]!r}"
+            made = {process for process in descendants(server) if process[0] != server}
+            if not made:
+                return "failed", "the call was served by no process of the server's"
+            left = remaining(made)
+            if left:
+                return "failed", f"processes {sorted(left)} of a container stay, {KEEP_ALIVE_MS} ms after its call"
+            if not gone(lambda: not list((data / "c").iterdir())):
+                return "failed", "a container that went has left its folder"
+            status, body = post(said["url"], json.dumps(workload.params("test")).encode())
+            if status != 200:
+                return "failed", f"after its container went: status {status}: {body[:300]!r}"
+        finally:
+            subprocess.run([baseline / "stop.sh", data], capture_output=True)
+    return "passed", "ok"
+
+
+def gone(is_gone):
+    """Whether it comes to be so in time."""
+    until = time.monotonic() + GONE_WITHIN_S
+    while not is_gone():
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.05)
+    return True
+
+
 def descendants(pid):
     """A process and all that it has started and are there, each with its start time: a number may be used again."""
     found, at = {pid}, [pid]
@@ -112,12 +162,11 @@ def start_time(pid):
 
 def remaining(processes):
     """Those that have not ended after a while."""
-    until = time.monotonic() + GONE_WITHIN_S
-    while left := {pid for pid, start in processes if start_time(pid) == start}:
-        if time.monotonic() > until:
-            break
-        time.sleep(0.05)
-    return left
+    def left():
+        return {pid for pid, start in processes if start_time(pid) == start}
+
+    gone(lambda: not left())
+    return left()
 
 
 def post(url, body):

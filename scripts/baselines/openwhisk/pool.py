@@ -79,7 +79,7 @@ class Container:
             [*self.pool.runtime, "run", "--detach", "--pid-file", str(pid_file), "--bundle", str(self.folder / "bundle"), self.name],
             stdin=subprocess.DEVNULL, stdout=open(self.folder / "log", "wb"), stderr=subprocess.STDOUT)
         if made.wait():
-            raise RuntimeError((self.folder / "log").read_text()[-1000:])
+            raise RuntimeError(self.last_words())
         self.pid = int(pid_file.read_text())
         until = time.monotonic() + READY_WITHIN_S
         while True:
@@ -88,7 +88,7 @@ class Container:
                 return self.connection.connect()
             except OSError:
                 if time.monotonic() > until:
-                    raise RuntimeError(f"the runtime does not listen: {(self.folder / 'log').read_text()[-1000:]}")
+                    raise RuntimeError(f"the runtime does not listen: {self.last_words()}")
                 time.sleep(0.001)
 
     def ask(self, path, value, connection=None):
@@ -100,15 +100,21 @@ class Container:
             raise RuntimeError(body.decode("utf-8", "replace"))
         return body
 
+    def last_words(self):
+        try:
+            return (self.folder / "log").read_text(errors="replace")[-1000:]
+        except OSError:
+            return "it has left no log"
+
     def remove(self):
         until = time.monotonic() + REMOVED_WITHIN_S
         try:
             # Not to a pipe, which what the runtime leaves behind may hold open.
             with open(self.folder / "log", "ab") as log:
-                subprocess.run([*self.pool.runtime, "delete", "--force", self.name],
+                subprocess.run([*self.pool.runtime, "delete", "--force", self.name], check=True,
                                stdin=subprocess.DEVNULL, stdout=log, stderr=log, timeout=REMOVED_WITHIN_S)
-        except (OSError, subprocess.TimeoutExpired) as error:
-            print(f"{self.name} could not be removed: {error}", file=sys.stderr)
+        except (OSError, subprocess.SubprocessError) as error:
+            print(f"{self.name} could not be removed: {error}; {self.last_words()}", file=sys.stderr)
         if self.pid and not ended(self.pid, until):
             print(f"{self.name} goes on after its removal: process {self.pid} is killed", file=sys.stderr)
             os.kill(self.pid, signal.SIGKILL)
