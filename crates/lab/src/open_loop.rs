@@ -42,7 +42,7 @@ pub struct OpenMeasured {
     pub late_ns: Histogram<u64>,
     /// Calls without a right answer; they are in no histogram.
     pub failures: Failures,
-    /// From the end of the warm-up to the last answer.
+    /// From the end of the warm-up to that of the load, or to the last answer where that came later.
     pub wall: Duration,
     /// Connections that were opened.
     pub connections: usize,
@@ -134,7 +134,8 @@ async fn drive_paced(
         let why = "all connections were taken until the time was over: the arm does not keep up";
         gathered.failures.add_many("unsent", unsent, why);
     }
-    let wall = begin.elapsed().saturating_sub(load.warm_up);
+    // The gap after the last call is part of the load, though nothing is sent at its end.
+    let wall = begin.elapsed().max(load.duration).saturating_sub(load.warm_up);
     Ok(gathered.finish(wall))
 }
 

@@ -243,6 +243,7 @@ mod tests {
         let identity = Identity {
             experiment: "x".into(),
             commit: "c".into(),
+            program: "p".into(),
             host: json!(1),
             settings: json!(2),
             workloads: None,

@@ -19,6 +19,9 @@ pub struct Identity {
     pub experiment: String,
     /// Which commit is measured.
     pub commit: String,
+    /// Which program: of one commit there are several, of changes that are not in it and of other settings.
+    #[serde(default)]
+    pub program: String,
     /// On what, without what changes from minute to minute.
     pub host: Value,
     /// How: sizes, seeds, numbers of rounds.
@@ -36,7 +39,7 @@ pub enum RunFolderError {
     Other {
         /// Which.
         folder: PathBuf,
-        /// What differs: `commit`, `host`, `settings`, `experiment`, `version of the workloads`.
+        /// What differs: `commit`, `build of the program`, `host`, `settings`, `experiment`, `version of the workloads`.
         what: &'static str,
     },
     /// It has files that are not of a run.
@@ -216,6 +219,7 @@ fn difference(found: &Identity, wanted: &Identity) -> Option<&'static str> {
     [
         ("experiment", found.experiment == wanted.experiment),
         ("commit", found.commit == wanted.commit),
+        ("build of the program", found.program == wanted.program),
         ("host", found.host == wanted.host),
         ("settings", found.settings == wanted.settings),
         ("version of the workloads", found.workloads == wanted.workloads),
@@ -263,6 +267,7 @@ mod tests {
         Identity {
             experiment: "x".into(),
             commit: "c".into(),
+            program: "p".into(),
             host: json!({ "cores": 2 }),
             settings: json!({ "quick": true }),
             workloads: Some("v".into()),
@@ -283,6 +288,7 @@ mod tests {
         drop(again);
         for (other, what) in [
             (Identity { commit: "d".into(), ..identity() }, "commit"),
+            (Identity { program: "q".into(), ..identity() }, "build of the program"),
             (Identity { host: json!({ "cores": 4 }), ..identity() }, "host"),
             (Identity { settings: json!({}), ..identity() }, "settings"),
             (Identity { experiment: "y".into(), ..identity() }, "experiment"),

@@ -17,6 +17,7 @@ class Call {
     this.cancelled = false;
     this.unacknowledged = 0;
     this.wake = null;
+    this.onCancelled = null;
   }
 
   /** Keeps a piece of the request body and acknowledges it from time to time. */
@@ -46,6 +47,16 @@ class Call {
   cancel() {
     this.cancelled = true;
     this.wakeUp();
+    if (this.onCancelled !== null) this.onCancelled();
+  }
+
+  /** Settles with `streaming`, or as soon as the caller is gone: the next piece may be long in coming. */
+  whileWanted(streaming) {
+    const gone = new Promise((resolve) => {
+      if (this.cancelled) resolve();
+      else this.onCancelled = resolve;
+    });
+    return Promise.race([streaming, gone]);
   }
 
   wakeUp() {

@@ -250,7 +250,7 @@ class Instance {
       this.end(call, true);
       return;
     }
-    streaming.then(() => stdio.flush()).then(() => {
+    call.whileWanted(streaming).then(() => stdio.flush()).then(() => {
       if (sideBySide !== null) sideBySide.finish(call);
       this.link.send(Kind.END, false, call.id);
       this.end(call, true);

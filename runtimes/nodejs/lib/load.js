@@ -96,7 +96,7 @@ function isModuleFile(file) {
  * hands out the top-level binding of that name, so the line numbers of the source stay right.
  */
 function evaluate(file, source, name) {
-  const handOut = /^[\p{ID_Start}$_][\p{ID_Continue}$]*$/u.test(name)
+  const handOut = isBinding(name)
     ? `\n;module[${JSON.stringify(LOCAL)}] = typeof ${name} === "undefined" ? undefined : ${name};`
     : '';
   const module = new Module(file, null);
@@ -114,6 +114,17 @@ function evaluate(file, source, name) {
   }
   module.loaded = true;
   return { exports: module.exports, local: module[LOCAL] };
+}
+
+/** Whether a variable can have this name: `default`, which can be exported, is none. */
+function isBinding(name) {
+  if (!/^[\p{ID_Start}$_][\p{ID_Continue}$]*$/u.test(name)) return false;
+  try {
+    vm.compileFunction(`typeof ${name} === "undefined" ? undefined : ${name};`, WRAPPED);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /**

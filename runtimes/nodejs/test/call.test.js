@@ -3,7 +3,7 @@
 
 const assert = require('assert');
 const test = require('node:test');
-const { Kind } = require('../lib/frame');
+const { Kind, encodeFrame } = require('../lib/frame');
 const { started } = require('./peer');
 
 const results = {
@@ -161,6 +161,17 @@ test('user code may handle uncaught exceptions itself', async (t) => {
   assert.deepStrictEqual((await peer.invoke()).result, { a: 1 });
   await peer.stop();
   assert.strictEqual(peer.stdout, 'handled\n');
+});
+
+test('a stream whose caller is gone ends at once, though its next piece may never come', async (t) => {
+  const peer = await started(t, `
+    exports.main = ({ waits }) => (waits ? (async function* () { yield 'first'; await new Promise((resolve) => { setTimeout(resolve, 60000).unref(); }); })() : { a: 1 });`);
+  const call = peer.send({ waits: true });
+  for (const kind of [Kind.RESULT, Kind.BODY]) assert.strictEqual((await peer.next()).kind, kind);
+  peer.link.write(encodeFrame(Kind.ERROR, false, call, Buffer.from('{"kind":"cancelled","message":"the caller has gone away"}')));
+  const end = await peer.next();
+  assert.deepStrictEqual([end.kind, end.call], [Kind.END, call]);
+  assert.deepStrictEqual((await peer.invoke()).result, { a: 1 });
 });
 
 test('patched globals do not break the shim', async (t) => {

@@ -20,6 +20,8 @@ const forms = {
   'a bare constant': ['const main = ({ x }) => ({ got: x });'],
   'a bare function behind a shebang': ['#!/usr/bin/env node\nfunction main(params) { return { got: params.x }; }'],
   'a bare function in strict mode that uses require': ['"use strict";\nconst path = require("path");\nfunction main(params) { return { got: path.sep && params.x }; }'],
+  'exports.default by its name': ['exports.default = (params) => ({ got: params.x });', { main: 'default' }],
+  'an entry whose name is a keyword': ['exports.delete = (params) => ({ got: params.x });', { main: 'delete' }],
   'ESM export function': ['export function main(params) { return { got: params.x }; }', { name: 'index.mjs' }],
   'ESM export default': ['export default (params) => ({ got: params.x });', { name: 'index.mjs' }],
   'ESM default object': ['export default { main(params) { return { got: params.x }; } };', { name: 'index.mjs' }],

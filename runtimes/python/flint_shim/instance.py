@@ -11,7 +11,7 @@ from .exits import EXIT_FAILED, EXIT_PROTOCOL, run_exit_handlers
 from .frame import (ACK, BODY, END, ERROR, FIN, FREEZE, HEADER, HELLO, INIT, INVOKE, MAX_PAYLOAD, READY, RESTORE,
                     RESULT, U32, BodyError, ProtocolError, failure, parse_object, split_head)
 from .link import Link, PeerGone
-from .load import describe_failure, load
+from .load import describe_failure, load, text_of
 from .request import parameters
 from .response import NO_HEAD, ResultError, as_response, head_bytes, is_stream, to_bytes, to_json
 
@@ -164,7 +164,7 @@ class Instance:
             result = self.entry.call(params, context)
         except Exception as error:
             stdio.print_error(error)
-            result = {"error": str(error)}
+            result = {"error": text_of(error)}
         except PeerGone:
             raise
         except BaseException as error:
@@ -182,7 +182,7 @@ class Instance:
             raise
         except Exception as error:  # raised by a generator, after RESULT
             stdio.print_error(error)
-            self._fail(call, f"An error has occurred: {type(error).__name__}: {error}")
+            self._fail(call, f"An error has occurred: {type(error).__name__}: {text_of(error)}")
         except PeerGone:
             raise
         except BaseException as error:

@@ -86,9 +86,17 @@ def find_entry(module, main):
     return value
 
 
+def text_of(error):
+    """What an exception says of itself, which may fail."""
+    try:
+        return str(error)
+    except Exception:
+        return "<exception str() failed>"
+
+
 def describe_failure(error):
     """The error with the file and line in user code that it came from."""
-    text = f"{type(error).__name__}: {error}"
+    text = f"{type(error).__name__}: {text_of(error)}"
     if isinstance(error, LoadError):
         return str(error)
     if isinstance(error, SyntaxError) and error.filename:

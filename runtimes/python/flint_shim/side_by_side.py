@@ -6,6 +6,7 @@ the threads of a pool.
 
 import asyncio
 import concurrent.futures.thread
+import contextlib
 import contextvars
 import functools
 import multiprocessing.pool
@@ -13,8 +14,8 @@ import os
 import sys
 import threading
 
-from .entry import Entry, finished
-from .exits import EXIT_PROTOCOL
+from .entry import Entry
+from .exits import EXIT_FAILED, EXIT_PROTOCOL
 from .frame import (ACK, BODY, END, ERROR, FIN, INIT, INVOKE, LOG, MAX_PAYLOAD, RESULT, U32, ProtocolError, encode, split_head)
 from .instance import Instance
 from .link import PIECE, WINDOW, PeerGone
@@ -23,6 +24,8 @@ from . import stdio
 _ACK_EVERY = 256 * 1024
 _CURRENT = contextvars.ContextVar("flint_call", default=None)
 _LONGEST_LINE = MAX_PAYLOAD // 2
+_SENDING = threading.local()
+"""Whether this thread is in the middle of a line or a frame."""
 
 
 class _Output:
@@ -33,7 +36,8 @@ class _Output:
 
     def write(self, data):
         call = _CURRENT.get()
-        if call is None:
+        # A finalizer may print at any moment, also while its thread holds the locks: that goes out as output of nobody's.
+        if call is None or getattr(_SENDING, "now", False):
             return self._real.write(data)
         call.print(self._stream, data.encode("utf-8", "replace") if isinstance(data, str) else bytes(data))
         return len(data)
@@ -104,10 +108,37 @@ class SideEntry(Entry):
     def __init__(self, entry):
         self.function, self._arguments = entry.function, entry._arguments
         self.loop = entry._event_loop()
-        threading.Thread(target=self.loop.run_forever, daemon=True, name="flint-loop").start()
+        threading.Thread(target=self._run, daemon=True, name="flint-loop").start()
+
+    def _run(self):
+        try:
+            self.loop.run_forever()
+        finally:  # something of the function's has ended it, and no coroutine would ever be done again
+            stdio.flush()
+            os._exit(EXIT_FAILED)
 
     def finish(self, awaitable):
-        return asyncio.run_coroutine_threadsafe(finished(awaitable), self.loop).result()
+        result, error = asyncio.run_coroutine_threadsafe(_caught(awaitable), self.loop).result()
+        if error is not None:
+            raise error
+        return result
+
+
+async def _caught(awaitable):
+    """SystemExit and its like would end the loop, and who waits for the result would wait for ever."""
+    try:
+        return await awaitable, None
+    except (SystemExit, KeyboardInterrupt) as error:
+        return None, error
+
+
+@contextlib.contextmanager
+def _sending():
+    _SENDING.now = True
+    try:
+        yield
+    finally:
+        _SENDING.now = False
 
 
 class _Call:
@@ -126,7 +157,7 @@ class _Call:
     # --- what it prints
 
     def print(self, stream, data):
-        with self._lines:
+        with _sending(), self._lines:
             *complete, self._unfinished[stream] = (self._unfinished[stream] + data).split(b"\n")
             self._send_lines(stream, complete)
 
@@ -149,10 +180,11 @@ class _Call:
     def write(self, data):
         """Frames of this call; what it has printed goes before its last one."""
         kind, flags = data[4], data[5]
-        if kind in (END, ERROR) or (kind == RESULT and flags & FIN):
-            self._send_unfinished()
-        with self._lock:
-            self._link.write(data)
+        with _sending():
+            if kind in (END, ERROR) or (kind == RESULT and flags & FIN):
+                self._send_unfinished()
+            with self._lock:
+                self._link.write(data)
 
     def send(self, kind, call, payload=b"", fin=False):
         self.write(encode(kind, call, payload, fin))

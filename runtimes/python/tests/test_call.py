@@ -63,6 +63,14 @@ class Results(ShimTestCase):
                 self.assertTrue(error["message"].startswith(text), error)
                 self.assertEqual(peer.invoke({"fine": 1}).json(), {"fine": 1})
 
+    def test_an_exception_that_cannot_be_printed_is_an_answer(self):
+        source = "class E(Exception):\n    def __str__(self):\n        return 404\n"
+        peer = self.started(source + "def main(params):\n    raise E\n")
+        for _ in range(2):
+            self.assertEqual(peer.invoke().json(), {"error": "<exception str() failed>"})
+        failed = self.load_error(self.directory({"__main__.py": source + "raise E\n"}))
+        self.assertIn("E: <exception str() failed>", failed)
+
     def test_exit_answers_and_ends(self):
         peer = self.started("import sys\ndef main(params):\n    print('bye', end='')\n    sys.exit(3)\n")
         self.assertEqual(peer.invoke().error, {"kind": "developer", "message": "The action exited (SystemExit: 3)."})

@@ -99,5 +99,75 @@ class Pools(ShimTestCase):
         self.assertEqual(peer.invoke().json(), {"n": 7})
 
 
+ENDS = """
+    import sys
+
+    async def main(params):
+        sys.exit(params["status"])
+"""
+
+FINALIZERS = """
+    class Connection:
+        def __init__(self):
+            self.itself = self
+
+        def __del__(self):
+            print("unclosed connection")
+
+    def main(params):
+        for number in range(4000):
+            Connection()
+            print("line", number)
+        return {"ok": True}
+"""
+
+CANNOT_BE_PRINTED = """
+    class Refused(Exception):
+        def __str__(self):
+            return self.code
+
+    def main(params):
+        error = Refused()
+        error.code = 404
+        raise error
+"""
+
+
+class Ends(ShimTestCase):
+    def started(self, source):
+        peer = self.shim()
+        peer.start(Path(self.directory({"function.py": source}), "function.py"), concurrency=4)
+        return peer
+
+    def answer(self, peer):
+        """The call's last frame."""
+        peer.send("INVOKE", 1, with_head({"activation": "a"}, b'{"status": 3}'), fin=True)
+        while True:
+            frame = peer.receive()
+            self.assertIsNotNone(frame, peer.stderr)
+            if frame.kind != "LOG":
+                return frame
+
+    def test_a_coroutine_that_exits_is_answered_and_ends_the_process(self):
+        peer = self.started(ENDS)
+        frame = self.answer(peer)
+        self.assertEqual((frame.kind, frame.json()["message"]), ("ERROR", "The action exited (SystemExit: 3)."))
+        self.assertEqual(peer.wait(), 3)
+
+    def test_what_ends_the_event_loop_ends_the_process(self):
+        peer = self.started("import asyncio\nasync def main(params):\n    asyncio.get_running_loop().stop()\n    await asyncio.sleep(60)\n")
+        peer.send("INVOKE", 1, with_head({"activation": "a"}, b"{}"), fin=True)
+        self.assertIsNone(peer.receive())
+        self.assertEqual(peer.wait(), 1)
+
+    def test_a_finalizer_may_print_at_any_moment(self):
+        peer = self.started(FINALIZERS)
+        self.assertEqual(self.answer(peer).kind, "RESULT")
+
+    def test_an_exception_that_cannot_be_printed_is_an_answer(self):
+        frame = self.answer(self.started(CANNOT_BE_PRINTED))
+        self.assertEqual((frame.kind, json.loads(frame.payload[4:])), ("RESULT", {"error": "<exception str() failed>"}))
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -100,14 +100,15 @@ pub(super) fn between(least: f64, most: f64, run: &Run, name: &str, usual: f64) 
         .ok_or_else(|| Failure::usage(format!("--set {name}={text}: write a number from {least} to {most}")))
 }
 
-/// Numbers of callers or instances that `--set NAME=A,B` says.
+/// Numbers of callers or instances that `--set NAME=A,B` says: each once, in their order.
 pub(super) fn numbers(name: &str, text: &str) -> Result<Vec<usize>, Failure> {
     let number = |one: &str| {
         one.parse().ok().filter(|number| (1..=1000).contains(number)).ok_or_else(|| {
             Failure::usage(format!("--set {name}={text}: '{one}' is not a number from 1 to 1000"))
         })
     };
-    text.split(',').map(number).collect()
+    let numbers: BTreeSet<usize> = text.split(',').map(number).collect::<Result<_, _>>()?;
+    Ok(numbers.into_iter().collect())
 }
 
 #[cfg(test)]
@@ -149,7 +150,7 @@ mod tests {
 
     #[test]
     fn numbers_are_listed() {
-        assert_eq!(numbers("levels", "1,4,16").unwrap(), [1, 4, 16]);
+        assert_eq!(numbers("levels", "16,4,1,4").unwrap(), [1, 4, 16]);
         for wrong in ["", "0", "1,,2", "1001", "a"] {
             assert!(numbers("levels", wrong).is_err(), "{wrong}");
         }

@@ -102,7 +102,8 @@ pub(super) async fn run(run: &mut Run) -> anyhow::Result<Report> {
             match &arm.rounds {
                 Ok(rounds) => {
                     let row = row(arm.way.name, function, rounds);
-                    let ended = rounds.iter().all(|density| density.event.is_some());
+                    let by_memory = |event: &Event| matches!(event, Event::OutOfMemory | Event::Full);
+                    let ended = rounds.iter().all(|density| density.event.as_ref().is_some_and(by_memory));
                     let count = row.instances.filter(|_| ended);
                     counts.extend(count.map(|count| (arm.way.name, count as f64)));
                     report.arms.push(row);

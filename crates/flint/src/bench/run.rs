@@ -102,6 +102,7 @@ impl Run {
                 let identity = Identity {
                     experiment: experiment.to_owned(),
                     commit: commit(),
+                    program: program()?,
                     host: host.lasting(),
                     settings: effort.settings(),
                     workloads: workloads.clone(),
@@ -250,6 +251,14 @@ pub(super) fn show(bar: &ProgressBar, what: &str, done: usize, steps: usize) {
 /// The commit that the measured binary was built from, as the build recorded it.
 fn commit() -> String {
     option_env!("FLINT_COMMIT").unwrap_or("unknown").to_owned()
+}
+
+/// Which program measures, and is measured.
+fn program() -> anyhow::Result<String> {
+    let mut hash = blake3::Hasher::new();
+    let own = std::fs::File::open("/proc/self/exe").context("reading this program")?;
+    hash.update_reader(own).context("reading this program")?;
+    Ok(hash.finalize().to_hex().chars().take(12).collect())
 }
 
 #[cfg(test)]

@@ -225,7 +225,7 @@ pub(crate) struct ConfigArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct BackupArgs {
-    /// The directory to make, which must not exist yet
+    /// A directory that does not exist yet, or is empty, outside of the data directory
     pub(crate) target: PathBuf,
     #[command(flatten)]
     pub(crate) data: DataArgs,

@@ -99,7 +99,7 @@ pub(crate) struct FunctionArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct DeployArgs {
-    /// A file (.wasm .c .go .js .mjs .cjs .py .java .jar .zip .tar.gz or an executable) or a directory
+    /// A file (.wasm .c .go .js .mjs .cjs .py .php .rb .java .jar .zip .tar.gz .tgz or an executable) or a directory
     #[arg(required_unless_present = "manifest", conflicts_with = "manifest")]
     pub(crate) path: Option<PathBuf>,
     #[command(flatten)]

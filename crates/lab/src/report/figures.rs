@@ -34,11 +34,17 @@ fn levels(arms: &[&ArmReport], name: &str) -> Vec<usize> {
     levels
 }
 
+/// Whether some of its calls started an instance and others found one: what is said of the ones is not of the others.
+fn is_mixed(arm: &ArmReport) -> bool {
+    arm.cold_starts.zip(arm.n).is_some_and(|(cold, all)| 0 < cold && cold < all)
+}
+
 /// Of what the median call is made.
 fn split(arms: &[&ArmReport]) -> String {
     let shown: Vec<Bar> = arms
         .iter()
         .zip(labels(arms, arms))
+        .filter(|(arm, _)| !is_mixed(arm))
         .filter_map(|(arm, name)| {
             let run = arm.first_us.filter(|_| arm.start_us.is_some()).or(arm.steady_us)?;
             let (start, init) = (arm.start_us.unwrap_or(0.0), arm.init_us.unwrap_or(0.0));

@@ -187,6 +187,7 @@ public final class Shim {
         Object result;
         try {
             environment.setPerCall(head);
+            Thread.interrupted(); // what the call before has left
             result = function.call(head, payload, start, end, new Context(init, head));
         } catch (JsonException error) {
             fail(call, "An error has occurred: " + error.getMessage() + ".");

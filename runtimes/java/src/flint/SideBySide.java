@@ -100,10 +100,12 @@ final class SideBySide {
 
         @Override
         Frame receive() throws PeerGoneException {
-            try {
-                return frames.take();
-            } catch (InterruptedException interrupted) {
-                throw new PeerGoneException();
+            while (true) {
+                try {
+                    return frames.take();
+                } catch (InterruptedException interrupted) {
+                    // Meant for the function, which has left it: nothing to the link. The flag is off now.
+                }
             }
         }
 

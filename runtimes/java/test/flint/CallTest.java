@@ -49,6 +49,11 @@ final class CallTest {
         refused("throw new IllegalStateException(\"\\uD83D\\uDE00\".repeat(40000));", text + cut + "\uFFFD");
     }
 
+    static void testACallThatLeavesItsThreadInterruptedDisturbsNoOther() throws Exception {
+        String body = "if (p.isEmpty()) { Thread.currentThread().interrupt(); } else { Thread.sleep(1); } return p;";
+        Tests.equal(calls("Object main(Map<String, Object> p)", body, "{}", "{\"a\":1}"), List.of(Frame.RESULT + " {}", Frame.RESULT + " {\"a\":1}"));
+    }
+
     static void testStreams() throws Exception {
         Tests.equal(calls("InputStream main(Map<String, Object> p)", "return new ByteArrayInputStream(\"bytes\".getBytes());", "{}"),
             List.of(Frame.RESULT + " ", Frame.BODY + " bytes", Frame.END + " "));

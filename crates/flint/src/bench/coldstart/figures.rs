@@ -36,9 +36,13 @@ const FACTORS: [(&str, &str, &str); 4] = [
 ];
 
 impl Measured<'_> {
+    /// What did not fail: of an arm that did, nothing is compared and nothing judged.
+    fn cells_of<'a>(&'a self, function: &'a str) -> impl Iterator<Item = &'a Cell> {
+        self.cells.iter().filter(move |cell| cell.workload.name == function && cell.target.is_ok())
+    }
+
     fn series(&self, arm: &str, function: &str) -> Option<&Series> {
-        let of = |cell: &&Cell| cell.workload.name == function && cell.way.arms().any(|name| name == arm);
-        self.cells.iter().find(of)?.series(arm)
+        self.cells_of(function).find(|cell| cell.way.arms().any(|name| name == arm))?.series(arm)
     }
 
     fn times(&self, slow: &str, fast: &str, function: &str) -> Option<f64> {
@@ -104,8 +108,7 @@ impl Measured<'_> {
                     self.first_to_steady(way, function),
                 );
             }
-            let standby =
-                self.cells.iter().find(|cell| cell.way.name == STANDBY && cell.workload.name == function);
+            let standby = self.cells_of(function).find(|cell| cell.way.name == STANDBY);
             if let Some((from_standby, all)) =
                 standby.map(|cell| cell.standby_starts).filter(|(_, all)| *all > 0.0)
             {
@@ -235,7 +238,7 @@ mod tests {
     use super::*;
     use crate::bench::{
         caller::Stations,
-        coldstart::{way::FORK_COLD, workload},
+        coldstart::{rounds, way::FORK_COLD, workload},
     };
 
     #[test]
@@ -252,7 +255,7 @@ mod tests {
     /// A cell of the empty Node.js function with calls of `us`, one a round, and one more straight after each that takes half of it.
     fn cell(way: &'static str, us: &[u64]) -> Cell {
         let empty = workload::all(workload::Sizes::QUICK, None).remove(0);
-        let mut cell = Cell::new(Way::named(way).unwrap(), empty, Err(anyhow::anyhow!("no server")));
+        let mut cell = Cell::new(Way::named(way).unwrap(), empty, Ok(rounds::Target::Process { argv: Vec::new(), code: "nowhere".into() }));
         let stations = Stations { start_us: Some(1), ..Stations::default() };
         for &us in us {
             for (series, us) in [(&mut cell.cold, us), (&mut cell.next, us / 2)] {
@@ -278,6 +281,11 @@ mod tests {
         let (c1, c4, next) = judged(5);
         assert_eq!((c1.value, c1.met, c4.value, c4.met), (Some(1.0), Some(true), Some(40.0), Some(true)));
         assert_eq!(next, Some(40.0));
+        let mut failed = [cell(SPAWN_NEVER, &[40_000; 5]), cell(FORK_NEVER, &[1000; 5])];
+        failed[1].target = Err("wrong answer in the sixth round".into());
+        let failed = Measured { cells: &failed, held: &[], rates: &[] };
+        assert!(failed.ratios().is_empty());
+        assert!(failed.targets().iter().all(|target| target.met.is_none()));
         let (c1, c4, _) = judged(4);
         let why = "there are too few values, 4: it takes 5, by --repeat";
         let why = Some(Unjudged::NotMeasured(why.into()));

@@ -7,7 +7,7 @@ use flint_lab::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::workload::Workload;
+use super::{unavailable, workload::Workload};
 
 /// A closed loop on one function.
 pub(super) struct Rate {
@@ -86,15 +86,18 @@ impl Rate {
     }
 
     pub(super) fn calls_per_s(&self) -> Option<f64> {
-        median(&self.rates)
+        median(&self.rates).filter(|_| self.http.is_ok())
     }
 
     /// How many one second of CPU time is enough for.
     pub(super) fn calls_per_cpu_s(&self) -> Option<f64> {
-        median(&self.cpu_us).filter(|us| *us > 0.0).map(|us| 1e6 / us)
+        median(&self.cpu_us).filter(|us| *us > 0.0 && self.http.is_ok()).map(|us| 1e6 / us)
     }
 
     pub(super) fn report(&self) -> ArmReport {
+        if let Err(why) = &self.http {
+            return unavailable(&self.arm, self.function, Some(self.concurrency), why);
+        }
         let latency = median(&self.p50).zip(median(&self.p90)).zip(median(&self.p99));
         ArmReport {
             arm: self.arm.clone(),
@@ -104,7 +107,6 @@ impl Rate {
             latency_us: latency.map(|((p50, p90), p99)| Latency { p50, p90, p99 }),
             calls_per_s: self.calls_per_s(),
             cpu_us_per_call: median(&self.cpu_us),
-            note: self.http.as_ref().err().cloned(),
             ..ArmReport::default()
         }
     }

@@ -81,13 +81,17 @@ impl Series {
 
     /// How many times as long the calls of this arm take as those of `other`: the medians of each round compared.
     pub(super) fn times(&self, other: &Self) -> Option<f64> {
-        let medians =
-            |series: &Self| -> Vec<f64> { series.rounds.iter().filter_map(|round| median(round)).collect() };
-        let (mine, others) = (medians(self), medians(other));
-        if mine.len() == others.len() {
+        if self.rounds.len() == other.rounds.len() {
+            // A round in which one of them has nothing has nothing to compare.
+            let rounds = self.rounds.iter().zip(&other.rounds);
+            let both = rounds.filter_map(|(mine, others)| median(mine).zip(median(others)));
+            let (mine, others): (Vec<f64>, Vec<f64>) = both.unzip();
             median_ratio(&mine, &others)
         } else {
-            Some(median(&mine)? / median(&others)?)
+            let of = |series: &Self| {
+                median(&series.rounds.iter().filter_map(|round| median(round)).collect::<Vec<f64>>())
+            };
+            Some(of(self)? / of(other)?)
         }
     }
 
@@ -153,5 +157,23 @@ mod tests {
         let times = of([20, 200, 30]).times(&of([10, 100, 10])).unwrap();
         assert!((times - 2.0).abs() < 1e-9, "{times}");
         assert_eq!(Series::default().times(&of([1, 2, 3])), None);
+    }
+
+    #[test]
+    fn a_round_in_which_one_arm_has_nothing_is_compared_with_no_other() {
+        let of = |us: u64, empty: usize| {
+            let mut series = Series::default();
+            for round in 0..4 {
+                series.begin_round();
+                // Every other round the machine is ten times slower.
+                let slower = [1, 10][round % 2];
+                if round != empty {
+                    series.add(Duration::from_micros(us * slower), stations(None, 1));
+                }
+            }
+            series
+        };
+        let times = of(20, 0).times(&of(10, 3)).unwrap();
+        assert!((times - 2.0).abs() < 1e-9, "{times}");
     }
 }

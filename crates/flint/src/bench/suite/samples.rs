@@ -114,7 +114,10 @@ pub(super) fn report(arm: &str, function: &str, samples: &[Sample], seed: u64) -
     let all = latencies(samples);
     let q = |q| quantile(&all, q);
     let cold = samples.iter().filter(|sample| sample.is_cold()).count() as u64;
-    let run = median_of(samples, |sample| sample.run);
+    let run = |cold: bool| {
+        let of = samples.iter().filter(|sample| sample.is_cold() == cold).filter_map(|sample| sample.run);
+        median(&of.collect::<Vec<_>>())
+    };
     ArmReport {
         arm: arm.to_owned(),
         function: Some(function.to_owned()),
@@ -125,8 +128,8 @@ pub(super) fn report(arm: &str, function: &str, samples: &[Sample], seed: u64) -
         start_us: median_of(samples, |sample| sample.start),
         waits_us: median_of(samples, |sample| sample.waits),
         init_us: median_of(samples, |sample| sample.init),
-        first_us: run.filter(|_| cold > 0),
-        steady_us: run.filter(|_| cold == 0),
+        first_us: run(true),
+        steady_us: run(false),
         said_us: median_of(samples, |sample| sample.said),
         cold_starts: Some(cold),
         cpu_us_per_call: median_of(samples, |sample| sample.cpu),

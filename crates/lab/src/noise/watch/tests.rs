@@ -12,6 +12,7 @@ fn watch(folder: &Path, script: &[Seen]) -> NoiseWatch {
     let identity = Identity {
         experiment: "x".into(),
         commit: "c".into(),
+        program: "p".into(),
         host: json!(1),
         settings: json!(2),
         workloads: None,

@@ -188,14 +188,16 @@ pub(super) fn targets(
     targets
 }
 
-/// What comes before a function's first call has been answered is the start of the experiment, not its steady state.
+/// A function's first call is the start of the experiment; what was meant to be sent after it is its steady state.
 fn steady(replayed: &Replayed) -> Vec<&Recorded> {
+    // They are noted as they are answered, which need not be in their order.
+    let meant = |call: &Recorded| call.at_s - call.sample.latency / 1e6;
     let mut first: HashMap<usize, f64> = HashMap::new();
     for call in &replayed.calls {
-        let at = first.entry(call.which).or_insert(call.at_s);
-        *at = at.min(call.at_s);
+        let at = first.entry(call.which).or_insert(f64::INFINITY);
+        *at = at.min(meant(call));
     }
-    replayed.calls.iter().filter(|call| first[&call.which] < call.at_s).collect()
+    replayed.calls.iter().filter(|call| first[&call.which] < meant(call)).collect()
 }
 
 fn over_time(replayed: &Replayed) -> Vec<Point> {
@@ -303,6 +305,19 @@ mod tests {
         assert!(none.is_empty() && none.targets[0].met == Some(false));
         let why = "none of 1 calls was answered rightly: wrong answer: no";
         assert_eq!(none.arms[0].unavailable(), Some(why));
+    }
+
+    #[test]
+    fn the_first_call_is_the_one_that_was_meant_first_though_another_was_answered_before() {
+        let answered = |at_s: f64, latency: f64| {
+            let sample = Sample { latency, run: Some(latency), ..Sample::default() };
+            Recorded { at_s, which: 0, sample }
+        };
+        // Meant at 0, 0.1 and 0.2 s.
+        let calls = vec![answered(0.15, 50_000.0), answered(0.5, 500_000.0), answered(0.6, 400_000.0)];
+        let replayed = Replayed { calls, ..round(0, None) };
+        let later: Vec<_> = steady(&replayed).iter().map(|call| call.at_s).collect();
+        assert_eq!(later, [0.15, 0.6]);
     }
 
     #[test]
