@@ -152,7 +152,7 @@ class _Call:
         self._unfinished = {1: b"", 2: b""}
         self._window = threading.Condition()
         self._unacknowledged = 0
-        self._cancelled = False
+        self._cancelled = self._streams = self._over = False
 
     # --- what it prints
 
@@ -178,13 +178,16 @@ class _Call:
     # --- the link
 
     def write(self, data):
-        """Frames of this call; what it has printed goes before its last one."""
+        """Frames of this call; what it has printed goes before its last one, and nothing after that."""
         kind, flags = data[4], data[5]
+        last = kind in (END, ERROR) or (kind == RESULT and flags & FIN)
         with _sending():
-            if kind in (END, ERROR) or (kind == RESULT and flags & FIN):
+            if last:
                 self._send_unfinished()
             with self._lock:
-                self._link.write(data)
+                if not self._over:
+                    self._over = last
+                    self._link.write(data)
 
     def send(self, kind, call, payload=b"", fin=False):
         self.write(encode(kind, call, payload, fin))
@@ -196,6 +199,9 @@ class _Call:
 
     def send_stream(self, call, head, pieces):
         self.send(RESULT, call, head)
+        self._streams = True
+        if self._cancelled:
+            return
         for piece in pieces:
             view = memoryview(piece)
             for at in range(0, len(view), PIECE):
@@ -216,6 +222,8 @@ class _Call:
         with self._window:
             self._cancelled = True
             self._window.notify_all()
+        if self._streams:  # its next piece may be long in coming
+            self.send(END, self.number)
 
 
 class _Running(Instance):

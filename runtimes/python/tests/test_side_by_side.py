@@ -121,6 +121,23 @@ FINALIZERS = """
         return {"ok": True}
 """
 
+WAITS = """
+    import threading
+
+    released = threading.Event()
+
+    def stream():
+        yield "first"
+        released.wait()
+        yield "second"
+
+    def main(params):
+        if params.get("wait"):
+            return stream()
+        released.set()
+        return {}
+"""
+
 CANNOT_BE_PRINTED = """
     class Refused(Exception):
         def __str__(self):
@@ -159,6 +176,19 @@ class Ends(ShimTestCase):
         peer.send("INVOKE", 1, with_head({"activation": "a"}, b"{}"), fin=True)
         self.assertIsNone(peer.receive())
         self.assertEqual(peer.wait(), 1)
+
+    def test_a_stream_whose_caller_is_gone_ends_before_its_next_piece(self):
+        peer = self.started(WAITS)
+        peer.send("INVOKE", 1, with_head({"activation": "a"}, b'{"wait": true}'), fin=True)
+        self.assertEqual([peer.receive().kind for _ in range(2)], ["RESULT", "BODY"])
+        peer.send("ERROR", 1, b'{"kind":"cancelled","message":"the caller has gone away"}')
+        frame = peer.receive()
+        self.assertEqual((frame.kind, frame.call), ("END", 1))
+        # What the first call still has to say is in nobody's way.
+        for number in (2, 3):
+            peer.send("INVOKE", number, with_head({"activation": "b"}, b"{}"), fin=True)
+            frame = peer.receive()
+            self.assertEqual((frame.kind, frame.call), ("RESULT", number))
 
     def test_a_finalizer_may_print_at_any_moment(self):
         peer = self.started(FINALIZERS)
