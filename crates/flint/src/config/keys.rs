@@ -48,8 +48,16 @@ pub(crate) const KEYS: &[Key] = &[
         "Hosts below which each namespace has a name for its web actions: NAMESPACE.HOST/PACKAGE/ACTION",
     ),
     key("limits.invocations_per_minute", "60000", "Calls per minute and namespace; 0 = no call is admitted"),
-    key("limits.concurrent_invocations", "1000", "Calls at once, queued or running, per namespace; 0 = no call is admitted"),
-    key("limits.fires_per_minute", "60000", "Trigger firings per minute and namespace; 0 = no firing is admitted"),
+    key(
+        "limits.concurrent_invocations",
+        "1000",
+        "Calls at once, queued or running, per namespace; 0 = no call is admitted",
+    ),
+    key(
+        "limits.fires_per_minute",
+        "60000",
+        "Trigger firings per minute and namespace; 0 = no firing is admitted",
+    ),
     key("limits.min_timeout", r#""100ms""#, "Shortest time limit that a function may ask for"),
     key("limits.max_timeout", r#""5min""#, "Longest time limit that a function may ask for"),
     key("limits.min_memory", r#""128MB""#, "Smallest memory limit that a function may ask for"),

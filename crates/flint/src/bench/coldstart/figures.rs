@@ -37,7 +37,7 @@ const FACTORS: [(&str, &str, &str); 4] = [
 
 impl Measured<'_> {
     /// What did not fail: of an arm that did, nothing is compared and nothing judged.
-    fn cells_of<'a>(&'a self, function: &'a str) -> impl Iterator<Item = &'a Cell> {
+    fn cells_of<'a>(&'a self, function: &str) -> impl Iterator<Item = &'a Cell> {
         self.cells.iter().filter(move |cell| cell.workload.name == function && cell.target.is_ok())
     }
 
@@ -255,7 +255,11 @@ mod tests {
     /// A cell of the empty Node.js function with calls of `us`, one a round, and one more straight after each that takes half of it.
     fn cell(way: &'static str, us: &[u64]) -> Cell {
         let empty = workload::all(workload::Sizes::QUICK, None).remove(0);
-        let mut cell = Cell::new(Way::named(way).unwrap(), empty, Ok(rounds::Target::Process { argv: Vec::new(), code: "nowhere".into() }));
+        let mut cell = Cell::new(
+            Way::named(way).unwrap(),
+            empty,
+            Ok(rounds::Target::Process { argv: Vec::new(), code: "nowhere".into() }),
+        );
         let stations = Stations { start_us: Some(1), ..Stations::default() };
         for &us in us {
             for (series, us) in [(&mut cell.cold, us), (&mut cell.next, us / 2)] {
