@@ -6,7 +6,6 @@ the threads of a pool.
 
 import asyncio
 import concurrent.futures.thread
-import contextlib
 import contextvars
 import functools
 import multiprocessing.pool
@@ -24,8 +23,21 @@ from . import stdio
 _ACK_EVERY = 256 * 1024
 _CURRENT = contextvars.ContextVar("flint_call", default=None)
 _LONGEST_LINE = MAX_PAYLOAD // 2
-_SENDING = threading.local()
-"""Whether this thread is in the middle of a line or a frame."""
+
+
+class _Sending(threading.local):
+    """Whether this thread is in the middle of a line or a frame."""
+
+    now = False
+
+    def __enter__(self):
+        self.now = True
+
+    def __exit__(self, *_):
+        self.now = False
+
+
+_SENDING = _Sending()
 
 
 class _Output:
@@ -37,7 +49,7 @@ class _Output:
     def write(self, data):
         call = _CURRENT.get()
         # A finalizer may print at any moment, also while its thread holds the locks: that goes out as output of nobody's.
-        if call is None or getattr(_SENDING, "now", False):
+        if call is None or _SENDING.now:
             return self._real.write(data)
         call.print(self._stream, data.encode("utf-8", "replace") if isinstance(data, str) else bytes(data))
         return len(data)
@@ -132,15 +144,6 @@ async def _caught(awaitable):
         return None, error
 
 
-@contextlib.contextmanager
-def _sending():
-    _SENDING.now = True
-    try:
-        yield
-    finally:
-        _SENDING.now = False
-
-
 class _Call:
     """One call: its request as it comes, its output, and the link as its code sees it."""
 
@@ -157,7 +160,7 @@ class _Call:
     # --- what it prints
 
     def print(self, stream, data):
-        with _sending(), self._lines:
+        with _SENDING, self._lines:
             *complete, self._unfinished[stream] = (self._unfinished[stream] + data).split(b"\n")
             self._send_lines(stream, complete)
 
@@ -166,7 +169,8 @@ class _Call:
                   for line in lines for at in range(0, max(len(line), 1), _LONGEST_LINE)]
         if frames:
             with self._lock:
-                self._link.write(b"".join(frames))
+                if not self._over:
+                    self._link.write(b"".join(frames))
 
     def _send_unfinished(self):
         with self._lines:
@@ -181,7 +185,7 @@ class _Call:
         """Frames of this call; what it has printed goes before its last one, and nothing after that."""
         kind, flags = data[4], data[5]
         last = kind in (END, ERROR) or (kind == RESULT and flags & FIN)
-        with _sending():
+        with _SENDING:
             if last:
                 self._send_unfinished()
             with self._lock:

@@ -111,6 +111,8 @@ class Hooks(ForkTestCase):
     def test_before_snapshot_that_fails(self):
         message = self.refused("import flint\n@flint.before_snapshot\ndef close(): raise OSError('stuck')\ndef main(params): return {}")
         self.assertEqual(message, "a before_snapshot hook failed: OSError: stuck")
+        message = self.refused("import flint\nclass E(Exception):\n    def __str__(self): return 404\n@flint.before_snapshot\ndef close(): raise E\ndef main(params): return {}")
+        self.assertEqual(message, "a before_snapshot hook failed: E: <exception str() failed>")
 
     def test_a_hook_closes_what_is_in_the_way(self):
         zygote = self.frozen("""

@@ -11,6 +11,7 @@ from ..environment import ONE_THREAD, set_all
 from ..exits import EXIT_CLONE
 from ..frame import ACK, ERROR, HELLO, ProtocolError, encode, failure, parse_object
 from ..link import PeerGone
+from ..load import text_of
 from . import event_loop, immortal, memory, native, tmp, warmup
 from .checks import obstacles
 from .clones import CloneRequests
@@ -59,7 +60,7 @@ class Zygote:
             answer_refusal(instance, str(refusal))
         except Exception as error:
             stdio.print_error(error)
-            answer_refusal(instance, f"the process could not be frozen: {type(error).__name__}: {error}")
+            answer_refusal(instance, f"the process could not be frozen: {type(error).__name__}: {text_of(error)}")
         if instance.link.has_unread():
             raise ProtocolError("order", "a frame came before the answer to FREEZE")
         answer = encode(ACK, 0, json.dumps(report).encode())
@@ -104,7 +105,7 @@ class Zygote:
             raise
         except BaseException as error:
             stdio.print_error(error)
-            raise Refused(f"a before_snapshot hook failed: {type(error).__name__}: {error}") from None
+            raise Refused(f"a before_snapshot hook failed: {type(error).__name__}: {text_of(error)}") from None
 
     # --- clones
 
