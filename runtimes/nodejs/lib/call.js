@@ -2,7 +2,10 @@
 
 const { Kind, ProtocolError } = require('./frame');
 
+const { setTimeout } = globalThis; // user code may replace it
 const ACK_EVERY = 256 * 1024;
+/** Flint waits for 500 ms. */
+const CLOSED_WITHIN_MS = 100;
 
 /** One call in progress: its request body as it arrives, and the flow control of its response. */
 class Call {
@@ -50,11 +53,12 @@ class Call {
     if (this.onCancelled !== null) this.onCancelled();
   }
 
-  /** Settles with `streaming`, or as soon as the caller is gone: the next piece may be long in coming. */
+  /** Settles with `streaming`, or soon after the caller is gone: one with a piece at hand is closed by then, another's may be long in coming. */
   whileWanted(streaming) {
     const gone = new Promise((resolve) => {
-      if (this.cancelled) resolve();
-      else this.onCancelled = resolve;
+      const soon = () => setTimeout(resolve, CLOSED_WITHIN_MS);
+      if (this.cancelled) soon();
+      else this.onCancelled = soon;
     });
     return Promise.race([streaming, gone]);
   }
