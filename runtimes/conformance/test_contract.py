@@ -200,6 +200,23 @@ class Contract:
             pass
         self.assertEqual(self.peer.invoke({"do": "state"}).json()["streamsClosed"], 1)
 
+    def test_caller_gone_ends_a_stream_that_pauses_where_calls_run_side_by_side(self):
+        """Flint ends a process whose cancelled call does not end, and with it the other calls."""
+        call = self.ready(concurrency=2).begin({})
+        self.peer.send("INVOKE", call, with_head(self.peer.head, b'{"do":"stream","size":10,"pauseMs":120000}'), fin=True)
+        self.peer.expect("RESULT")
+        self.peer.expect("BODY")
+        self.peer.send("ERROR", call, b'{"kind":"gone","message":"the caller has gone away"}')
+        self.assertEqual(self.peer.expect("END").call, call)
+        self.assert_alive()
+
+    def test_a_long_answer_of_a_call_that_leaves_its_thread_interrupted(self):
+        call = self.ready(concurrency=2).begin({})
+        params = b'{"do":"stream","pieces":40,"size":100000,"interrupted":true}'
+        self.peer.send("INVOKE", call, with_head(self.peer.head, params), fin=True)
+        self.assertEqual(len(self.peer.answer(call).body), 4_000_000)
+        self.assert_alive()
+
     def test_caller_gone_while_the_window_is_closed(self):
         call = self.ready().begin({})
         self.peer.send("INVOKE", call, with_head(self.peer.head, b'{"do":"stream","pieces":40,"size":100000}'), fin=True)

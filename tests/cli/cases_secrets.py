@@ -89,6 +89,10 @@ def test_a_lost_key_is_said_and_a_key_is_changed(world):
     # A namespace's key does not change everybody's.
     guest = "23bc46b1-71f6-4ed5-8c54-816aa4f8c502:123zO3xZCLrMN6v2BKK1dXYFpXlPkccOFqm12CdAsMgRU4VrNZ9lyGVCGuMDGIwP"
     world.refused(4, "operator", arguments=["secret", "rotate-key", "--auth", guest], url=server.url)
+    # A data directory that is named is whose key it is, whatever key is set for other commands.
+    done = world.bare("secret", "rotate-key", "--data-dir", data, "--auth", guest)
+    claim(done.code == 0, done)
+    after = world.ok("secret", "list", "--json", url=server.url).json()["secrets"][0]
     server.signal(signal.SIGKILL)
     server.wait()
 

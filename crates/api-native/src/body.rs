@@ -18,9 +18,8 @@ use axum::{
 use bytes::Bytes;
 use flint_controller::ControllerError;
 use flint_executor::{Body, BodyError, BodyReceiver, body_channel};
-use flint_request_body::{Unread, discard};
+use flint_request_body::{Pace, Unread, discard};
 use http_body::{Frame, SizeHint};
-use http_body_util::BodyExt;
 use tokio::sync::mpsc;
 
 use crate::error::ApiError;
@@ -39,7 +38,8 @@ pub(crate) async fn collect(body: HttpBody, limit: u64) -> Result<Bytes, ApiErro
     })
 }
 
-/// A request's body as executors take it: small ones whole, large ones as a stream that ends with an error beyond `limit`.
+/// A request's body as executors take it: small ones whole, large ones as a stream that ends with an error beyond `limit`, or when it
+/// comes too slowly.
 pub(crate) async fn incoming(body: HttpBody, limit: u64) -> Result<(Body, Upload), ApiError> {
     let hint = http_body::Body::size_hint(&body);
     if hint.upper().is_some_and(|upper| upper <= WHOLE.min(limit)) || hint.lower() > limit {
@@ -51,11 +51,15 @@ pub(crate) async fn incoming(body: HttpBody, limit: u64) -> Result<(Body, Upload
     // Ends with the body, with the connection that it comes from, or soon after the receiver.
     tokio::spawn(async move {
         let mut body = body;
-        let mut taken = 0u64;
+        let (mut taken, mut pace) = (0u64, Pace::default());
         loop {
             let frame = tokio::select! {
-                frame = body.frame() => frame,
+                frame = pace.frame(&mut body) => frame,
                 () = sender.closed() => return discard(body).await,
+            };
+            let Ok(frame) = frame else {
+                let _ = sender.send(Err(BodyError::Late)).await;
+                return discard(body).await;
             };
             let piece = match frame.map(|frame| frame.map(Frame::into_data)) {
                 None => break unread.store(false, Ordering::Release),
@@ -145,6 +149,17 @@ impl http_body::Body for Written {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_stalls_is_late() {
+        let (written, body) = written();
+        let (body, upload) = incoming(body, 1 << 20).await.unwrap();
+        let Body::Stream(mut pieces) = body else { panic!("it is not large") };
+        written.send(Bytes::from_static(b"piece")).await.unwrap();
+        assert_eq!(pieces.recv().await, Some(Ok(Bytes::from_static(b"piece"))));
+        assert_eq!(pieces.recv().await, Some(Err(BodyError::Late)));
+        assert!(upload.answered(Response::default()).headers().contains_key(CONNECTION));
+    }
 
     #[tokio::test]
     async fn a_client_is_told_to_stop_sending_what_a_call_did_not_read() {

@@ -13,8 +13,8 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use flint_controller::{LimitsWish, PrepareWhen, PutCode, PutFunction};
 use flint_model::{
-    Annotations, CodeFormat, Function, FunctionLimits, FunctionPath, Isolation, Parameter, Parameters, Start,
-    StrategyRequest,
+    Annotations, CodeFormat, Entity, Function, FunctionLimits, FunctionPath, Isolation, Parameter,
+    Parameters, Start, StrategyRequest,
 };
 use serde::Deserialize;
 
@@ -34,20 +34,22 @@ const PROVIDE_API_KEY: &str = "provide-api-key";
 const AROUND_CODE: u64 = 4 << 20;
 
 /// Creates or replaces a function. The body is a `DeployRequest` in JSON, or the code itself with another content type:
-/// `application/zip`, `application/gzip`, `application/java-archive`, `application/octet-stream` (an executable) or `text/*`
-/// (source), with `kind`, `main` and the like in the query. With `Accept: application/x-ndjson` the answer is a line of
+/// `application/zip`, `application/gzip`, `application/java-archive`, `application/octet-stream` (an executable) or source (`text/javascript`,
+/// `text/x-python`, `text/x-java`, `text/plain`), with its `kind`, `main` and the like in the query. With `Accept: application/x-ndjson` the answer is a line of
 /// JSON for each step, at last a `result` or an `error`.
 #[utoipa::path(put, path = "/v1/functions/{name}", tag = "functions",
     params(
         ("name" = String, Path, description = "`name`, or `package%2Fname`"),
-        ("kind" = Option<String>, Query, description = "With code as the body: the runtime"),
+        ("kind" = Option<String>, Query, description = "With code as the body, and then required: the runtime"),
         ("main" = Option<String>, Query, description = "With code as the body: the entry point"),
         ("contract" = Option<String>, Query, description = "With code as the body: how the code receives a call"),
         ("memory_mb" = Option<u64>, Query, description = "With code as the body: memory"),
         ("timeout_ms" = Option<u64>, Query, description = "With code as the body: time limit"),
     ),
     request_body(content((DeployRequest = "application/json"), (String = "application/zip"), (String = "text/plain"))),
-    responses((status = 200, body = DeployResult), (status = 201, body = DeployResult), (status = 400, body = crate::resource::ErrorBody), (status = 413, body = crate::resource::ErrorBody)))]
+    responses((status = 200, body = DeployResult), (status = 201, body = DeployResult), (status = 400, body = crate::resource::ErrorBody),
+        (status = 401, body = crate::resource::ErrorBody), (status = 403, body = crate::resource::ErrorBody), (status = 409, body = crate::resource::ErrorBody), (status = 413, body = crate::resource::ErrorBody),
+        (status = 415, body = crate::resource::ErrorBody), (status = 422, body = crate::resource::ErrorBody), (status = 503, body = crate::resource::ErrorBody)))]
 pub(crate) async fn deploy(
     State(native): State<Arc<Native>>,
     tenant: Tenant,
@@ -65,8 +67,14 @@ pub(crate) async fn deploy(
     };
     let mut put = put_of(asked, &native.controller.config().defaults)?;
     // A deploy says all of what a function is: annotations that it does not name are gone.
-    if let Ok(old) = native.controller.function(&tenant.caller, &path).await {
-        put.remove_annotations = old.annotations.iter().map(|(key, _)| key.to_owned()).collect();
+    let there = native.controller.action(&tenant.caller, &path).await;
+    let old = match &there {
+        Ok(Entity::Function(function)) => Some(&function.annotations),
+        Ok(Entity::Sequence(sequence)) => Some(&sequence.annotations),
+        _ => None,
+    };
+    if let Some(old) = old {
+        put.remove_annotations = old.iter().map(|(key, _)| key.to_owned()).collect();
         // As a new function: without this annotation it would get its callers' keys.
         if put.annotations.get(PROVIDE_API_KEY).is_none() {
             put.annotations.set(PROVIDE_API_KEY, false);
@@ -195,7 +203,7 @@ fn put_of(Upload { request, code }: Upload, defaults: &FunctionLimits) -> Result
             memory: Some(limits.memory),
             logs: Some(limits.logs),
             concurrency: Some(limits.concurrency.get()),
-            instances: limits.instances.map(|count| count.get()),
+            instances: Some(limits.instances.map(|count| count.get())),
             cpu_millis: Some(limits.cpu_millis),
             processes: Some(limits.processes),
             tmp: Some(limits.tmp),

@@ -134,6 +134,7 @@ impl From<ControllerError> for ApiError {
             ErrorKind::Unauthenticated => return Self::bad_key(),
             ErrorKind::Forbidden => (StatusCode::FORBIDDEN, "forbidden"),
             ErrorKind::NotFound => (StatusCode::NOT_FOUND, "not_found"),
+            ErrorKind::Timeout => (StatusCode::REQUEST_TIMEOUT, "timeout"),
             ErrorKind::Conflict => (StatusCode::CONFLICT, "conflict"),
             ErrorKind::Unprocessable => (StatusCode::UNPROCESSABLE_ENTITY, "unprocessable"),
             ErrorKind::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "too_large"),

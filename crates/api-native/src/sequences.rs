@@ -77,10 +77,15 @@ pub(crate) async fn put(
     if let Some(retry) = &asked.retry {
         retry.note(&mut annotations);
     }
+    // What is written says all of what there is to say about it.
+    let mut remove_annotations = vec![RetryOptions::ANNOTATION.to_owned()];
+    // Of a function that it takes the place of nothing stays: it would be open to the web where that was.
+    if let Ok(Entity::Function(function)) = native.controller.action(&tenant.caller, &path).await {
+        remove_annotations.extend(function.annotations.iter().map(|(key, _)| key.to_owned()));
+    }
     let put = PutSequence {
         annotations,
-        // What is written says all of what there is to say about it.
-        remove_annotations: vec![RetryOptions::ANNOTATION.to_owned()],
+        remove_annotations,
         overwrite: !asked.create_only,
         components: Some(components?),
         ..PutSequence::default()

@@ -149,6 +149,13 @@ async fn an_api_grows_and_shrinks() {
         "with its last operation the API goes"
     );
     assert_eq!(list(&api, "&basepath=/club").await, Vec::<Value>::new());
+
+    let mut named = endpoint("/another", "/x", "get", "one");
+    named["apidoc"]["apiName"] = json!("/other");
+    create(&api, named).await;
+    assert_eq!(delete("basepath=/other").await, 200);
+    let left = (ask(&api, "GET", "/another/x").await.status, ask(&api, "GET", "/other/x").await.status);
+    assert_eq!(left, (200, 404), "a base path comes before another API's name");
 }
 
 #[tokio::test]

@@ -45,9 +45,9 @@ impl Defaults {
             + self.fixed.len() * size_of::<String>()
     }
 
-    /// No defaults at all.
+    /// No defaults at all, and nothing that a request must not set.
     pub(crate) fn is_empty(&self) -> bool {
-        self.members.is_empty()
+        self.members.is_empty() && self.fixed.is_empty()
     }
 
     /// The arguments of a call whose request has this body; an empty body is `{}`.
@@ -64,7 +64,7 @@ impl Defaults {
             };
             return Err(malformed(what));
         }
-        if self.members.is_empty() && self.fixed.is_empty() {
+        if self.is_empty() {
             serde_json::from_slice::<&RawValue>(object).map_err(|error| malformed(error.to_string()))?;
             return Ok(body);
         }

@@ -142,10 +142,15 @@ impl Controller {
             transaction,
             at: self.stores.clock.now(),
         };
-        if !self.stores.dead_letters.redrive(&call.namespace, call.activation, redrive).await? {
+        // Whoever leases it, which may be at once, finds its key.
+        self.accepted.keys.keep(activation, api_key);
+        let redriven = self.stores.dead_letters.redrive(&call.namespace, call.activation, redrive).await;
+        if !matches!(redriven, Ok(true)) {
+            self.accepted.keys.take(activation);
+            redriven?;
             return Err(ControllerError::NotFound);
         }
-        self.accept_redriven(activation, api_key, place);
+        self.accept_redriven(place);
         Ok(Redriven { letter: call.activation, activation })
     }
 

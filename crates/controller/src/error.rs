@@ -1,5 +1,6 @@
 //! Why a use case was refused, in the words of the OpenWhisk API where it has any.
 
+use flint_executor::BodyError;
 use flint_invoker::Refusal;
 use flint_model::{ByteSize, EntityPath, LimitError, NameError, Timestamp};
 use flint_store::StoreError;
@@ -15,6 +16,8 @@ pub enum ErrorKind {
     Forbidden,
     /// 404: nothing there.
     NotFound,
+    /// 408: the rest of the request did not come.
+    Timeout,
     /// 409: it is there already, or somebody else was quicker.
     Conflict,
     /// 413: too large.
@@ -120,6 +123,9 @@ pub enum ControllerError {
     /// The arguments are not a JSON object.
     #[error("The request content was malformed:\n{0}")]
     Malformed(String),
+    /// The request's body came too slowly.
+    #[error("{0}.")]
+    Late(BodyError),
     /// A call sets a parameter that is final.
     #[error("Request defines parameters that are not allowed (e.g., reserved properties).")]
     ReservedParameters,
@@ -210,6 +216,7 @@ impl ControllerError {
             | Self::ReservedParameters
             | Self::ListTooLarge { .. }
             | Self::PackageTooLarge { .. } => ErrorKind::Invalid,
+            Self::Late(_) => ErrorKind::Timeout,
             Self::TooLarge { .. } => ErrorKind::TooLarge,
             Self::Rate { .. } | Self::Concurrency { .. } | Self::Busy(_) => ErrorKind::Throttled,
             Self::NotInThisVersion(_) => ErrorKind::NotImplemented,

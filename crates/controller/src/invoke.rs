@@ -4,7 +4,7 @@ use std::sync::{Arc, atomic::Ordering};
 
 use bytes::Bytes;
 use flint_executor::{Body, BodyError, CallHead, until};
-use flint_model::ActivationId;
+use flint_model::{ActivationId, Contract};
 use flint_store::QueuedCall;
 use flint_telemetry::ThrottledBy;
 use http::header::CONTENT_TYPE;
@@ -159,8 +159,8 @@ impl Controller {
         error
     }
 
-    /// The body that the function gets, and the JSON that came. A JSON object is merged over the function's defaults; anything
-    /// else that came as HTTP is handed on as it is.
+    /// The body that the function gets, and the JSON that came. A JSON object is merged over the function's defaults, however it comes where it is
+    /// the function's arguments; anything else that came as HTTP is handed on as it is.
     async fn arguments(
         caller: &Caller,
         callable: &Callable,
@@ -171,10 +171,26 @@ impl Controller {
             let body = json_body(caller, body).await?;
             return Ok((Body::Full(callable.defaults.merge(body.clone())?), body));
         };
+        if callable.defaults.is_empty() {
+            return Ok((body, Bytes::new()));
+        }
+        let whole = match callable.function.contract {
+            // Whatever comes is their arguments.
+            Contract::OpenWhisk | Contract::ActionLoop | Contract::Skeleton => true,
+            // The shims read JSON whole.
+            Contract::Handler => is_json(head),
+            _ => false,
+        };
         let body = match body {
-            Body::Full(body) if !callable.defaults.is_empty() && is_json_object(head, &body) => {
-                Body::Full(callable.defaults.merge(body)?)
-            }
+            body @ Body::Stream(_) if whole => Body::Full(json_body(caller, body).await?),
+            body => body,
+        };
+        let is_arguments = |body: &Bytes| match body.trim_ascii_start().first() {
+            Some(first) => *first == b'{' && (whole || is_json(head)),
+            None => whole,
+        };
+        let body = match body {
+            Body::Full(body) if is_arguments(&body) => Body::Full(callable.defaults.merge(body)?),
             body => body,
         };
         Ok((body, Bytes::new()))
@@ -268,12 +284,18 @@ pub(crate) async fn json_body(caller: &Caller, body: Body) -> Result<Bytes, Cont
             ControllerError::TooLarge { what: "Request", size: size.max(allowed + 1), allowed }
         }
         BodyError::Broken(why) => ControllerError::Malformed(why),
-        BodyError::Late => ControllerError::Malformed(error.to_string()),
+        BodyError::Late => ControllerError::Late(error),
+    })
+}
+
+/// Whether a request says that its body is JSON, or says nothing.
+fn is_json(head: &CallHead) -> bool {
+    head.headers.get(CONTENT_TYPE).is_none_or(|value| {
+        let essence = value.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default();
+        essence.trim_ascii().eq_ignore_ascii_case(b"application/json")
     })
 }
 
 pub(crate) fn is_json_object(head: &CallHead, body: &Bytes) -> bool {
-    let json =
-        head.headers.get(CONTENT_TYPE).is_none_or(|value| value.as_bytes().starts_with(b"application/json"));
-    json && body.trim_ascii_start().starts_with(b"{")
+    is_json(head) && body.trim_ascii_start().starts_with(b"{")
 }

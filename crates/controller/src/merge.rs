@@ -16,13 +16,16 @@ pub(crate) fn limits(old: &FunctionLimits, wish: &LimitsWish) -> Result<Function
             .ok_or_else(|| ControllerError::Invalid(format!("{what} 0 below allowed threshold of 1")))
     };
     let concurrency = wish.concurrency.map(|count| at_least_one("concurrency", count)).transpose()?;
-    let instances = wish.instances.map(|count| at_least_one("instances", count)).transpose()?;
+    let instances = match wish.instances {
+        None => old.instances,
+        Some(count) => count.map(|count| at_least_one("instances", count)).transpose()?,
+    };
     Ok(FunctionLimits {
         timeout: wish.timeout.unwrap_or(old.timeout),
         memory: wish.memory.unwrap_or(old.memory),
         logs: wish.logs.unwrap_or(old.logs),
         concurrency: concurrency.unwrap_or(old.concurrency),
-        instances: instances.or(old.instances),
+        instances,
         cpu_millis: wish.cpu_millis.unwrap_or(old.cpu_millis),
         processes: wish.processes.unwrap_or(old.processes),
         tmp: wish.tmp.unwrap_or(old.tmp),

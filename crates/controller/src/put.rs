@@ -79,8 +79,8 @@ pub struct LimitsWish {
     pub logs: Option<ByteSize>,
     /// Calls at once in one instance.
     pub concurrency: Option<u32>,
-    /// Instances at once.
-    pub instances: Option<u32>,
+    /// Instances at once; `Some(None)`: as many as there is memory for.
+    pub instances: Option<Option<u32>>,
     /// Thousandths of a core.
     pub cpu_millis: Option<u32>,
     /// Processes and threads at once.

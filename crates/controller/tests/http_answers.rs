@@ -6,8 +6,9 @@ mod support;
 
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use flint_controller::{Accepts, Answer, ErrorKind, HttpAnswer, Invocation, Mode, PutCode, PutFunction};
-use flint_executor::{Body, CallHead};
+use flint_executor::{Body, CallHead, body_channel};
 use flint_model::{Activation, ActivationId, Status};
 use http::{HeaderMap, Method, StatusCode, header::CONTENT_TYPE};
 use serde_json::json;
@@ -118,6 +119,47 @@ async fn a_json_body_goes_over_the_functions_defaults_and_any_other_is_handed_on
     }
     let seen = server.executor.calls_of("guest/f");
     assert_eq!(seen, ["{\"a\":1,\"b\":2}", "[1]", "\0\u{1} not text"]);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn arguments_are_merged_however_their_json_comes() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), config()).await;
+    deploy(&server, "echo it", json!([{"key": "a", "value": 1}])).await;
+    let caller = server.guest().await;
+    let streamed = async |body: &'static [u8], content_type: &'static str| {
+        let (sender, pieces) = body_channel();
+        for piece in body.chunks(3) {
+            sender.send(Ok(Bytes::from_static(piece))).await.unwrap();
+        }
+        drop(sender);
+        let asked = Invocation { body: Body::Stream(pieces), ..call(b"", content_type, BLOCKING) };
+        server.controller.invoke(&caller, asked).await
+    };
+    for (body, content_type) in [
+        (&b"{\"b\":2}"[..], "application/json"),
+        (b"{\"b\":2}", "Application/JSON ; charset=utf-8"),
+        (b"", "application/json"),
+        (b"{\"b\":2}\n{}", "application/jsonlines"),
+    ] {
+        streamed(body, content_type).await.unwrap();
+        answer(&server, body, content_type).await;
+    }
+    let expected = ["{\"a\":1,\"b\":2}", "{\"a\":1,\"b\":2}", "{\"a\":1}", "{\"b\":2}\n{}"];
+    let expected: Vec<_> = expected.into_iter().flat_map(|seen| [seen, seen]).collect();
+    assert_eq!(server.executor.calls_of("guest/f"), expected);
+
+    let mut fixed = PutFunction { overwrite: true, ..PutFunction::default() };
+    fixed.annotations.set("final", true);
+    let path = "guest/f".parse().unwrap();
+    server.controller.put_function(&caller, path, fixed, &|_| {}).await.unwrap();
+    for content_type in ["application/json", "APPLICATION/JSON"] {
+        let refused = streamed(b"{\"a\":2}", content_type).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Invalid, "{content_type}");
+        let whole = call(b"{\"a\":2}", content_type, BLOCKING);
+        assert!(server.controller.invoke(&caller, whole).await.is_err(), "{content_type}");
+    }
     server.stop().await;
 }
 

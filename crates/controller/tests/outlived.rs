@@ -153,7 +153,7 @@ async fn one_that_never_got_an_instance_has_a_record_that_says_why() {
         }),
         ..Default::default()
     };
-    put.limits.instances = Some(1);
+    put.limits.instances = Some(Some(1));
     server.controller.put_function(&caller, "guest/f".parse().unwrap(), put, &|_| {}).await.unwrap();
     let first = call(&server, "f").await;
     let second = call(&server, "f").await;

@@ -2,6 +2,7 @@
 
 use std::{
     future::poll_fn,
+    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -13,7 +14,7 @@ use http_body::Body as _;
 use tokio::sync::oneshot;
 use wasmtime_wasi_http::p2::body::HyperOutgoingBody;
 
-use crate::{contracts::Responded, drive::Work, stdio::Outlet};
+use crate::{contracts::Responded, drive::Work, state::Pace, stdio::Outlet};
 
 /// An answer up to this length is given as a whole; a longer one streams.
 pub(crate) const WHOLE: usize = 1 << 20;
@@ -46,6 +47,7 @@ pub(crate) enum Head {
 /// A guest that runs, and its answer.
 pub(crate) struct Exchange {
     guest: Option<Work<Ended>>,
+    pace: Arc<Pace>,
     pub(crate) ended: Option<Ended>,
     pub(crate) source: Source,
     /// What was taken of the answer and not given on.
@@ -75,8 +77,8 @@ pub(crate) struct Patience {
 }
 
 impl Exchange {
-    pub(crate) fn new(guest: Work<Ended>, source: Source) -> Self {
-        Self { guest: Some(guest), ended: None, source, whole: BytesMut::new(), broken: None }
+    pub(crate) fn new(guest: Work<Ended>, pace: Arc<Pace>, source: Source) -> Self {
+        Self { guest: Some(guest), pace, ended: None, source, whole: BytesMut::new(), broken: None }
     }
 
     /// Goes on until the answer is complete or to be streamed.
@@ -88,6 +90,11 @@ impl Exchange {
                 let more = matches!(self.poll_piece(cx), Poll::Ready(Some(())));
                 if self.whole.len() > patience.bytes {
                     return Poll::Ready(Begun::Streams);
+                }
+                if more && self.pace.overstayed() {
+                    // A guest that writes at each tick has others wait as one that only computes.
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
                 }
                 if more {
                     continue;
@@ -120,6 +127,7 @@ impl Exchange {
         loop {
             beyond += self.whole.len().saturating_sub(most);
             self.whole.truncate(most);
+            self.pace.give_way().await;
             if self.begin(patience).await == Begun::Whole {
                 return Begun::TooLong((self.whole.len() + beyond) as u64);
             }
@@ -151,7 +159,7 @@ impl Exchange {
                 gone.as_mut().poll(cx).map(|()| Next::Gone)
             });
             match next.await {
-                Next::Piece => {}
+                Next::Piece => self.pace.give_way().await,
                 Next::End => break,
                 Next::Gone => {
                     self.guest = None;

@@ -125,7 +125,7 @@ impl Ground {
 
     /// Instances at this moment.
     fn live(&self) -> usize {
-        self.size.instances as usize - self.slots.available_permits()
+        self.ticker.running()
     }
 }
 

@@ -1,12 +1,15 @@
 //! What went wrong in a guest, in Flint's words.
 
-use std::fmt::Write;
+use std::fmt::{self, Write};
 
 use flint_executor::Fault;
 use wasmtime::{PoolConcurrencyLimitError, Trap, WasmBacktrace};
 use wasmtime_wasi::I32Exit;
 
 use crate::{link::Failed, state::DeadlinePassed};
+
+/// The longest name of a function that is shown: whoever made the code chose it.
+const LONGEST_NAME: usize = 500;
 
 /// The fault of a guest that did not come to its end. `starved`: memory was refused to it.
 pub(crate) fn of(error: &wasmtime::Error, starved: bool, last_words: Option<String>) -> Fault {
@@ -56,5 +59,31 @@ fn append(message: &mut String, backtrace: &WasmBacktrace) {
 
 /// Without the hash that Rust puts behind its names.
 fn demangled(name: &str) -> String {
-    format!("{:#}", rustc_demangle::demangle(name))
+    let mut shown = Short(String::new());
+    let whole = write!(shown, "{:#}", rustc_demangle::demangle(name)).is_ok();
+    if whole { shown.0 } else { shown.0 + "…" }
+}
+
+/// Takes [`LONGEST_NAME`] bytes and no more.
+struct Short(String);
+
+impl Write for Short {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let fits = text.floor_char_boundary(LONGEST_NAME - self.0.len());
+        self.0.push_str(&text[..fits]);
+        if fits < text.len() { Err(fmt::Error) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_shown_up_to_a_length() {
+        assert_eq!(demangled("_ZN3app4main17h0123456789abcdefE"), "app::main");
+        assert_eq!(demangled("main"), "main");
+        let long = demangled(&"é".repeat(LONGEST_NAME));
+        assert_eq!(long, format!("{}…", "é".repeat(LONGEST_NAME / 2)));
+    }
 }

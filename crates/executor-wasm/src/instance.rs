@@ -46,23 +46,23 @@ pub(crate) struct WasmInstance {
     stopped: SetOnce<()>,
 }
 
-/// What a guest holds as long as it lives.
+/// What a guest holds as long as it lives: longer than its store, whose end gives the pool its slots back.
 struct Held {
     settled: Arc<Settled>,
     _beat: Beat,
 }
 
 impl Held {
-    /// With a place of its engine's, which goes back when this is dropped.
-    fn new(settled: &Arc<Settled>, place: SemaphorePermit<'_>) -> Self {
-        place.forget();
+    /// With places of its engine's, which go back when this is dropped.
+    fn new(settled: &Arc<Settled>, places: SemaphorePermit<'_>) -> Self {
+        places.forget();
         Self { settled: Arc::clone(settled), _beat: settled.ground.ticker.during() }
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.settled.ground.slots.add_permits(1);
+        self.settled.ground.slots.add_permits(self.settled.places as usize);
     }
 }
 
@@ -83,22 +83,25 @@ impl WasmInstance {
         let own = lane::of_this_thread() % settled.len();
         let (before, from_own) = settled.split_at(own);
         let in_turn = from_own.iter().chain(before);
-        let mut free =
-            in_turn.filter_map(|settled| Some((settled, settled.ground.slots.try_acquire().ok()?)));
-        let (settled, place) = match free.next() {
+        let mut free = in_turn.filter_map(|settled| {
+            let places = settled.ground.slots.try_acquire_many(settled.places).ok()?;
+            Some((settled, places))
+        });
+        let (settled, places) = match free.next() {
             Some(free) => free,
             None => self.wait(pace).await?,
         };
-        Ok(Held::new(settled, place))
+        Ok(Held::new(settled, places))
     }
 
     /// A place, once somebody leaves one.
     async fn wait(&self, pace: &Pace) -> Result<(&Arc<Settled>, SemaphorePermit<'_>), Fault> {
         let (settled, crowd) = (&self.artefact.settled, &self.house.crowd);
         crowd.waited.fetch_add(1, Ordering::Relaxed);
-        let places = settled.iter().map(|settled| Box::pin(settled.ground.slots.acquire()));
+        let places =
+            settled.iter().map(|settled| Box::pin(settled.ground.slots.acquire_many(settled.places)));
         match timeout_at(pace.deadline().into(), select_all(places)).await {
-            Ok((Ok(place), at, _)) => Ok((&settled[at], place)),
+            Ok((Ok(places), at, _)) => Ok((&settled[at], places)),
             Ok((Err(_), ..)) => Err(platform("the server is shutting down")),
             Err(_) => {
                 crowd.refused.fetch_add(1, Ordering::Relaxed);
@@ -143,10 +146,10 @@ impl WasmInstance {
             env: self.environment(&held, &call, environment::of),
             gate: None,
         };
-        let mut store = self.store(&held.settled, seed, &running.pace);
+        let store = self.store(&held.settled, seed, &running.pace);
         let longest = if running.wanted.json { running.wanted.max_result } else { u64::MAX };
         let (work, spent) = Metered::new(Box::pin(async move {
-            let _held = held;
+            let (_held, mut store) = (held, store);
             let given = code.run(&mut store, &body, longest).await;
             let limits = &store.data().limits;
             let (memory, starved) = (limits.used(), limits.refused);
@@ -179,7 +182,7 @@ impl WasmInstance {
         };
         let Wanted { json, max_result } = running.wanted;
         let most = usize::try_from(max_result).unwrap_or(usize::MAX).max(WHOLE);
-        let mut exchange = Exchange::new(guest, source);
+        let mut exchange = Exchange::new(guest, Arc::clone(&running.pace), source);
         let begin = async move {
             let mut begun = exchange.begin(patience).await;
             if json && begun == Begun::Streams && exchange.may_succeed() {
@@ -228,9 +231,9 @@ impl Instance for WasmInstance {
                 let (stdin, stdout) = (Box::new(inlet), Box::new(outlet.clone()));
                 let gate = self.gate.clone();
                 let seed = CallSeed { stdin, stdout, logs: running.logs.clone(), env, gate };
-                let mut store = self.store(&held.settled, seed, &running.pace);
+                let store = self.store(&held.settled, seed, &running.pace);
                 let guest = Box::pin(async move {
-                    let _held = held;
+                    let (_held, mut store) = (held, store);
                     let outcome = program.run(&mut store).await;
                     ended(&store, outcome)
                 });
@@ -250,10 +253,10 @@ impl Instance for WasmInstance {
                     env,
                     gate: self.gate.clone(),
                 };
-                let mut store = self.store(&held.settled, seed, &running.pace);
+                let store = self.store(&held.settled, seed, &running.pace);
                 let (respond, responded) = oneshot::channel();
                 let guest = Box::pin(async move {
-                    let _held = held;
+                    let (_held, mut store) = (held, store);
                     let outcome = component.handle(&mut store, request, respond).await;
                     ended(&store, outcome)
                 });

@@ -3,7 +3,7 @@
 use wasmtime::{ResourceLimiter, Result};
 
 /// More than any toolchain makes of one component.
-const INSTANCES: usize = 512;
+pub(crate) const INSTANCES: usize = 512;
 const TABLES: usize = 512;
 const MEMORIES: usize = 64;
 
@@ -30,7 +30,8 @@ impl Limits {
 
 impl ResourceLimiter for Limits {
     fn memory_growing(&mut self, current: usize, desired: usize, maximum: Option<usize>) -> Result<bool> {
-        let after = self.used + desired.saturating_sub(current);
+        // A 64-bit memory may ask for all there is of addresses.
+        let after = self.used.saturating_add(desired.saturating_sub(current));
         if after > self.memory {
             self.refused = true;
             return Ok(false);
@@ -71,6 +72,8 @@ mod tests {
         assert!(!limits.refused);
         assert!(!limits.memory_growing(40, 41, None).unwrap());
         assert_eq!((limits.used(), limits.refused), (100, true));
+        assert!(!limits.memory_growing(60, usize::MAX, None).unwrap());
+        assert_eq!(limits.used(), 100);
         assert!(limits.table_growing(0, 10, None).unwrap());
         assert!(!limits.table_growing(0, 11, None).unwrap());
     }

@@ -9,7 +9,7 @@ use std::fs;
 use flint_model::ByteSize;
 use wasmtime::{Enabled, PoolingAllocationConfig};
 
-use crate::WasmConfig;
+use crate::{WasmConfig, limits};
 
 /// Mappings of one live instance, its slot included.
 const MAPPINGS: u64 = 6;
@@ -19,6 +19,8 @@ const PERCENT: u64 = 80;
 const LEAST_MEMORY: u64 = 64 << 10;
 /// Slots beyond this are address space that no host of today fills.
 const MOST: u64 = 20_000;
+/// Tables for each place: a component's adapters have some of their own.
+const TABLES: u32 = 2;
 /// The kernel's default.
 const DEFAULT_MAP_COUNT: u64 = 65_530;
 
@@ -103,15 +105,20 @@ pub fn scans_pages() -> bool {
     PoolingAllocationConfig::is_pagemap_scan_available()
 }
 
+/// How many places an instance with so many memories and tables takes.
+pub(crate) fn places(memories: u32, tables: u32) -> u32 {
+    memories.max(tables.div_ceil(TABLES)).max(1)
+}
+
 /// The pool's configuration.
 pub(crate) fn allocation(config: &WasmConfig, instances: u32) -> PoolingAllocationConfig {
     let bytes = |size: ByteSize| usize::try_from(size.as_u64()).unwrap_or(usize::MAX);
     let mut pool = PoolingAllocationConfig::default();
     pool.total_memories(instances)
         .total_stacks(instances)
-        // A component's adapters have tables and instances of their own.
-        .total_tables(instances.saturating_mul(2))
-        .total_core_instances(instances.saturating_mul(16))
+        .total_tables(instances.saturating_mul(TABLES))
+        // These are only counted, and bounded for each call.
+        .total_core_instances(instances.saturating_mul(limits::INSTANCES as u32))
         .total_component_instances(instances)
         .max_tables_per_module(4)
         .table_elements(config.table_elements as usize)
@@ -128,6 +135,13 @@ fn read_number(path: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_instance_takes_places_for_what_it_has_most_of() {
+        let taken =
+            [(0, 0), (1, 2), (1, 3), (3, 2), (64, 1)].map(|(memories, tables)| places(memories, tables));
+        assert_eq!(taken, [1, 1, 2, 3, 64]);
+    }
 
     #[test]
     fn mappings_bound_the_pool_and_are_named() {

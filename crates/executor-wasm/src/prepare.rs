@@ -10,7 +10,6 @@ use bytes::Bytes;
 use flint_executor::{FunctionSource, PrepareError, Progress};
 use flint_gate::Gates;
 use flint_model::{ByteSize, Function};
-use wasmtime::ResourcesRequired;
 
 use crate::{
     cache::Shape,
@@ -46,6 +45,8 @@ pub(crate) struct Settled {
     _linked: Arc<Linked>,
     /// Who cannot ask for it pays nothing for an environment.
     pub(crate) reads_environment: bool,
+    /// How many of its engine's places an instance takes.
+    pub(crate) places: u32,
     pub(crate) ground: Arc<Ground>,
     pub(crate) grants: Arc<Grants>,
     /// So that they stay where its calls find them.
@@ -111,6 +112,7 @@ pub(crate) async fn prepare(
         Ok::<_, PrepareError>(Arc::new(Settled {
             code: linked.code.clone(),
             reads_environment: linked.compiled.reads_environment(),
+            places: linked.compiled.places().min(ground.size.instances),
             _linked: linked,
             ground: Arc::clone(ground),
             grants: Arc::new(Grants::of(function, folder())),
@@ -205,11 +207,7 @@ fn not_kept(detail: String) -> PrepareError {
 
 /// What can be known of its needs before it runs is within the limits.
 fn fits(compiled: &Compiled, function: &Function, table_elements: u32) -> Result<(), PrepareError> {
-    let needs: Option<ResourcesRequired> = match compiled {
-        Compiled::Module(module) => Some(module.resources_required()),
-        Compiled::Component(component) => component.resources_required(),
-    };
-    let Some(needs) = needs else { return Ok(()) };
+    let Some(needs) = compiled.needs() else { return Ok(()) };
     let memory = needs.max_initial_memory_size.unwrap_or_default().saturating_mul(PAGE);
     let allowed = function.limits.memory;
     if memory > allowed.as_u64() {

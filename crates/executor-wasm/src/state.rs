@@ -16,6 +16,12 @@ use crate::{
     limits::Limits,
 };
 
+/// The most that a guest hands to the host at once, in bytes: twice what any of its functions takes.
+const MOST_HANDED: usize = 16 << 20;
+
+/// The most handles that the components of a call hold of each other's and the host's things, and the most streams and tasks of WASI 0.3: the server's memory.
+const MOST_HANDLES: usize = 10_000;
+
 /// The data of every store, whatever the contract. Host functions reach what they need through it: WASI and the capabilities by
 /// [`AsHost`], `flint.log` by [`Self::logs`].
 pub(crate) struct State {
@@ -52,6 +58,13 @@ impl Pace {
     pub(crate) fn overstayed(&self) -> bool {
         self.overstayed.load(Ordering::Relaxed)
     }
+
+    /// Then lets others have the thread.
+    pub(crate) async fn give_way(&self) {
+        if self.overstayed() {
+            tokio::task::yield_now().await;
+        }
+    }
 }
 
 /// The time limit passed while the guest computed.
@@ -71,6 +84,11 @@ pub(crate) fn store(
     let limits = Limits::new(memory, config.table_elements as usize);
     let mut store = Store::new(engine, State { limits, logs, host });
     store.limiter(|state| &mut state.limits);
+    store.set_hostcall_fuel(MOST_HANDED);
+    store.set_max_component_handles(MOST_HANDLES);
+    if let Some(table) = store.concurrent_resource_table() {
+        table.set_max_capacity(MOST_HANDLES);
+    }
     store.set_epoch_deadline(1);
     let pace = Arc::clone(pace);
     store.epoch_deadline_callback(move |_| {

@@ -58,6 +58,11 @@ impl Ticker {
         }
         Beat(Arc::clone(shared))
     }
+
+    /// Calls in progress.
+    pub(crate) fn running(&self) -> usize {
+        self.shared.running.load(Ordering::SeqCst) as usize
+    }
 }
 
 impl Shared {

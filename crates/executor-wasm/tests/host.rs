@@ -201,6 +201,43 @@ async fn assets_can_be_read_and_nothing_else() {
 }
 
 #[tokio::test]
+async fn files_that_are_left_open_are_bounded() {
+    let house = house(None);
+    let opener = wat(r#"(module
+        (import "wasi_snapshot_preview1" "path_open"
+            (func $open (param i32 i32 i32 i32 i32 i64 i64 i32 i32) (result i32)))
+        (memory (export "memory") 1)
+        (data (i32.const 16) "a")
+        (func (export "_start") (local $n i32)
+            (loop $more
+                (if (call $open (i32.const 3) (i32.const 0) (i32.const 16) (i32.const 1) (i32.const 0)
+                        (i64.const 2) (i64.const 2) (i32.const 0) (i32.const 8))
+                    (then (return)))
+                (local.set $n (i32.add (local.get $n) (i32.const 1)))
+                (br_if $more (i32.lt_u (local.get $n) (i32.const 5000))))))"#);
+    let files: [(&str, &[u8]); 2] = [("f.wasm", &opener), ("assets/a", b"{}")];
+    let ended = call(&house, Contract::WasiCommand, &archive(&files), "", |_| {}).await;
+    assert!(ended.told().contains("table"), "{}", ended.told());
+}
+
+#[tokio::test]
+async fn what_is_handed_to_the_host_at_once_is_bounded() {
+    let house = house(None);
+    // A path of 20 MB is too much for the host's memory (errno 48) before it is too long.
+    let opener = wat(r#"(module
+        (import "wasi_snapshot_preview1" "path_open"
+            (func $open (param i32 i32 i32 i32 i32 i64 i64 i32 i32) (result i32)))
+        (memory (export "memory") 400)
+        (func (export "_start")
+            (if (i32.ne (i32.const 48) (call $open (i32.const 3) (i32.const 0) (i32.const 16) (i32.const 20000000)
+                    (i32.const 0) (i64.const 2) (i64.const 2) (i32.const 0) (i32.const 8)))
+                (then unreachable))))"#);
+    let files: [(&str, &[u8]); 2] = [("f.wasm", &opener), ("assets/a", b"{}")];
+    let ended = call(&house, Contract::WasiCommand, &archive(&files), "", |_| {}).await;
+    assert!(ended.result.is_ok(), "{ended:?}");
+}
+
+#[tokio::test]
 async fn without_assets_there_are_no_files() {
     let house = house(None);
     const BADF: u64 = 8;

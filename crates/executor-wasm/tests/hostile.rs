@@ -187,6 +187,40 @@ async fn loops_leave_the_thread_to_others() {
     assert_eq!(looping.await.unwrap().fault(), &Fault::Deadline);
 }
 
+/// A program that answers with a list without an end, so many bytes of it at a time.
+fn endless(piece: usize) -> Vec<u8> {
+    wat(&format!(
+        r#"(module
+            (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
+            (memory (export "memory") 2)
+            (data (i32.const 16) "[")
+            (func $put (param $at i32) (param $length i32)
+                (i32.store (i32.const 0) (local.get $at))
+                (i32.store (i32.const 4) (local.get $length))
+                (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 8))))
+            (func (export "_start") (local $n i32)
+                (call $put (i32.const 16) (i32.const 1))
+                (loop $fill
+                    (i32.store16 (i32.add (i32.const 65536) (local.get $n)) (i32.const 0x2c31))
+                    (local.set $n (i32.add (local.get $n) (i32.const 2)))
+                    (br_if $fill (i32.lt_u (local.get $n) (i32.const {piece}))))
+                (loop $more (call $put (i32.const 65536) (i32.const {piece})) (br $more))))"#
+    ))
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn answers_without_an_end_leave_the_thread_to_others() {
+    let house = House::new();
+    for piece in [2, 32 << 10] {
+        let instance = house.start_with(Contract::WasiCommand, &endless(piece), limits()).await;
+        let writing = tokio::spawn(async move { done(instance.invoke(json_call("", AMPLE)).await) });
+        tokio::task::yield_now().await;
+        all_is_well(&house).await;
+        assert!(!writing.is_finished(), "it had the thread to its end");
+        writing.abort();
+    }
+}
+
 #[tokio::test]
 async fn memory_bombs_stay_within_the_limit() {
     let house = House::new();
@@ -403,6 +437,37 @@ async fn many_bombs_at_once_leave_room_for_others() {
         assert!(Instant::now() < patience, "{} places were not given back", house.executor.live());
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
+}
+
+/// A program with so many memories, that answers with nothing after it has run `during`.
+fn with_memories(count: usize, during: &str) -> Vec<u8> {
+    let memories = "(core instance (instantiate $memory))".repeat(count);
+    wat(&format!(
+        r#"(component
+            (core module $memory (memory 1))
+            (core module $program (func (export "run") (result i32) {during} (i32.const 0)))
+            {memories}
+            (core instance $i (instantiate $program))
+            (func $run (result (result)) (canon lift (core func $i "run")))
+            (instance $exported (export "run" (func $run)))
+            (export "wasi:cli/run@0.2.0" (instance $exported)))"#
+    ))
+}
+
+#[tokio::test]
+async fn who_has_many_memories_takes_as_many_places() {
+    let house = House::with(WasmConfig { instances: Some(4), ..WasmConfig::default() });
+    let start = async |during: &str| {
+        house.start_with(Contract::WasiCommand, &with_memories(3, during), limits()).await
+    };
+    let (looping, quick) = (start("(loop $l (br $l))").await, start("").await);
+    let looping = tokio::spawn(async move { done(looping.invoke(json_call("", SHORT)).await) });
+    tokio::task::yield_now().await;
+    // One place is left, for whom one is enough; another of these waits.
+    all_is_well(&house).await;
+    let waited = done(quick.invoke(json_call("", AMPLE)).await);
+    assert!(waited.result.is_ok(), "{waited:?}");
+    assert_eq!(looping.await.unwrap().fault(), &Fault::Deadline);
 }
 
 #[tokio::test(flavor = "multi_thread")]

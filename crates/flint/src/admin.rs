@@ -15,7 +15,7 @@ use crate::{
     client::{Client, collect, refusal_from},
     config::{self, Config},
     failure::{Exit, Failure},
-    server::{OperatorFile, offline_api, open_store},
+    server::{OperatorFile, offline_api, open_unserved},
 };
 
 /// A way to the operator's API.
@@ -29,9 +29,10 @@ enum Way {
 }
 
 impl Admin {
-    /// Finds the way: a key given with --auth goes to the server at --url; otherwise the data directory says where its server is.
+    /// Finds the way: a key given with --auth goes to the server at --url, unless a data directory is named; otherwise that directory, or the configured one, says
+    /// where its server is.
     pub(crate) async fn connect(global: &Global, data: &DataArgs) -> Result<Self, Failure> {
-        if let Some(key) = &global.auth {
+        if let (Some(key), None) = (&global.auth, &data.data_dir) {
             return Ok(Self { way: Way::Server(Client::with_key(&global.url, key)?) });
         }
         let config = config::load(data, None)?.config;
@@ -65,7 +66,7 @@ impl Admin {
     }
 
     async fn opened(config: &Config) -> Result<Self, Failure> {
-        let store = open_store(config).await?;
+        let store = open_unserved(config).await?;
         let operator = OperatorFile::read_or_make(&config.server.data_dir)?;
         let api = offline_api(config, &store, &operator);
         Ok(Self { way: Way::Data { api, key: operator.key().to_owned(), store: Box::new(store) } })

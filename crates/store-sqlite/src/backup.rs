@@ -107,13 +107,13 @@ impl Meter<'_> {
     }
 }
 
-/// Copies the first `bytes` bytes of a file durably; gives the hash of what was copied.
+/// Copies the first `bytes` bytes of a file durably, for this user alone; gives the hash of what was copied.
 pub(crate) fn copy_file(from: &Path, to: &Path, bytes: u64, meter: &mut Meter<'_>) -> io::Result<String> {
     let mut input = File::open(from)?.take(bytes);
     if let Some(parent) = to.parent() {
         files::make_dir(parent)?;
     }
-    let mut output = File::create_new(to)?;
+    let mut output = files::create_new(to)?;
     let mut hasher = blake3::Hasher::new();
     let mut buffer = vec![0; 1 << 20];
     loop {
@@ -153,13 +153,21 @@ pub(crate) fn run(
         );
         return Err(StoreError::Failed { operation: OPERATION, detail });
     }
-    if !files::is_empty_dir(to).map_err(fault)? {
+    let not_empty = || {
         let detail = format!("{} is not empty: name a new directory", to.display());
-        return Err(StoreError::Failed { operation: OPERATION, detail });
+        StoreError::Failed { operation: OPERATION, detail }
+    };
+    if !files::is_empty_dir(to).map_err(fault)? {
+        return Err(not_empty());
     }
     let made = !to.exists();
     files::make_dir(to).map_err(fault)?;
-    copy_all(data_dir, log, blobs, to, report).map_err(|error| {
+    let begun = match files::create_new(&to.join(layout::DATABASE)) {
+        // Of two that are made there at once, the first has it.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(not_empty()),
+        begun => begun.map_err(fault),
+    };
+    begun.and_then(|_| copy_all(data_dir, log, blobs, to, report)).map_err(|error| {
         let _ = if made { fs::remove_dir_all(to) } else { clear(to) }; // the error is what matters
         match error {
             StoreError::Full { .. } => {
@@ -266,7 +274,7 @@ fn is_within(path: &Path, dir: &Path) -> io::Result<bool> {
     Ok(there.is_some_and(|there| fs::canonicalize(dir).is_ok_and(|dir| there.starts_with(dir))))
 }
 
-/// Copies the database as it is now; writers go on meanwhile.
+/// Copies the database as it is now into a file that is there and empty; writers go on meanwhile.
 fn copy_database(from: &Path, to: &Path, meter: &mut Meter<'_>) -> Result<(), StoreError> {
     let fault = |error: rusqlite::Error| database_fault(from, OPERATION, &error);
     let source = database::open_reader(from)?;

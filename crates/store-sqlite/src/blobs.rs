@@ -55,9 +55,10 @@ impl FileBlobs {
     pub(crate) fn open(dir: PathBuf, sync: SyncMode) -> Result<Self, StoreError> {
         let temporary = dir.join("tmp");
         let opened = (|| {
-            match fs::remove_dir_all(&temporary) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => files::make_dir(&temporary)?,
+            files::make_dir(&temporary)?;
+            // Not the directory itself: made anew by a command of root's, it would be closed to the server's user.
+            for left in fs::read_dir(&temporary)? {
+                fs::remove_file(left?.path())?;
             }
             for fan in 0..=u8::MAX {
                 files::make_dir(&dir.join(format!("{fan:02x}")))?;

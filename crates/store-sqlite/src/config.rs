@@ -43,6 +43,11 @@ pub struct Retention {
     pub max_bytes: Option<ByteSize>,
 }
 
+impl Retention {
+    /// Nothing is removed: for those who only look, or copy.
+    pub const NONE: Self = Self { max_age: None, max_bytes: None };
+}
+
 impl Default for Retention {
     /// 7 days and 10 GB.
     fn default() -> Self {

@@ -1,6 +1,7 @@
 //! Connections to `flint.db`.
 
 use std::{
+    io,
     path::Path,
     time::{Duration, Instant},
 };
@@ -8,7 +9,11 @@ use std::{
 use flint_store::StoreError;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-use crate::{SyncMode, fault::database_fault, schema};
+use crate::{
+    SyncMode,
+    fault::{database_fault, file_fault},
+    files, schema,
+};
 
 /// How long the check at start may take. A larger database is checked as far as that gets.
 const CHECK_TIME: Duration = Duration::from_secs(5);
@@ -19,6 +24,12 @@ const CHECK_STEPS: i32 = 100_000;
 pub(crate) fn open_writer(path: &Path, sync: SyncMode) -> Result<Connection, StoreError> {
     const OPERATION: &str = "opening the database";
     let fault = |error: rusqlite::Error| database_fault(path, OPERATION, &error);
+    match files::create_new(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            return Err(file_fault(OPERATION, path)(error));
+        }
+        _ => {}
+    }
     let flags =
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags).map_err(fault)?;

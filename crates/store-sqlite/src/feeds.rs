@@ -4,11 +4,11 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use flint_model::{EntityPath, Feed, Timestamp};
-use flint_store::{Clock, Expected, Feeds, Page, QueuedCall, StoreError};
+use flint_store::{Clock, Expected, Feeds, QueuedCall, StoreError};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::{
-    catalog::{READING, many, offset_and_limit, one, to_json},
+    catalog::{READING, many, one, to_json},
     fault::sql_fault,
     queue::{self, Tally},
     readers::Readers,
@@ -82,10 +82,16 @@ impl Feeds for SqliteFeeds {
             .await
     }
 
-    async fn feeds(&self, page: Page) -> Result<Vec<Feed>, StoreError> {
-        let sql = "SELECT body FROM feeds ORDER BY namespace, package, trigger LIMIT ?1 OFFSET ?2";
-        let (skip, limit) = offset_and_limit(page);
-        self.readers.list(READING, move |connection| many(connection, sql, [limit, skip])).await
+    async fn feeds(&self, behind: Option<&EntityPath>, limit: usize) -> Result<Vec<Feed>, StoreError> {
+        let sql = "SELECT body FROM feeds WHERE (namespace, package, trigger) > (?1, '', ?2) ORDER BY namespace, package, trigger LIMIT ?3";
+        let behind = behind.map(|path| (path.namespace.to_string(), path.name.to_string()));
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        self.readers
+            .list(READING, move |connection| {
+                let (namespace, name) = behind.unwrap_or_default(); // every name is greater than none
+                many(connection, sql, params![namespace, name, limit])
+            })
+            .await
     }
 
     async fn delete_feed(&self, trigger: &EntityPath) -> Result<bool, StoreError> {

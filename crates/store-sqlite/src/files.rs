@@ -1,9 +1,9 @@
 //! Files that are there completely, or not at all.
 
 use std::{
-    fs::{self, DirBuilder, File},
+    fs::{self, DirBuilder, File, OpenOptions},
     io::{self, Write},
-    os::unix::fs::DirBuilderExt,
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::Path,
 };
 
@@ -12,6 +12,11 @@ use crate::SyncMode;
 /// Makes a directory that only this user may enter, with its parents; it may exist.
 pub(crate) fn make_dir(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// Makes a file that only this user may read, for a directory that others may look into; it must not be there.
+pub(crate) fn create_new(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
 
 /// Makes the entries of a directory durable.

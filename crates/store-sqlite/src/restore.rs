@@ -10,7 +10,7 @@ use std::{
 use flint_store::StoreError;
 
 use crate::{
-    BackupSummary, Progress, StoreConfig,
+    BackupSummary, Progress, Retention, StoreConfig,
     backup::{Manifest, Meter, copy_file, sync_dirs},
     fault::file_fault,
     files,
@@ -61,18 +61,20 @@ pub fn restore(
         .and_then(|()| files::sync_dir(to))
         .and_then(|()| clear(to, beside))
         .map_err(fault)
-        .and_then(|()| copy(&manifest, from, to, &mut report))
-        .and_then(|()| fs::remove_file(&mark).and_then(|()| files::sync_dir(to)).map_err(fault));
-    if let Err(error) = copied {
-        // While it is still locked. The first error is the one to tell; what cannot be removed has the mark beside it.
+        .and_then(|()| copy(&manifest, from, to, &mut report));
+    // The first error is the one to tell; what cannot be removed has the mark beside it.
+    let undo = |error: StoreError| {
         let _ = clear(to, beside)
             .and_then(|()| remove(&mark))
             .and_then(|()| remove(&to.join(DataDirLock::FILE)))
             .and_then(|()| if made { fs::remove_dir(to) } else { Ok(()) });
-        return Err(error);
-    }
-    drop(lock);
-    SqliteStore::open(StoreConfig::new(to))?.stop();
+        error
+    };
+    copied.map_err(undo)?;
+    let config = StoreConfig { retention: Retention::NONE, ..StoreConfig::new(to) };
+    let opened = SqliteStore::open_locked(config, lock).map_err(undo)?;
+    fs::remove_file(&mark).and_then(|()| files::sync_dir(to)).map_err(fault)?;
+    opened.stop();
     Ok(manifest.summary())
 }
 

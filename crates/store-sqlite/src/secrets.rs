@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use flint_model::{NamespaceName, SealedSecret, SecretName, Timestamp};
-use flint_store::{Page, Secrets, StoreError};
+use flint_store::{Secrets, StoreError};
 use rusqlite::{Connection, Params, Row, params};
 
 use crate::{
-    catalog::{READING, offset_and_limit},
+    catalog::READING,
     fault::{sql_fault, unreadable},
     namespaces,
     readers::Readers,
@@ -131,11 +131,18 @@ impl Secrets for SqliteSecrets {
             .await
     }
 
-    async fn all_secrets(&self, page: Page) -> Result<Vec<SealedSecret>, StoreError> {
-        let (skip, limit) = offset_and_limit(page);
+    async fn all_secrets(
+        &self,
+        behind: Option<&SealedSecret>,
+        limit: usize,
+    ) -> Result<Vec<SealedSecret>, StoreError> {
+        let behind = behind.map(|secret| (secret.namespace.to_string(), secret.name.to_string()));
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         self.readers
             .run(READING, move |connection| {
-                select(connection, "ORDER BY namespace, name LIMIT ?1 OFFSET ?2", [limit, skip])
+                let which = "WHERE (namespace, name) > (?1, ?2) ORDER BY namespace, name LIMIT ?3";
+                let (namespace, name) = behind.unwrap_or_default(); // every name is greater than none
+                select(connection, which, params![namespace, name, limit])
             })
             .await
     }

@@ -80,15 +80,21 @@ impl SqliteStore {
     /// Opens the data directory, and creates it when it is missing. Blocking: recovery after a crash reads up to one segment (256 MB) of
     /// the activation log.
     pub fn open(config: StoreConfig) -> Result<Self, StoreError> {
-        let dir = config.data_dir.clone();
-        files::make_dir(&dir).map_err(file_fault("opening the data directory", &dir))?;
-        let lock = DataDirLock::take(&dir)?;
+        let dir = &config.data_dir;
+        files::make_dir(dir).map_err(file_fault("opening the data directory", dir))?;
+        let lock = DataDirLock::take(dir)?;
         let mark = dir.join(layout::RESTORING);
         if mark.exists() {
             let detail =
                 "a restore into this directory was not completed: `flint restore` it again, or empty the directory".to_owned();
             return Err(StoreError::Damaged { path: mark, detail });
         }
+        Self::open_locked(config, lock)
+    }
+
+    /// The same for who has locked the directory, whatever is marked in it.
+    pub(crate) fn open_locked(config: StoreConfig, lock: DataDirLock) -> Result<Self, StoreError> {
+        let dir = config.data_dir.clone();
         let database = dir.join(layout::DATABASE);
         let blobs = FileBlobs::open(dir.join(layout::BLOBS), config.sync)?;
         refuse_lost(&database, &blobs)?;

@@ -5,6 +5,7 @@ mod common;
 
 use std::{
     fs,
+    os::unix::fs::PermissionsExt,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -189,4 +190,65 @@ async fn a_backup_into_the_data_directory_itself_is_refused() {
     }
     store.backup(&dir.path().join("data-copy"), |_| {}).await.unwrap();
     store.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_backups_into_one_directory_one_is_made() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(&dir.path().join("data"), 4 << 10);
+    (0..100).for_each(|start| store.activations().append(record(start)));
+    for number in 0..10 {
+        let to = dir.path().join(format!("backup {number}"));
+        let (one, other) = tokio::join!(store.backup(&to, |_| {}), store.backup(&to, |_| {}));
+        let refused = if one.is_ok() { other } else { one }.unwrap_err();
+        assert!(refused.to_string().contains("not empty"), "{refused}");
+        restore(&to, &dir.path().join(format!("restored {number}")), &[], |_| {}).unwrap();
+    }
+    store.close().await.unwrap();
+}
+
+/// Also in a directory that others may look into.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backup_is_for_its_owner_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let to = dir.path().join("open to all");
+    fs::create_dir(&to).unwrap();
+    fs::set_permissions(&to, fs::Permissions::from_mode(0o755)).unwrap();
+    let store = open(&dir.path().join("data"), 4 << 10);
+    store.activations().append(record(1));
+    let digest = store.blobs().put(Bytes::from_static(b"some code")).await.unwrap().to_string();
+    store.backup(&to, |_| {}).await.unwrap();
+    store.close().await.unwrap();
+    let code = to.join("blobs").join(&digest[..2]).join(&digest[2..]);
+    for file in log_files(&to, "seg").into_iter().chain([to.join("flint.db"), code]) {
+        let mode = fs::metadata(&file).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{}", file.display());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backup_that_cannot_be_opened_is_not_left_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    let (backup, target) = (dir.path().join("backup"), dir.path().join("target"));
+    let store = open(&dir.path().join("data"), 4 << 10);
+    store.backup(&backup, |_| {}).await.unwrap();
+    store.close().await.unwrap();
+    // As a newer version makes it.
+    let path = backup.join("flint.db");
+    let database = rusqlite::Connection::open(&path).unwrap();
+    database.pragma_update(None, "user_version", 1000).unwrap();
+    drop(database);
+    let manifest = backup.join("manifest.json");
+    let mut said: serde_json::Value = serde_json::from_slice(&fs::read(&manifest).unwrap()).unwrap();
+    assert_eq!(said["files"][0]["path"], "flint.db");
+    said["files"][0]["hash"] = blake3::hash(&fs::read(&path).unwrap()).to_hex().to_string().into();
+    fs::write(&manifest, said.to_string()).unwrap();
+
+    let refused = restore(&backup, &target, &[], |_| {}).unwrap_err();
+    assert!(matches!(refused, StoreError::TooNew { found: 1000, .. }), "{refused}");
+    assert!(!target.exists());
+    fs::create_dir(&target).unwrap();
+    fs::write(target.join("a.key"), "a.key").unwrap();
+    restore(&backup, &target, &["a.key"], |_| {}).unwrap_err();
+    assert_eq!(fs::read_dir(&target).unwrap().count(), 1, "it is as it was");
 }

@@ -3,7 +3,11 @@
 
 mod common;
 
-use std::{fs, os::unix::fs::FileExt, path::Path};
+use std::{
+    fs,
+    os::unix::fs::{FileExt, MetadataExt, PermissionsExt},
+    path::Path,
+};
 
 use bytes::Bytes;
 use common::{ALL, count, log_files, open, record};
@@ -37,6 +41,35 @@ async fn a_second_server_is_refused_until_the_first_is_gone() {
     }
     drop(store);
     drop(open(dir.path(), 1 << 20));
+}
+
+/// Also in a directory that was there and that others may look into.
+#[tokio::test]
+async fn the_database_is_for_its_owner_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let store = open(dir.path(), 1 << 20);
+    inhabit(&*store.catalog()).await;
+    // SQLite gives the files beside it the same mode.
+    let modes = || {
+        ["flint.db", "flint.db-wal", "activations", "blobs"]
+            .map(|name| fs::metadata(dir.path().join(name)).unwrap().permissions().mode() & 0o777)
+    };
+    assert_eq!(modes(), [0o600, 0o600, 0o700, 0o700]);
+    store.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn code_that_a_crash_left_half_written_goes_and_its_directory_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(open(dir.path(), 1 << 20));
+    let temporary = dir.path().join("blobs/tmp");
+    let before = fs::metadata(&temporary).unwrap().ino();
+    fs::write(temporary.join("7"), b"half of").unwrap();
+    drop(open(dir.path(), 1 << 20));
+    assert_eq!(fs::read_dir(&temporary).unwrap().count(), 0);
+    // Made anew, it might be another user's.
+    assert_eq!(fs::metadata(&temporary).unwrap().ino(), before);
 }
 
 #[tokio::test]

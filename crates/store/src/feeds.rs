@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use flint_model::{EntityPath, Feed, Timestamp};
 
-use crate::{Expected, Page, QueuedCall, StoreError};
+use crate::{Expected, QueuedCall, StoreError};
 
 /// Feeds by trigger. Every write is acknowledged when it is committed and fsynced; every read sees all acknowledged writes. A
 /// trigger that is deleted takes its feed with it, and so does a namespace.
@@ -19,8 +19,9 @@ pub trait Feeds: Send + Sync {
     /// The feed of a trigger.
     async fn feed(&self, trigger: &EntityPath) -> Result<Option<Feed>, StoreError>;
 
-    /// Every feed of every namespace, in order of path.
-    async fn feeds(&self, page: Page) -> Result<Vec<Feed>, StoreError>;
+    /// Up to `limit` feeds of all namespaces, in order of path: the first ones, or those behind the trigger of one that was read before. That may be gone by now:
+    /// who goes on like this passes over none, whatever is written meanwhile.
+    async fn feeds(&self, behind: Option<&EntityPath>, limit: usize) -> Result<Vec<Feed>, StoreError>;
 
     /// Deletes the feed of a trigger; `false` when there was none.
     async fn delete_feed(&self, trigger: &EntityPath) -> Result<bool, StoreError>;

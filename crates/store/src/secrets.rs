@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use flint_model::{NamespaceName, SealedSecret, SecretName};
 
-use crate::{Page, StoreError};
+use crate::StoreError;
 
 /// Encrypted secrets by namespace and name. Every write is acknowledged when it is committed and fsynced; every read sees all acknowledged
 /// writes. A namespace that is deleted takes its secrets with it.
@@ -26,8 +26,13 @@ pub trait Secrets: Send + Sync {
     /// Deletes a secret; `false` when there was none.
     async fn delete_secret(&self, namespace: &NamespaceName, name: &SecretName) -> Result<bool, StoreError>;
 
-    /// The secrets of all namespaces, in order of namespace and name.
-    async fn all_secrets(&self, page: Page) -> Result<Vec<SealedSecret>, StoreError>;
+    /// Up to `limit` secrets of all namespaces, in order of namespace and name: the first ones, or those behind one that was read before. That may be gone by now: who
+    /// goes on like this passes over none, whatever is written meanwhile.
+    async fn all_secrets(
+        &self,
+        behind: Option<&SealedSecret>,
+        limit: usize,
+    ) -> Result<Vec<SealedSecret>, StoreError>;
 
     /// Writes the same value encrypted anew, if the secret is still at `secret.revision` and stays at it; `false` when it is not.
     async fn reseal(&self, secret: &SealedSecret) -> Result<bool, StoreError>;

@@ -16,7 +16,7 @@ function main(params, context) {
     case 'unencodable': return { value: 10n };
     case 'binary': return Buffer.from([0, 255, 128, 10]);
     case 'response': return new Response('héllo', { status: 201, headers: { 'content-type': 'text/plain; charset=utf-8', 'x-made': 'by probe' } });
-    case 'stream': return pieces(params.pieces, params.size);
+    case 'stream': return pieces(params.pieces, params.size, params.pauseMs ?? 5);
     case 'streamFails': return failing();
     case 'log': return log(params.lines);
     case 'env': return Object.fromEntries(params.names.map((name) => [name, process.env[name] ?? null]));
@@ -31,11 +31,11 @@ function main(params, context) {
   }
 }
 
-async function* pieces(count, size) {
+async function* pieces(count, size, pauseMs) {
   try {
     for (let i = 0; count === undefined || i < count; i++) {
       yield Buffer.alloc(size, i & 255);
-      if (count === undefined) await new Promise((resolve) => { setTimeout(resolve, 5); });
+      if (count === undefined) await new Promise((resolve) => { setTimeout(resolve, pauseMs); });
     }
   } finally {
     streamsClosed += 1;

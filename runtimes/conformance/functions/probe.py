@@ -26,7 +26,7 @@ def main(params, context):
     if do == "response":
         return Response("héllo", 201, {"x-made": "by probe"}, "text/plain; charset=utf-8")
     if do == "stream":
-        return pieces(params.get("pieces"), params["size"])
+        return pieces(params.get("pieces"), params["size"], params.get("pauseMs", 5))
     if do == "streamFails":
         return failing()
     if do == "log":
@@ -56,12 +56,12 @@ def main(params, context):
     return params
 
 
-def pieces(count, size):
+def pieces(count, size, pause_ms):
     try:
         for i in itertools.count() if count is None else range(count):
             yield bytes([i & 255]) * size
             if count is None:
-                time.sleep(0.005)
+                time.sleep(pause_ms / 1000)
     finally:
         state["streamsClosed"] += 1
 

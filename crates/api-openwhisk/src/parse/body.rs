@@ -67,7 +67,7 @@ impl PutBody {
             memory: limits.memory.map(mib),
             logs: limits.logs.map(mib),
             concurrency: limits.concurrency,
-            instances: limits.instances,
+            instances: limits.instances.map(Some),
             ..LimitsWish::default()
         }
     }

@@ -50,8 +50,12 @@ impl Controller {
                 });
             }
             None => {
-                self.stores.queue.enqueue_due(queued).await?;
+                // Whoever leases it, which may be at once, finds its key.
                 self.accepted.keys.keep(id, api_key);
+                if let Err(error) = self.stores.queue.enqueue_due(queued).await {
+                    self.accepted.keys.take(id);
+                    return Err(error.into());
+                }
                 in_flight.leave_to_queue();
                 self.accepted.leave_one();
                 self.accepted.hungry.notify_one();
@@ -61,9 +65,8 @@ impl Controller {
         Ok(Answer::Accepted(id))
     }
 
-    /// A call that was made durable elsewhere is to be run.
-    pub(crate) fn accept_redriven(&self, id: ActivationId, api_key: Option<Arc<str>>, in_flight: InFlight) {
-        self.accepted.keys.keep(id, api_key);
+    /// A call that was made durable elsewhere is to be run; its key is kept already.
+    pub(crate) fn accept_redriven(&self, in_flight: InFlight) {
         in_flight.leave_to_queue();
         self.accepted.leave_one();
         self.accepted.hungry.notify_one();
@@ -134,9 +137,16 @@ impl Controller {
                 }
             }
             None => {
-                self.commit_all(queued, None, goes_on).await?;
-                for Accepting { call, api_key, in_flight, .. } in calls {
-                    accepted.keys.keep(call.activation, api_key);
+                for Accepting { call, api_key, .. } in &calls {
+                    accepted.keys.keep(call.activation, api_key.clone());
+                }
+                if let Err(error) = self.commit_all(queued, None, goes_on).await {
+                    for Accepting { call, .. } in &calls {
+                        accepted.keys.take(call.activation);
+                    }
+                    return Err(error.into());
+                }
+                for Accepting { in_flight, .. } in calls {
                     in_flight.leave_to_queue();
                     accepted.leave_one();
                 }

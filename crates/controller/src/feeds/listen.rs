@@ -10,7 +10,6 @@ use std::{
 };
 
 use flint_model::{EntityPath, Feed, FeedSource, FeedState, NatsSource, Timestamp};
-use flint_store::Page;
 use tokio::{
     task::{Id, JoinError, JoinSet},
     time::sleep,
@@ -120,18 +119,18 @@ impl Controller {
     }
 
     async fn look_everywhere(&self, listeners: &mut Listeners) -> Result<(), ControllerError> {
-        let mut page = Page { skip: 0, limit: BATCH };
+        let mut behind = None;
         let mut gone: BTreeSet<_> = listeners.wanted.clone();
         loop {
-            let feeds = self.stores.feeds.feeds(page).await?;
+            let feeds = self.stores.feeds.feeds(behind.as_ref(), BATCH).await?;
             for feed in &feeds {
                 gone.remove(&feed.path());
                 self.look_at_one(listeners, &feed.path(), Some(feed));
             }
-            if feeds.len() < page.limit {
+            if feeds.len() < BATCH {
                 break;
             }
-            page.skip += page.limit;
+            behind = feeds.last().map(Feed::path);
         }
         for trigger in gone {
             self.look_at_one(listeners, &trigger, None);

@@ -6,7 +6,7 @@
 use std::{sync::Arc, time::Duration};
 
 use flint_model::{Feed, FeedSource, FeedState, Rule, ThenDelete, Timestamp};
-use flint_store::{Page, StoreError};
+use flint_store::StoreError;
 use futures_util::{StreamExt, stream};
 use serde_json::Value;
 
@@ -151,9 +151,9 @@ impl Controller {
 
     /// Looks at every feed by a clock that shows an earlier time than before.
     async fn clock_was_put_back(&self, now: Timestamp) -> Result<(), ControllerError> {
-        let mut page = Page { skip: 0, limit: BATCH };
+        let mut behind = None;
         loop {
-            let feeds = self.stores.feeds.feeds(page).await?;
+            let feeds = self.stores.feeds.feeds(behind.as_ref(), BATCH).await?;
             for feed in &feeds {
                 let Ok(Some(schedule)) = Schedule::of(&feed.source) else { continue };
                 let Some(changed) = put_back(feed, &schedule, now) else { continue };
@@ -163,10 +163,10 @@ impl Controller {
                     Err(error) => return Err(error.into()),
                 }
             }
-            if feeds.len() < page.limit {
+            if feeds.len() < BATCH {
                 return Ok(());
             }
-            page.skip += page.limit;
+            behind = feeds.last().map(Feed::path);
         }
     }
 }

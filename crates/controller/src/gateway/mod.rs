@@ -108,7 +108,8 @@ impl Controller {
         let DeleteApi { which, path, method } = delete;
         let method = method.map(str::to_ascii_lowercase);
         let apis = self.apis(caller).await?;
-        let found = apis.iter().find(|api| api.base_path == which || api.title == which);
+        let by_path = apis.iter().find(|api| api.base_path == which);
+        let found = by_path.or_else(|| apis.iter().find(|api| api.title == which));
         let no_such = || ControllerError::NoSuch(format!("{which}{}", path.unwrap_or_default()));
         let base_path = found.map(|api| api.base_path.clone()).ok_or_else(no_such)?;
         self.change(caller, &base_path, |old| {

@@ -171,8 +171,7 @@ impl Controller {
         if let Some(key) = self.keyring.keys().first() {
             return Ok(key.clone());
         }
-        let one = flint_store::Page { skip: 0, limit: 1 };
-        if let Some(there) = self.stores.secrets.all_secrets(one).await?.first() {
+        if let Some(there) = self.stores.secrets.all_secrets(None, 1).await?.first() {
             return Err(ControllerError::Conflicting(format!(
                 "there are secrets that are encrypted with key {}, which this server does not have: the operator gives it back (secrets.key_file, secrets.key_env) and restarts the server",
                 there.key

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use flint_model::SealedSecret;
-use flint_store::Page;
 
 use super::{Keyring, SecretKey};
 use crate::{Controller, ControllerError};
@@ -83,10 +82,9 @@ impl Controller {
     /// Encrypts everything with `key` that is encrypted with another; how many that were, and how many no key opens.
     async fn reseal_with(&self, key: &SecretKey) -> Result<(usize, usize), ControllerError> {
         let (mut resealed, mut lost) = (0, 0);
-        let mut page = Page { skip: 0, limit: BATCH };
+        let mut behind: Option<SealedSecret> = None;
         loop {
-            let secrets = self.stores.secrets.all_secrets(page).await?;
-            let last = secrets.len() < BATCH;
+            let mut secrets = self.stores.secrets.all_secrets(behind.as_ref(), BATCH).await?;
             for secret in secrets.iter().filter(|secret| secret.key != key.id()) {
                 let Some(value) = self.keyring.open(secret) else {
                     lost += 1;
@@ -97,10 +95,10 @@ impl Controller {
                 // Deleted meanwhile, it needs no key.
                 resealed += usize::from(self.stores.secrets.reseal(&anew).await?);
             }
-            if last {
+            if secrets.len() < BATCH {
                 return Ok((resealed, lost));
             }
-            page.skip += BATCH;
+            behind = secrets.pop();
         }
     }
 }

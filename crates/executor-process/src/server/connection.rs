@@ -18,6 +18,8 @@ use super::body::RequestBody;
 
 /// The longest head of a response.
 const LONGEST_HEAD: usize = 256 << 10;
+/// The most headers in it.
+const MOST_HEADERS: usize = 1000;
 
 /// What moves the bytes.
 type Driver = http1::Connection<TokioIo<Socket>, RequestBody>;
@@ -39,7 +41,9 @@ impl Connection {
         if let Some(error) = socket.take_error()? {
             return Err(error);
         }
-        let shake = http1::Builder::new().max_buf_size(LONGEST_HEAD).handshake(TokioIo::new(Socket(socket)));
+        let mut http = http1::Builder::new();
+        http.max_buf_size(LONGEST_HEAD).max_headers(MOST_HEADERS);
+        let shake = http.handshake(TokioIo::new(Socket(socket)));
         let (sender, driver) = shake.await.map_err(io::Error::other)?;
         Ok(Self { sender, driver: Some(Box::pin(driver)) })
     }

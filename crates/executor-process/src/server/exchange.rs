@@ -29,6 +29,9 @@ use flint_runtimes::process::{
 /// Between attempts to reach a server that does not listen yet.
 const FIRST_WAIT: Duration = Duration::from_millis(2);
 const LONGEST_WAIT: Duration = Duration::from_millis(50);
+/// How long a connection is kept for the next request. Servers close those that are idle for longer, and one that was paused meanwhile does so in the very
+/// moment in which the next request comes: that would be left without an answer.
+const KEPT: Duration = Duration::from_secs(1);
 
 /// Flint's end of one server.
 pub(super) struct Line {
@@ -37,6 +40,8 @@ pub(super) struct Line {
     pub(super) timer: Timer,
     pub(super) meter: Meter,
     connection: Option<Connection>,
+    /// When the connection was last looked after.
+    rests_since: Instant,
     /// The caller's side of the request that was sent last, where that is a stream.
     upload: Option<Upload>,
 }
@@ -53,7 +58,8 @@ pub(super) enum Broken {
 
 impl Line {
     pub(super) fn new(sandbox: Arc<Sandbox>, output: Output, timer: Timer) -> Self {
-        Self { sandbox, output, timer, meter: Meter::default(), connection: None, upload: None }
+        let rests_since = Instant::now();
+        Self { sandbox, output, timer, meter: Meter::default(), connection: None, rests_since, upload: None }
     }
 
     /// Waits for `work` while everything else goes on.
@@ -77,6 +83,7 @@ impl Line {
 
     /// A connection that takes a request: the one kept alive, or a new one, as soon as the server accepts it.
     async fn connect(&mut self, logs: &mut Logs) -> Result<(), Broken> {
+        self.connection.take_if(|_| self.rests_since.elapsed() > KEPT);
         self.let_go();
         if self.connection.is_some() {
             return Ok(());
@@ -116,6 +123,7 @@ impl Line {
     pub(super) fn let_go(&mut self) {
         let is_usable = |connection: &mut Connection| poll_fn(|cx| connection.poll_usable(cx)).now_or_never();
         self.connection.take_if(|connection| is_usable(connection) != Some(true));
+        self.rests_since = Instant::now();
     }
 
     /// Waits until the server accepts connections.

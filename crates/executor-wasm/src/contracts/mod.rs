@@ -10,14 +10,14 @@ use std::sync::Arc;
 use flint_executor::PrepareError;
 use flint_model::Contract;
 use wasmtime::component::Component;
-use wasmtime::{Engine, InstancePre, Linker, Module, component};
+use wasmtime::{Engine, InstancePre, Linker, Module, ResourcesRequired, component};
 
 pub(crate) use self::{
     core::{CoreModule, Given},
     http::{HttpComponent, Responded, request},
     program::Program,
 };
-use crate::{link, state::State, wasi::Wasi};
+use crate::{link, pool, state::State, wasi::Wasi};
 
 /// Both linkers, made once.
 pub(crate) struct Linkers {
@@ -34,6 +34,19 @@ pub(crate) enum Compiled {
 }
 
 impl Compiled {
+    /// What an instance takes of its engine's pool, where that can be told before it is made.
+    pub(crate) fn needs(&self) -> Option<ResourcesRequired> {
+        match self {
+            Self::Module(module) => Some(module.resources_required()),
+            Self::Component(component) => component.resources_required(),
+        }
+    }
+
+    /// How many places that is.
+    pub(crate) fn places(&self) -> u32 {
+        self.needs().map_or(1, |needs| pool::places(needs.num_memories, needs.num_tables))
+    }
+
     /// Whether its guests can ask for their environment.
     pub(crate) fn reads_environment(&self) -> bool {
         match self {

@@ -24,8 +24,12 @@ use super::{ASSETS, Grants, LogSink, Services, http::Outbound};
 
 /// The most random bytes that a guest gets at once; it can ask again.
 const MOST_RANDOM: u64 = 1 << 20;
-/// The most handles that a guest holds at once: streams, requests, buckets.
-const MOST_HANDLES: usize = 10_000;
+/// The most handles that a guest holds at once: streams, requests, buckets. What is behind them is the server's memory, not the guest's.
+const MOST_HANDLES: usize = 2_000;
+/// The same, where they can be files: each of these takes one of the server's descriptors.
+const MOST_WITH_FILES: usize = 512;
+/// The most that a core module holds, whose only handles are files and its streams.
+const MOST_FILES: usize = 128;
 
 /// What a call brings.
 pub struct CallSeed {
@@ -78,7 +82,8 @@ impl Host {
     /// WASI preview 1, for core modules.
     pub(super) fn p1(&mut self) -> &mut WasiP1Ctx {
         if self.p1.is_none() {
-            let context = self.builder().build_p1();
+            let mut context = self.builder().build_p1();
+            context.ctx().table.set_max_capacity(MOST_FILES);
             self.p1 = Some(Box::new(context));
         }
         self.p1.as_mut().expect("made above")
@@ -90,7 +95,8 @@ impl Host {
             let outbound =
                 Outbound::new(Arc::clone(&self.services), Arc::clone(&self.grants), self.gate.take());
             let mut table = ResourceTable::new();
-            table.set_max_capacity(MOST_HANDLES);
+            let has_files = self.grants.assets.is_some();
+            table.set_max_capacity(if has_files { MOST_WITH_FILES } else { MOST_HANDLES });
             self.p2 = Some(Box::new(Context { http: WasiHttpCtx::new(), outbound, table }));
         }
         self.p2.as_mut().expect("made above")

@@ -88,8 +88,9 @@ pub(crate) struct ApiCreateArgs {
     /// The form of the answers
     #[arg(long, value_name = "FORM", default_value = "http", conflicts_with = "swagger")]
     pub(crate) form: Form,
-    /// What the function wants to see in X-Require-Whisk-Auth
-    #[arg(long, conflicts_with = "swagger", env = "FLINT_API_SECRET", hide_env_values = true)]
+    /// What the function wants to see in X-Require-Whisk-Auth [env: FLINT_API_SECRET]
+    // Not read by clap: a variable that is set for every command would be in conflict with --swagger.
+    #[arg(long, conflicts_with = "swagger")]
     pub(crate) secret: Option<String>,
     /// A Swagger 2.0 document (JSON) that becomes the whole API of its base path; `-` is stdin
     #[arg(long, value_name = "FILE", conflicts_with_all = ["base_path", "path", "method", "function"])]

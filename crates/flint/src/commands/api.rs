@@ -76,10 +76,11 @@ async fn create(client: &Client, args: &ApiCreateArgs, json: bool) -> anyhow::Re
             function: Some(function),
             ..
         } => {
+            let secret = args.secret.clone().or_else(|| std::env::var("FLINT_API_SECRET").ok());
             let apidoc = json!({
                 "namespace": "_", "gatewayBasePath": base_path, "gatewayPath": path, "gatewayMethod": method,
                 "apiName": args.name,
-                "action": { "name": function, "namespace": "_", "secureKey": args.secret },
+                "action": { "name": function, "namespace": "_", "secureKey": secret },
             });
             (apidoc, format!("?responsetype={}", args.form.as_str()), Some(path))
         }

@@ -2,13 +2,14 @@
 
 use std::{
     fs::{self, DirBuilder, File},
+    io,
     os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
     time::{SystemTime, UNIX_EPOCH},
 };
 
 use flint_store::StoreError;
-use flint_store_sqlite::{SqliteStore, StoreConfig};
+use flint_store_sqlite::{Retention, SqliteStore, StoreConfig, restorable};
 use http::Method;
 use serde_json::json;
 use tokio::task::spawn_blocking;
@@ -20,7 +21,7 @@ use crate::{
     config,
     failure::{Exit, Failure},
     output::{Progress, human_size, print_json, print_line, tell},
-    server::{KEY_FILE, explain_store, open_store},
+    server::{KEY_FILE, explain_store, open_unserved},
 };
 
 /// What may be in a data directory before a backup is restored into it.
@@ -43,7 +44,7 @@ pub(crate) async fn backup(args: &BackupArgs, json: bool) -> anyhow::Result<Exit
             (copied["files"].as_u64().unwrap_or_default(), copied["bytes"].as_u64().unwrap_or_default())
         }
         None => {
-            let store = open_store(&config).await?;
+            let store = open_unserved(&config).await?;
             let copied = store.backup(&target, |_| {}).await.map_err(explain_store);
             let closed = store.close().await.map_err(explain_store);
             let copied = copied?;
@@ -71,7 +72,7 @@ pub(crate) async fn restore(args: &RestoreArgs, json: bool) -> anyhow::Result<Ex
         ))
         .into());
     }
-    let free = flint_store_sqlite::restorable(&data_dir, BESIDE)
+    let free = restorable(&data_dir, BESIDE)
         .map_err(|error| Failure::local(format!("{}: {error}", data_dir.display())))?;
     let aside = match (free, args.force) {
         (true, _) => None,
@@ -136,7 +137,7 @@ pub(crate) async fn restore(args: &RestoreArgs, json: bool) -> anyhow::Result<Ex
 
 /// Renames data that no server uses.
 async fn move_aside(data_dir: &Path) -> Result<PathBuf, Failure> {
-    let probe = StoreConfig::new(data_dir);
+    let probe = StoreConfig { retention: Retention::NONE, ..StoreConfig::new(data_dir) };
     let opened = spawn_blocking(move || SqliteStore::open(probe)).await;
     match opened.map_err(|error| Failure::local(format!("looking at the old data failed: {error}")))? {
         Ok(store) => drop(store),
@@ -175,13 +176,47 @@ fn keep_key(aside: &Path, data_dir: &Path) -> Result<bool, Failure> {
     })
 }
 
-/// A restore that failed leaves the old data where it was.
+/// A restore that failed leaves the old data where it was, unless a server has begun there meanwhile.
 fn put_back(aside: &Path, data_dir: &Path) {
-    let back = fs::remove_dir_all(data_dir).or_else(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => Ok(()),
+    let back = match restorable(data_dir, BESIDE) {
+        Ok(true) => fs::remove_dir_all(data_dir),
+        Ok(false) => Err(io::ErrorKind::DirectoryNotEmpty.into()),
+        Err(error) => Err(error),
+    };
+    let back = back.or_else(|error| match error.kind() {
+        io::ErrorKind::NotFound => Ok(()),
         _ => Err(error),
     });
     if back.and_then(|()| fs::rename(aside, data_dir)).is_err() {
         tell!("note: the old data is in {}", aside.display());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn old_data_comes_back_where_nobody_else_has_begun() {
+        let base = tempfile::tempdir().unwrap();
+        let (aside, data_dir) = (base.path().join("aside"), base.path().join("data"));
+        let old = || {
+            fs::create_dir(&aside).unwrap();
+            fs::write(aside.join("flint.db"), "old").unwrap();
+        };
+        let database = || fs::read_to_string(data_dir.join("flint.db")).unwrap();
+        old();
+        put_back(&aside, &data_dir);
+        assert_eq!(database(), "old");
+        fs::rename(&data_dir, &aside).unwrap();
+        fs::create_dir(&data_dir).unwrap();
+        fs::write(data_dir.join(KEY_FILE), "a copy").unwrap();
+        put_back(&aside, &data_dir);
+        assert_eq!((database().as_str(), data_dir.join(KEY_FILE).exists()), ("old", false));
+        // What a server has begun stays, and the old data too.
+        fs::write(data_dir.join("flint.db"), "new").unwrap();
+        old();
+        put_back(&aside, &data_dir);
+        assert_eq!((database().as_str(), aside.join("flint.db").exists()), ("new", true));
     }
 }

@@ -14,15 +14,29 @@ use crate::{
     failure::{Exit, Failure},
 };
 
+/// The code of a failure because another server has the data directory.
+const IN_USE: &str = "data_dir_in_use";
+
 /// Opens the store, off the threads that serve.
-pub(crate) async fn open_store(config: &Config) -> Result<SqliteStore, Failure> {
+pub(super) async fn open_store(config: &Config) -> Result<SqliteStore, Failure> {
     let store = &config.store;
+    let retention = Retention {
+        max_age: Some(store.max_age).filter(|age| !age.is_zero()),
+        max_bytes: Some(store.max_size).filter(|size| *size > ByteSize::bytes(0)),
+    };
+    open(config, retention).await
+}
+
+/// The same for a command that works on data which no server uses. It removes no records: how long they are kept is said to the server, and may be said where the
+/// command does not look.
+pub(crate) async fn open_unserved(config: &Config) -> Result<SqliteStore, Failure> {
+    open(config, Retention::NONE).await
+}
+
+async fn open(config: &Config, retention: Retention) -> Result<SqliteStore, Failure> {
     let store_config = StoreConfig {
-        retention: Retention {
-            max_age: Some(store.max_age).filter(|age| !age.is_zero()),
-            max_bytes: Some(store.max_size).filter(|size| *size > ByteSize::bytes(0)),
-        },
-        sync: match store.sync {
+        retention,
+        sync: match config.store.sync {
             SyncWord::Durable => SyncMode::Durable,
             SyncWord::ProcessOnly => SyncMode::ProcessOnly,
         },
@@ -37,7 +51,7 @@ pub(crate) async fn open_store(config: &Config) -> Result<SqliteStore, Failure> 
 /// A store's error as a failure; the store's own words name the repair step.
 pub(crate) fn explain_store(error: StoreError) -> Failure {
     let (code, hint) = match &error {
-        StoreError::InUse { .. } => ("data_dir_in_use", None),
+        StoreError::InUse { .. } => (IN_USE, None),
         StoreError::Damaged { .. } => {
             ("data_damaged", Some("flint restore BACKUP --force, which keeps the damaged data beside"))
         }
@@ -68,9 +82,10 @@ impl Made {
         Self { data_dir: data_dir.to_owned(), missing: missing.collect() }
     }
 
-    /// The start failed: nothing of it is left.
-    pub(super) fn remove(&self) {
-        if self.missing.is_empty() {
+    /// The start failed for that reason: nothing of it is left.
+    pub(super) fn remove(&self, reason: &anyhow::Error) {
+        let is_others = reason.downcast_ref::<Failure>().is_some_and(|failure| failure.code == IN_USE);
+        if self.missing.is_empty() || is_others {
             return;
         }
         // Everything in it was made by this start.
@@ -87,7 +102,34 @@ impl Made {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use flint_model::NamespaceName;
+    use flint_store::ActivationQuery;
+
     use super::*;
+
+    #[tokio::test]
+    async fn a_command_removes_no_records() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut config = Config::default();
+        config.server.data_dir = dir.path().join("data");
+        config.store.max_age = Duration::from_secs(1);
+        let record = serde_json::json!({
+            "id": "1".repeat(32), "namespace": "guest", "name": "work", "path": "guest/work", "version": "0.0.1",
+            "subject": "guest", "start": 1000, "end": 1000, "duration_us": 1, "wait_us": 2, "timeline": {},
+            "response": {"status": "success"}
+        });
+        let store = open_unserved(&config).await.unwrap();
+        store.activations().append(serde_json::from_value(record).unwrap());
+        store.close().await.unwrap();
+        let store = open_unserved(&config).await.unwrap();
+        // Longer than a server keeps it, and than the log takes to look.
+        tokio::time::sleep(Duration::from_millis(2500)).await;
+        let (guest, all) = (NamespaceName::parse("guest").unwrap(), ActivationQuery::default());
+        assert_eq!(store.activations().count(&guest, &all).await.unwrap(), 1);
+        store.close().await.unwrap();
+    }
 
     #[test]
     fn a_failed_start_removes_what_it_made_and_nothing_else() {
@@ -95,12 +137,16 @@ mod tests {
         let deep = base.path().join("a/b/data");
         let made = Made::in_case_of_failure(&deep);
         fs::create_dir_all(deep.join("blobs")).unwrap();
-        made.remove();
+        // Another server has come first, and made it.
+        made.remove(&explain_store(StoreError::InUse { path: deep.clone(), pid: 1 }).into());
+        assert!(deep.join("blobs").exists());
+        let failed = anyhow::anyhow!("it failed");
+        made.remove(&failed);
         assert!(!base.path().join("a").exists() && base.path().exists());
 
         fs::create_dir_all(&deep).unwrap();
         fs::write(deep.join("mine"), "x").unwrap();
-        Made::in_case_of_failure(&deep).remove();
+        Made::in_case_of_failure(&deep).remove(&failed);
         assert!(deep.join("mine").exists());
     }
 }

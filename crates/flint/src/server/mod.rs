@@ -15,7 +15,7 @@ mod stop;
 mod tap;
 mod timer;
 
-pub(crate) use data_dir::{explain_store, open_store};
+pub(crate) use data_dir::{explain_store, open_unserved};
 pub(crate) use operator::OperatorFile;
 pub(crate) use parts::offline_api;
 pub(crate) use secret_keys::KEY_FILE;
@@ -47,7 +47,7 @@ pub(crate) async fn up(config: Config) -> anyhow::Result<Exit> {
     let parts = match started {
         Ok(parts) => parts,
         Err(error) => {
-            made.remove();
+            made.remove(&error);
             return Err(error);
         }
     };

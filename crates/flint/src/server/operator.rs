@@ -69,7 +69,11 @@ impl OperatorFile {
             .truncate(true)
             .mode(0o600)
             .open(&new)
-            .and_then(|mut file| file.write_all(&serde_json::to_vec(self).unwrap_or_default()))
+            .and_then(|mut file| {
+                file.write_all(&serde_json::to_vec(self).unwrap_or_default())?;
+                // A power cut must not leave the new name without what it stands for: the next start would refuse that.
+                file.sync_all()
+            })
             .and_then(|()| fs::rename(&new, &path));
         written.map_err(|error| {
             let _ = fs::remove_file(&new); // half of it, if any

@@ -27,14 +27,8 @@ impl Taking<'_> {
         last: &mut String,
         places: impl Fn(&str) -> usize,
     ) -> Result<Vec<(LeasedCall, u64)>, StoreError> {
-        let mut lines: Vec<(String, usize)> = Vec::new();
         // As many namespaces as calls at most: what comes after them has its turn the next time.
-        for name in self.namespaces(last, limit)? {
-            let free = places(&name).min(limit);
-            if free > 0 {
-                lines.push((name, free));
-            }
-        }
+        let mut lines = self.lines(last, limit, places)?;
         let mut taken = Vec::new();
         while taken.len() < limit && !lines.is_empty() {
             let share = ((limit - taken.len()) / lines.len()).max(1);
@@ -57,13 +51,19 @@ impl Taking<'_> {
         Ok(taken)
     }
 
-    /// Namespaces that have calls in the line, those after `last` first.
-    fn namespaces(&self, last: &str, limit: usize) -> Result<Vec<String>, StoreError> {
+    /// Up to `limit` namespaces that have calls in the line and places for them, those after `last` first; each with how many calls it may be given. One
+    /// without places is in nobody's way.
+    fn lines(
+        &self,
+        last: &str,
+        limit: usize,
+        places: impl Fn(&str) -> usize,
+    ) -> Result<Vec<(String, usize)>, StoreError> {
         let state = self.state;
         let next = format!("SELECT min(namespace) FROM calls WHERE state = {state} AND namespace > ?1");
-        let mut names = Vec::new();
+        let mut lines = Vec::new();
         for (mut from, end) in [(last.to_owned(), None), (String::new(), Some(last))] {
-            while names.len() < limit {
+            while lines.len() < limit {
                 let name: Option<String> = self
                     .connection
                     .prepare_cached(&next)
@@ -72,13 +72,16 @@ impl Taking<'_> {
                 match name {
                     Some(name) if end.is_none_or(|end| name.as_str() <= end) => {
                         from.clone_from(&name);
-                        names.push(name);
+                        let free = places(&name).min(limit);
+                        if free > 0 {
+                            lines.push((name, free));
+                        }
                     }
                     _ => break,
                 }
             }
         }
-        Ok(names)
+        Ok(lines)
     }
 
     /// The first calls of a namespace, which are its owner's from now on.

@@ -1,10 +1,11 @@
 //! What every [`Catalog`] does with functions, sequences, packages, triggers and rules as entities.
 
-use flint_model::{ByteSize, Collection, Entity, EntityPath, Package, Parameters};
+use flint_model::{ByteSize, Collection, Entity, EntityPath, Package, Parameter, Parameters};
 use serde_json::json;
 
 use super::sample::{
-    PLENTY, UNICODE, entity_name, function, namespace, namespace_name, package, path, rule, sequence, trigger,
+    PLENTY, UNICODE, deep, entity_name, function, namespace, namespace_name, package, path, rule, sequence,
+    trigger,
 };
 use crate::{Catalog, Expected, Page, StoreError};
 
@@ -65,6 +66,17 @@ pub async fn every_sort_comes_back(catalog: &dyn Catalog) {
     assert_eq!(functions.iter().map(|one| one.path.to_string()).collect::<Vec<_>>(), ["guest/f"]);
     assert_eq!(catalog.count_functions(&namespace_name("guest"), None).await.unwrap(), 1);
     assert_eq!(catalog.all_functions().await.unwrap(), functions);
+}
+
+/// A value that could be read by itself can be read as a part of an entity.
+pub async fn what_is_deep_comes_back(catalog: &dyn Catalog) {
+    let mut function = function("guest/f", 1);
+    function.annotations.set("deep", deep());
+    function.parameters = Parameters(vec![Parameter { key: "deep".to_owned(), value: deep(), init: false }]);
+    let entity = Entity::from(function);
+    let revision = put(catalog, entity.clone()).await;
+    assert_eq!(found(catalog, &entity).await, Some(entity.with_revision(revision)));
+    assert_eq!(catalog.all_functions().await.unwrap().len(), 1);
 }
 
 /// A name that one collection has is no other's, until it is deleted.

@@ -109,7 +109,7 @@ macro_rules! conformance_suite {
             every_function_in_order_of_path, values_survive, namespaces_are_replaced_and_ordered,
             a_key_needs_its_namespace, a_namespace_takes_its_own_with_it, functions_are_known_by_their_revisions);
         $crate::conformance_suite!(@ $driver, entities, catalog:
-            every_sort_comes_back, a_name_belongs_to_one_collection, a_write_needs_what_it_expects,
+            every_sort_comes_back, what_is_deep_comes_back, a_name_belongs_to_one_collection, a_write_needs_what_it_expects,
             a_revision_never_comes_back, a_function_may_become_a_sequence, collections_are_listed_apart,
             a_full_package_stays, a_package_takes_its_contents_with_it, rules_are_found_by_their_trigger,
             a_namespace_takes_everything_with_it, lists_leave_out_parameters_alone, a_page_is_bounded_in_bytes,
@@ -122,7 +122,8 @@ macro_rules! conformance_suite {
             a_failed_last_attempt_exhausts, a_restart_releases_the_others, the_oldest_goes_first,
             a_completed_call_is_forgotten, values_survive);
         $crate::conformance_suite!(@ $driver, retries, queue:
-            namespaces_take_turns, failed_calls_stand_apart, the_next_delay_is_known, what_waits_again_is_counted,
+            namespaces_take_turns, failed_calls_stand_apart, who_has_no_place_takes_no_turn, the_next_delay_is_known,
+            what_waits_again_is_counted,
             a_call_is_given_back, a_call_may_be_begun_when_it_is_accepted, a_call_is_found_where_it_is, policies_survive);
         $crate::conformance_suite!(@ $driver, activation_log, activations:
             a_record_is_seen_at_once, a_list_is_in_order_and_paged, filters_agree_with_a_plain_list,

@@ -90,6 +90,26 @@ pub async fn failed_calls_stand_apart(queue: &dyn Queue) {
     assert_eq!(all, again);
 }
 
+/// Namespaces that have no places, however many, are in the way of none that has some.
+pub async fn who_has_no_place_takes_no_turn(queue: &dyn Queue) {
+    for namespace in ["busy", "calm", "other", "single"] {
+        for at in 0..2 {
+            failed(queue, &call(namespace, at, 3), Duration::ZERO).await;
+        }
+    }
+    let places = |open: &'static [&'static str]| -> crate::Places {
+        Arc::new(move |name| if open.contains(&name.as_str()) { 9 } else { 0 })
+    };
+    let turns: [(&'static [&'static str], &str); 3] =
+        [(&["single"], "single"), (&["calm", "single"], "calm"), (&["single"], "single")];
+    for (open, served) in turns {
+        let leased = queue.lease_again("b", 1, LONG, places(open)).await.unwrap();
+        assert_eq!(by_namespace(&leased), HashMap::from([(served, 1)]));
+    }
+    let all = queue.lease_again("b", 2, LONG, places(&["other", "busy"])).await.unwrap();
+    assert_eq!(by_namespace(&all), HashMap::from([("other", 1), ("busy", 1)]));
+}
+
 /// When the next delay ends is known, so that nobody has to look before.
 pub async fn the_next_delay_is_known(queue: &dyn Queue) {
     assert_eq!(queue.next_due().await.unwrap(), None);

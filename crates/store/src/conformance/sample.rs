@@ -54,6 +54,11 @@ pub async fn inhabit(catalog: &dyn Catalog) {
     }
 }
 
+/// A value as deep as serde_json reads one.
+pub fn deep() -> serde_json::Value {
+    (0..127).fold(json!("the innermost"), |inner, _| json!([inner]))
+}
+
 /// A key of a namespace, made at `created`.
 pub fn key(namespace: &str, created: u64) -> KeyRecord {
     KeyRecord {

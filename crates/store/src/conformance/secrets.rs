@@ -6,9 +6,9 @@ use super::{
     Driver, Opened,
     sample::{namespace, namespace_name},
 };
-use crate::{Page, StoreError};
+use crate::StoreError;
 
-const ALL: Page = Page { skip: 0, limit: usize::MAX };
+const ALL: usize = usize::MAX;
 const MANY: usize = 100;
 
 fn secret(namespace: &str, name: &str, key: &str) -> SealedSecret {
@@ -44,8 +44,9 @@ pub async fn what_was_written_comes_back(driver: &dyn Driver) {
     let secrets = &opened.secrets;
     let [b_db, a_token, a_db] = &written[..] else { panic!() };
     assert_eq!(secrets.secrets(&a_db.namespace).await.unwrap(), [a_db.clone(), a_token.clone()]);
-    assert_eq!(secrets.all_secrets(ALL).await.unwrap(), [a_db.clone(), a_token.clone(), b_db.clone()]);
-    assert_eq!(secrets.all_secrets(Page { skip: 1, limit: 1 }).await.unwrap(), std::slice::from_ref(a_token));
+    assert_eq!(secrets.all_secrets(None, ALL).await.unwrap(), [a_db.clone(), a_token.clone(), b_db.clone()]);
+    assert_eq!(secrets.all_secrets(Some(a_db), 1).await.unwrap(), std::slice::from_ref(a_token));
+    assert_eq!(secrets.all_secrets(Some(b_db), 1).await.unwrap(), []);
     assert_eq!(get(&opened, &b_db.namespace, &b_db.name).await.as_ref(), Some(b_db));
     assert_eq!(get(&opened, &b_db.namespace, &a_token.name).await, None);
 
@@ -54,6 +55,8 @@ pub async fn what_was_written_comes_back(driver: &dyn Driver) {
     assert_eq!(get(&opened, &again.namespace, &again.name).await, Some(again.clone()));
     assert!(secrets.delete_secret(&again.namespace, &again.name).await.unwrap());
     assert!(!secrets.delete_secret(&again.namespace, &again.name).await.unwrap());
+    // Whoever reads on from one that is gone misses none.
+    assert_eq!(secrets.all_secrets(Some(&again), ALL).await.unwrap(), [a_token.clone(), b_db.clone()]);
     assert_eq!(get(&opened, &again.namespace, &again.name).await, None);
     opened.close.await;
 }
@@ -72,7 +75,7 @@ pub async fn they_are_bounded_and_go_with_their_namespace(driver: &dyn Driver) {
     assert!(opened.catalog.delete_namespace(&first.namespace).await.unwrap());
     opened.catalog.put_namespace(&namespace("a")).await.unwrap();
     assert_eq!(secrets.secrets(&first.namespace).await.unwrap(), []);
-    assert_eq!(secrets.all_secrets(ALL).await.unwrap().len(), 1);
+    assert_eq!(secrets.all_secrets(None, ALL).await.unwrap().len(), 1);
     opened.close.await;
 }
 

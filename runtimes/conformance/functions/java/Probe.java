@@ -33,7 +33,12 @@ public final class Probe {
             case "unencodable": return Map.of("value", Double.NaN);
             case "binary": return new byte[] {0, (byte) 255, (byte) 128, 10};
             case "response": return Response.of("héllo", "text/plain; charset=utf-8").status(201).header("x-made", "by probe");
-            case "stream": return pieces((Integer) params.get("pieces"), (Integer) params.get("size"));
+            case "stream":
+                if (params.containsKey("interrupted")) {
+                    Thread.currentThread().interrupt();
+                }
+                int pauseMs = params.containsKey("pauseMs") ? (Integer) params.get("pauseMs") : 5;
+                return pieces((Integer) params.get("pieces"), (Integer) params.get("size"), pauseMs);
             case "streamFails": return failing();
             case "log":
                 for (int i = 0; i < (Integer) params.get("lines"); i++) {
@@ -74,7 +79,7 @@ public final class Probe {
         }
     }
 
-    private static InputStream pieces(Integer count, int size) {
+    private static InputStream pieces(Integer count, int size, int pauseMs) {
         return new InputStream() {
             private int piece;
 
@@ -88,9 +93,9 @@ public final class Probe {
                 if (count != null && piece >= count * (long) size) {
                     return -1;
                 }
-                if (count == null) {
+                if (count == null && piece > 0) {
                     try {
-                        Thread.sleep(5);
+                        Thread.sleep(pauseMs);
                     } catch (InterruptedException stop) {
                         throw new IOException(stop);
                     }

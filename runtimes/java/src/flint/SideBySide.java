@@ -58,13 +58,15 @@ final class SideBySide {
                 }
                 call = new Call(frame);
                 calls.put(frame.call, call);
-                Thread thread = new Thread(call, "flint-call-" + frame.call);
-                thread.setDaemon(true);
-                thread.start();
+                call.thread.setDaemon(true);
+                call.thread.start();
             } else if (frame.kind == Frame.INIT) {
                 throw new ProtocolException("order", "Cannot initialize the action more than once.");
             } else if (call != null) {
                 call.frames.add(frame); // no more than the window of its body
+                if (frame.kind == Frame.ERROR) {
+                    call.cancel();
+                }
             } else if (frame.kind != Frame.ACK && frame.kind != Frame.ERROR) {
                 throw new ProtocolException("order", "a frame of kind " + frame.kind + " does not belong to a call");
             }
@@ -74,13 +76,17 @@ final class SideBySide {
     /** One call: its thread, its output, and the link as the shim sees it. */
     private final class Call extends Link implements Runnable {
         private final Frame first;
+        private final Thread thread;
         private final BlockingQueue<Frame> frames = new LinkedBlockingQueue<>();
+        private boolean streams;
+        private boolean cancelled;
         private volatile boolean over;
         private final ByteArrayOutputStream[] unfinished = {null, new ByteArrayOutputStream(), new ByteArrayOutputStream()};
 
         Call(Frame first) {
             super(null, null);
             this.first = first;
+            this.thread = new Thread(this, "flint-call-" + first.call);
         }
 
         @Override
@@ -114,15 +120,35 @@ final class SideBySide {
             return !frames.isEmpty();
         }
 
-        /** What the call has printed goes before its last frame. */
+        /** What the call has printed goes before its last frame, and nothing after it. */
         @Override
-        void write(byte[] bytes, int length) throws PeerGoneException {
+        synchronized void write(byte[] bytes, int length) throws PeerGoneException {
+            if (over) {
+                return; // it was cancelled
+            }
             int kind = bytes[4];
             if (kind == Frame.END || kind == Frame.ERROR || kind == Frame.RESULT && (bytes[5] & 1) == 1) {
                 finishLines();
                 over = true;
             }
             send(bytes, length);
+            streams |= kind == Frame.RESULT;
+            if (cancelled) {
+                endStream();
+            }
+        }
+
+        /** Its caller is gone: a stream ends now, and not with its next piece, for which there may be long to wait. */
+        synchronized void cancel() throws PeerGoneException {
+            cancelled = true;
+            endStream();
+        }
+
+        private void endStream() throws PeerGoneException {
+            if (streams && !over) {
+                send(Frame.END, first.call, new byte[0]);
+                thread.interrupt();
+            }
         }
 
         private void send(byte[] bytes, int length) throws PeerGoneException {
@@ -140,6 +166,9 @@ final class SideBySide {
         }
 
         synchronized void print(int stream, byte[] bytes, int offset, int length) throws PeerGoneException {
+            if (over) {
+                return; // Flint drops lines of calls that have ended
+            }
             int start = offset;
             for (int at = offset; at < offset + length; at++) {
                 if (bytes[at] == '\n') {

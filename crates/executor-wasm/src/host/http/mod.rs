@@ -30,6 +30,12 @@ use super::{Grants, Services};
 /// Where guests find the gate: as those in a sandbox find theirs, on a loopback of their own. Here there is none, and nothing is connected to.
 const GATE: &str = "127.0.0.1";
 
+/// How much a call's bodies, those of requests and of its answer, may hold together of what nobody has taken yet, in bytes; each has a quarter of what those
+/// before it left.
+const UNTAKEN: usize = 4 << 20;
+/// But no less than this, so that it goes on.
+const LEAST_UNTAKEN: usize = 4 << 10;
+
 /// Bounds on the requests that functions send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpBounds {
@@ -81,6 +87,8 @@ pub(super) struct Outbound {
     places: Arc<Semaphore>,
     /// The way to the server's API, which is this call's own.
     gate: Option<Arc<DirectGate>>,
+    /// What is left of [`UNTAKEN`].
+    untaken: usize,
 }
 
 impl Outbound {
@@ -89,7 +97,7 @@ impl Outbound {
         let bounds = services.http.bounds();
         let (left, places) =
             (AtomicU32::new(bounds.requests), Arc::new(Semaphore::new(bounds.at_once as usize)));
-        Self { services, grants, left, places, gate }
+        Self { services, grants, left, places, gate, untaken: UNTAKEN }
     }
 
     /// To the hosts of one pattern.
@@ -179,6 +187,13 @@ impl WasiHttpHooks for Outbound {
         let admitted = self.admit(request.uri());
         Box::new(async move { send::send(admitted?, request, options.unwrap_or_default()).await })
     }
+
+    /// Asked once for each body.
+    fn p2_outgoing_body_chunk_size(&mut self) -> usize {
+        let size = (self.untaken / 4).max(LEAST_UNTAKEN);
+        self.untaken = self.untaken.saturating_sub(size);
+        size
+    }
 }
 
 #[cfg(test)]
@@ -233,6 +248,15 @@ mod tests {
             assert!(matches!(at(&outbound, "http://127.0.0.1:3233/api/v1"), Ok(Way::Gate(_))));
         }
         assert!(matches!(at(&outbound, "https://example.com/"), Ok(Way::Out { .. })));
+    }
+
+    #[test]
+    fn bodies_that_nobody_takes_are_small_where_they_are_many() {
+        let client = HttpClient::new(HttpBounds::default(), Reach::Public).unwrap();
+        let mut outbound = Outbound::to(client, "https://example.com");
+        let sizes: Vec<_> = (0..1000).map(|_| outbound.p2_outgoing_body_chunk_size()).collect();
+        assert_eq!((sizes[0], sizes[999]), (UNTAKEN / 4, LEAST_UNTAKEN));
+        assert!(sizes.iter().sum::<usize>() <= UNTAKEN + sizes.len() * LEAST_UNTAKEN);
     }
 
     #[test]
