@@ -85,6 +85,13 @@ async fn what_cannot_work_is_refused_with_the_reason() {
     let cases = [
         (zip("nodejs:default", &[("inner/index.js", "")]), "inside the folder 'inner'"),
         (zip("python:default", &[("other.py", "")]), "no __main__.py or main.py"),
+        // A file that the host has.
+        (
+            adjusted(zip("python:default", &[("other.py", "")]), |function| {
+                function.main = Some("/etc/passwd.main".into());
+            }),
+            "no __main__.py or main.py",
+        ),
         (zip("native", &[("exec", "#!/bin/sh\n")]), "choose the contract actionloop, stdio"),
         (native(b"MZ windows"), "neither a Linux program"),
         (native(b"#!/bin/sh\r\necho\r\n"), "Windows line ends"),

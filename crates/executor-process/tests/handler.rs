@@ -42,6 +42,41 @@ async fn garbage_on_the_link_is_the_functions_fault() {
     house.end().await;
 }
 
+/// Sends a long answer in single bytes, and looks at what it is told of that when it has sent them all.
+const DOES_NOT_LISTEN: &str = "import os, struct
+def frame(kind, payload): return struct.pack('>IBBHI', len(payload), kind, 0, 0, 1) + payload
+def put(data):
+    data = memoryview(data)
+    while data: data = data[os.write(3, data):]
+def take(length):
+    data = b''
+    while len(data) < length: data += os.read(3, length - len(data))
+    return data
+def main(params):
+    put(frame(11, bytes(4)))
+    put(frame(9, b' ') * 50000)
+    told = taken = 0
+    while taken < 50000:
+        length, kind = struct.unpack('>IBBHI', take(12))[:2]
+        assert (length, kind) == (4, 7)
+        taken += int.from_bytes(take(4), 'big')
+        told += 1
+    put(frame(9, b'[%d, %d]' % (told, taken)) + frame(10, b''))
+    return {}
+";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_does_not_listen_is_told_the_sum_in_the_end() {
+    let house = House::new().await;
+    let instance = house.start(handler("python:default", DOES_NOT_LISTEN)).await;
+    let answer = text(instance.invoke(json("{}")).await);
+    let [told, taken]: [u32; 2] = serde_json::from_str(&answer).unwrap();
+    // What the socket holds, each by itself; one for each byte would be kept by whoever sends them.
+    assert!(taken == 50_000 && told < 10_000, "{told} times");
+    instance.stop().await;
+    house.end().await;
+}
+
 const WHERE: &str = "import os, sys, json, ssl
 def main(params):
     root = os.listdir('/root') if os.path.isdir('/root') else []

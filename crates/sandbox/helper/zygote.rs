@@ -83,6 +83,26 @@ fn misbehave(how: &str) {
             "file" => {
                 let _ = std::fs::File::create("/tmp/log").expect("a file").into_raw_fd();
             }
+            "many-files" | "much-code" => {
+                let folder = std::iter::repeat_n("d".repeat(250), 10)
+                    .fold(std::path::PathBuf::from("/tmp"), |path, part| path.join(part));
+                std::fs::create_dir_all(&folder).expect("folders");
+                for number in 0..100 {
+                    let path = folder.join(number.to_string());
+                    std::fs::write(&path, [0; 4096]).expect("a file");
+                    if how == "many-files" {
+                        let file = std::fs::OpenOptions::new().write(true).open(&path);
+                        let _ = file.expect("a file").into_raw_fd();
+                    } else {
+                        map(&path, libc::PROT_READ | libc::PROT_EXEC, libc::MAP_PRIVATE);
+                    }
+                }
+            }
+            "many-mappings" => {
+                for _ in 0..1100 {
+                    map(std::path::Path::new("/function/helper"), libc::PROT_READ, libc::MAP_SHARED);
+                }
+            }
             "pipe" => {
                 let (reader, writer) = std::io::pipe().expect("a pipe");
                 drop(writer);
@@ -97,6 +117,14 @@ fn misbehave(how: &str) {
             _ => {}
         }
     }
+}
+
+/// Maps a page of a file for good.
+fn map(path: &std::path::Path, protection: i32, flags: i32) {
+    let file = std::fs::File::open(path).expect("a file");
+    // SAFETY: a fresh mapping that nothing refers to.
+    let place = unsafe { libc::mmap(std::ptr::null_mut(), 4096, protection, flags, file.as_raw_fd(), 0) };
+    assert_ne!(place, libc::MAP_FAILED);
 }
 
 fn fork(mode: &str, fds: Vec<OwnedFd>) {
@@ -116,6 +144,11 @@ fn fork(mode: &str, fds: Vec<OwnedFd>) {
     }
     if mode == "keep-link" || mode == "shared-pipe" {
         std::mem::forget((fds, pipe));
+    }
+    if mode == "hoard" {
+        // After the clone has said hello.
+        std::thread::sleep(Duration::from_millis(100));
+        super::intruder::bomb("memory");
     }
 }
 
@@ -178,6 +211,11 @@ fn become_clone(mode: &str, fds: Vec<OwnedFd>, pipe: Option<(OwnedFd, OwnedFd)>)
         match mode {
             "extra-socket" => {
                 assert!(libc::socket(libc::AF_UNIX, libc::SOCK_STREAM, 0) > 3);
+            }
+            "input-socket" => {
+                let socket = libc::socket(libc::AF_UNIX, libc::SOCK_STREAM, 0);
+                assert_eq!(libc::dup2(socket, 0), 0);
+                libc::close(socket);
             }
             "open-file" => {
                 let flags = libc::O_CREAT | libc::O_WRONLY;

@@ -166,7 +166,7 @@ impl Sandbox {
     /// forked process would share with it. Fixes what [`crate::Cell::admit`] compares with later; may be repeated.
     ///
     /// # Errors
-    /// [`Error::NotForkable`] with every reason found, in words for the function's developer; [`Error::InvalidSpec`] when the sandbox is no zygote;
+    /// [`Error::NotForkable`] with the reasons found, some of each sort, in words for the function's developer; [`Error::InvalidSpec`] when the sandbox is no zygote;
     /// [`Error::Ended`], [`Error::Operation`].
     pub async fn seal(&self, expect: &SealSpec) -> Result<Sealed> {
         match self.ask(Ask::Seal { expect: expect.clone() }).await? {

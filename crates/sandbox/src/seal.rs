@@ -29,7 +29,7 @@ pub struct Sealed {
     pub private_bytes: Option<u64>,
     /// Its share of all memory it maps.
     pub pss_bytes: Option<u64>,
-    /// Files with native code outside of `/usr` and the runtime's prefixes. Not in the way of forking, but such code can do what a runtime's own language
+    /// Files with native code outside of `/usr` and the runtime's prefixes, some of them where there are many. Not in the way of forking, but such code can do what a runtime's own language
     /// cannot.
     pub native_code: Vec<String>,
 }

@@ -5,9 +5,10 @@
 mod common;
 
 use std::collections::HashMap;
-use std::net::TcpListener;
+use std::net::{TcpListener, UdpSocket};
 use std::process::Command;
 use std::sync::mpsc;
+use std::time::Duration;
 
 use common::findings;
 use flint_sandbox::ProbeState;
@@ -40,8 +41,19 @@ fn with_internet<T: Send>(inside: impl FnOnce() -> T + Send) -> Option<T> {
             sh(&ADDRESSES.map(|address| format!("ip addr add {address}/24 dev isp0")).join(" && "));
             let listeners: Vec<TcpListener> =
                 ADDRESSES.iter().map(|address| TcpListener::bind((*address, 80)).unwrap()).collect();
+            let datagrams = UdpSocket::bind(("203.0.113.1", 7777)).unwrap();
+            datagrams.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
             ready.send(()).unwrap();
-            let _ = is_over.recv();
+            let mut first = None;
+            while is_over.try_recv() == Err(mpsc::TryRecvError::Empty) {
+                // Whoever was the first to say something hears whenever another does.
+                if let Ok((_, sender)) = datagrams.recv_from(&mut [0; 16]) {
+                    let first = *first.get_or_insert(sender);
+                    if first != sender {
+                        datagrams.send_to(b"unasked", first).unwrap();
+                    }
+                }
+            }
             drop(listeners);
         });
         let result = scope.spawn(move || {
@@ -140,6 +152,44 @@ const OUTSIDE: &str = "198.51.100.7:80";
 
 fn block_on(future: impl Future<Output = ()>) {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future);
+}
+
+/// What a sandbox is sent on port 5353 within two seconds, and its address; with `says`, it has something sent out from there first.
+async fn hears(host: &common::Host, says: bool) -> (String, String) {
+    let script = "import socket,sys\nu=socket.socket(socket.AF_INET,socket.SOCK_DGRAM)\nu.bind(('0.0.0.0',5353))\n\
+        own=socket.socket(socket.AF_INET,socket.SOCK_DGRAM)\nown.connect(('203.0.113.1',9))\n\
+        if sys.argv[1:]: u.sendto(b'hello',('203.0.113.1',7777))\n\
+        print(own.getsockname()[0],flush=True)\nu.settimeout(2)\n\
+        try: print(u.recv(99).decode())\nexcept OSError: print('nothing')";
+    let mut spec = common::shell("");
+    spec.argv = vec!["/usr/bin/python3".into(), "-c".into(), script.into()];
+    spec.argv.extend(says.then(|| "says".to_owned()));
+    spec.network = flint_sandbox::Network::Egress;
+    let (_sandbox, reader) = host.start(&spec).await.unwrap();
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(reader));
+    let address = lines.next().unwrap().unwrap();
+    if !says {
+        UdpSocket::bind("203.0.113.2:0").unwrap().send_to(b"again", "203.0.113.1:7777").unwrap();
+    }
+    (lines.next().unwrap().unwrap(), address)
+}
+
+#[test]
+fn what_is_sent_to_a_sandbox_that_has_ended_reaches_no_other() {
+    with_internet(|| {
+        block_on(async {
+            let one = server("before").await;
+            let (heard, address) = hears(&one, true).await;
+            assert_eq!(heard, "nothing");
+            let (heard, other) = hears(&one, false).await;
+            assert!(heard == "nothing" && other != address, "{heard} at {other} after {address}");
+            one.launcher.shutdown().await;
+            let next = server("after").await;
+            // It has the same addresses.
+            assert_eq!(hears(&next, false).await, ("nothing".to_owned(), address));
+            next.launcher.shutdown().await;
+        });
+    });
 }
 
 /// Nothing of any server is on this host: no rules, no interfaces, no forwarding.

@@ -39,11 +39,39 @@ async fn what_is_in_the_way_of_forking_is_named() {
         ("file", "/log, for writing, is open (fd 4): close it in beforeSnapshot"),
         ("pipe", "a pipe is open (fd 4)"),
         ("timer", "POSIX timers are set (1)"),
+        ("many-mappings", "1024 shared mappings or more"),
         ("dumpable", "the process is dumpable"),
     ] {
         let reasons = Zygote::reasons(&host, mode).await;
         assert!(reasons.contains(reason) && reasons.lines().count() == 1, "{mode}: {reasons}");
     }
+    host.launcher.shutdown().await;
+}
+
+/// The launcher's answer is one message: what does not fit would end it, and every sandbox with it.
+#[tokio::test]
+async fn what_a_zygote_is_full_of_is_told_in_part() {
+    let Some(host) = host("full").await else { return };
+    let (bystander, _reader) = host.start(&common::shell("sleep 600")).await.unwrap();
+    let reasons = Zygote::reasons(&host, "many-files").await;
+    assert!(reasons.lines().count() < 10 && reasons.len() < 10_000, "{}: {reasons}", reasons.len());
+    let zygote = Zygote::start(&host, &spec("much-code")).await;
+    let code = zygote.sandbox.seal(&SealSpec::default()).await.unwrap().native_code;
+    assert_eq!((code.len(), code.last().unwrap().as_str()), (65, "and 37 more"));
+    assert!(code.iter().all(|file| file.len() <= 256), "{code:?}");
+    assert!(zygote.spawn().await.is_ok() && bystander.exited().is_none());
+    host.launcher.shutdown().await;
+}
+
+/// Its group has room for forks beyond the limit of the function, and user code has run in it.
+#[tokio::test]
+async fn a_sealed_zygote_does_not_get_the_hosts_memory() {
+    let Some(host) = host("hoard").await else { return };
+    let zygote = Zygote::sealed(&host, "hoard").await;
+    let _ = zygote.spawn().await;
+    let exit = zygote.sandbox.wait().await;
+    assert!(exit.oom, "{exit:?}");
+    assert!(exit.usage.memory_peak_bytes < 1 << 30, "{exit:?}");
     host.launcher.shutdown().await;
 }
 
@@ -72,6 +100,7 @@ async fn a_changed_zygote_is_noticed() {
     for (mode, reason) in [
         ("late-shared-memory", "it has writable shared memory"),
         ("late-hidden-memory", "shared memory that can be made writable"),
+        ("late-many-mappings", "more shared mappings than are looked at"),
         ("late-thread", "threads have changed"),
         ("late-orphan", "not the zygote's child is left"),
         ("late-socket", "no longer belongs to a fork under way: socket:["),
@@ -119,6 +148,7 @@ async fn a_clone_that_is_no_plain_fork_is_refused() {
         ("stay-in-tmp", "working directory is in the /tmp of another process"),
         ("keep-tmp", "it has the /tmp of another process"),
         ("extra-socket", "it has a socket besides its link"),
+        ("input-socket", "it has a socket besides its link"),
         ("open-file", "it has a file for writing"),
         ("no-tmp", "descriptor 200 is not the tmpfs of its cell"),
     ] {

@@ -166,7 +166,7 @@ impl Running {
     pub(super) fn acknowledge(&mut self, bytes: usize) {
         if bytes > 0 {
             let id = self.id;
-            self.channel.send(FrameKind::Ack, id, &(bytes as u32).to_be_bytes());
+            self.channel.acknowledge(id, bytes);
         }
     }
 
@@ -265,10 +265,11 @@ pub(super) fn answer_head(frame: Frame) -> Result<(ReplyHead, Bytes), Fault> {
     let status = StatusCode::from_u16(head.status)
         .map_err(|_| malformed(format!("{} is not an HTTP status of an answer", head.status)))?;
     outcome::is_final(status)?;
-    let mut headers = HeaderMap::with_capacity(head.headers.len());
+    let too_many = |_| malformed(format!("{} HTTP headers are too many", head.headers.len()));
+    let mut headers = HeaderMap::try_with_capacity(head.headers.len()).map_err(too_many)?;
     for (name, value) in &head.headers {
         match (HeaderName::try_from(name.as_str()), HeaderValue::try_from(value.as_str())) {
-            (Ok(name), Ok(value)) => headers.append(name, value),
+            (Ok(name), Ok(value)) => headers.try_append(name, value).map_err(too_many)?,
             _ => return Err(malformed(format!("'{name}: {value}' is not an HTTP header"))),
         };
     }
@@ -283,4 +284,22 @@ pub(super) async fn forget_idle_output(channel: &mut Channel) {
         Poll::Ready(())
     })
     .await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_headers_than_there_can_be_are_no_answer() {
+        let head = |count: usize| {
+            let headers = vec![r#"["a",""]"#; count].join(",");
+            let head = format!(r#"{{"status":200,"headers":[{headers}]}}"#);
+            let payload = [&(head.len() as u32).to_be_bytes()[..], head.as_bytes()].concat();
+            answer_head(Frame::new(FrameKind::Result, 1, payload))
+        };
+        assert!(matches!(head(100), Ok((ReplyHead::Http { headers, .. }, _)) if headers.len() == 100));
+        let refused = head(26_000).unwrap_err();
+        assert!(matches!(&refused, Fault::InvalidAnswer { text } if text.contains("26000")), "{refused}");
+    }
 }

@@ -35,6 +35,8 @@ pub(super) struct Channel {
     link: UnixStream,
     decoder: Decoder,
     out: BytesMut,
+    /// What was taken of answers, by call. The shim is told when it has read what was sent to it before: one that sends, and does not read, gathers a sum.
+    taken: Vec<(u32, usize)>,
     pub(super) output: Output,
     pub(super) timer: Timer,
     pub(super) meter: Meter,
@@ -84,6 +86,7 @@ impl Channel {
             link: UnixStream::from_std(ours)?,
             decoder: Decoder::default(),
             out: BytesMut::new(),
+            taken: Vec::new(),
             output,
             timer: Timer::new(deadline),
             meter: Meter::default(),
@@ -140,6 +143,25 @@ impl Channel {
         self.out.extend_from_slice(payload);
     }
 
+    /// Tells the shim that `bytes` more of a call's answer have been taken.
+    pub(super) fn acknowledge(&mut self, call: u32, bytes: usize) {
+        match self.taken.iter_mut().find(|(other, _)| *other == call) {
+            Some((_, sum)) => *sum = sum.saturating_add(bytes),
+            None => self.taken.push((call, bytes)),
+        }
+    }
+
+    /// Puts acknowledgements where they are sent; whether there were any.
+    fn put_acknowledgements(&mut self) -> bool {
+        let mut any = false;
+        while let Some((call, bytes)) = self.taken.pop() {
+            let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+            self.send(FrameKind::Ack, call, &bytes.to_be_bytes());
+            any = true;
+        }
+        any
+    }
+
     /// What was written since the last call belongs to none.
     pub(super) fn forget_idle_output(&mut self, cx: &mut Context<'_>) {
         self.output.poll(cx, &mut Logs::new(flint_model::ByteSize::bytes(0)));
@@ -182,6 +204,9 @@ impl Channel {
             }
             if self.deaf {
                 self.out.clear();
+            }
+            if self.put_acknowledgements() {
+                continue;
             }
             if !upload.poll_frame(cx, &mut self.out) {
                 return;

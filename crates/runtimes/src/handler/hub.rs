@@ -33,6 +33,8 @@ pub(super) struct Hub(Mutex<State>);
 struct State {
     calls: BTreeMap<u32, Slot>,
     out: BytesMut,
+    /// What was taken of answers since the link was driven last, by call.
+    taken: Vec<(u32, usize)>,
     last_call: u32,
     /// The instance serves no call any more.
     ended: Option<Fault>,
@@ -74,6 +76,7 @@ impl Hub {
         Arc::new(Self(Mutex::new(State {
             calls: BTreeMap::new(),
             out: BytesMut::new(),
+            taken: Vec::new(),
             last_call: 0,
             ended: None,
             nobody: Logs::new(ByteSize::bytes(0)),
@@ -103,8 +106,9 @@ impl Hub {
         if state.driver.as_ref().is_none_or(|driver| !driver.will_wake(cx.waker())) {
             state.driver = Some(cx.waker().clone());
         }
-        let State { calls, out, nobody, .. } = &mut *state;
+        let State { calls, out, taken, nobody, .. } = &mut *state;
         channel.out().extend_from_slice(&out.split());
+        taken.drain(..).for_each(|(call, bytes)| channel.acknowledge(call, bytes));
         for slot in calls.values_mut() {
             while slot.upload.poll_frame(cx, channel.out()) {}
             if let Some(error) = slot.upload.take_error() {
@@ -250,7 +254,9 @@ impl Seat {
     /// Tells the shim that `bytes` of the answer have been taken.
     pub(super) fn acknowledge(&self, bytes: usize) {
         if bytes > 0 {
-            self.send(FrameKind::Ack, &(bytes as u32).to_be_bytes());
+            let mut state = self.hub.state();
+            state.taken.push((self.id, bytes));
+            state.wake_driver();
         }
     }
 

@@ -107,7 +107,9 @@ pub(super) fn tar_gz(
         } else if kind.is_file() || kind.is_contiguous() || kind.is_gnu_sparse() {
             let executable = entry.header().mode().is_ok_and(|mode| mode & 0o111 != 0);
             tree.file(&name, executable, &mut entry)?;
-        } else if !(kind.is_pax_global_extensions() || kind.is_pax_local_extensions()) {
+        } else if kind.is_pax_global_extensions() || kind.is_pax_local_extensions() {
+            tree.count()?;
+        } else {
             return Err(special(&name));
         }
     }
@@ -244,6 +246,23 @@ mod tests {
             assert!(error.contains("neither a file"), "{error}");
         }
         assert!(tar_gz(b"\x1f\x8b rubbish", root.path(), UnpackLimits::default(), &any_room()).is_err());
+    }
+
+    #[test]
+    fn extensions_count_as_entries() {
+        let mut builder = tar::Builder::new(flate2::write::GzEncoder::new(Vec::new(), Default::default()));
+        for _ in 0..9 {
+            let mut header = tar::Header::new_ustar();
+            header.set_entry_type(tar::EntryType::XGlobalHeader);
+            header.set_size(0);
+            header.set_cksum();
+            builder.append(&header, &b""[..]).unwrap();
+        }
+        let code = builder.into_inner().unwrap().finish().unwrap();
+        let root = tempfile::tempdir().unwrap();
+        let limits = UnpackLimits { entries: 8, ..Default::default() };
+        let error = tar_gz(&code, root.path(), limits, &any_room()).unwrap_err().to_string();
+        assert!(error.contains("more than the 8 entries"), "{error}");
     }
 
     #[test]

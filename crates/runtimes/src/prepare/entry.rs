@@ -128,6 +128,8 @@ pub(super) fn find(engine: &Engine, folder: &Path, function: &Function) -> Resul
     };
     let by_main = function.main.as_deref().and_then(|main| main.rsplit_once('.')).is_some_and(|(file, _)| {
         let file = file.replace('.', "/");
+        // Never a path of the host.
+        let file = file.trim_start_matches('/');
         ["", ".js", ".mjs", ".cjs", ".py", "/index.js", "/__init__.py"]
             .iter()
             .any(|end| has(&format!("{file}{end}")))

@@ -66,7 +66,7 @@ impl<'a> Tree<'a> {
     }
 
     /// One entry more, or a folder that one is in.
-    fn count(&mut self) -> Result<(), PrepareError> {
+    pub(super) fn count(&mut self) -> Result<(), PrepareError> {
         self.entries += 1;
         if self.entries > self.limits.entries {
             return Err(bad(format!(

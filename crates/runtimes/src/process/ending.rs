@@ -7,8 +7,8 @@ use flint_sandbox::{Exit, ExitStatus, Sandbox};
 
 use super::{logs::Logs, output::Output};
 
-/// A process that closed its link is on its way out; one that is not is helped after this long.
-const LEAVING: Duration = Duration::from_millis(100);
+/// A process that closed its link is on its way out, which takes its memory's time; one that is not is helped after this long.
+const LEAVING: Duration = Duration::from_millis(500);
 /// The kernel ends a whole process tree within this, unless the machine is overloaded; then the answer does not wait for it.
 const DYING: Duration = Duration::from_millis(40);
 /// For stops, which promise that nothing is left.
@@ -27,17 +27,18 @@ pub async fn of_itself(sandbox: &Sandbox, output: &mut Output, logs: &mut Logs) 
     };
     match exit {
         Some(exit) => fault_of(&exit, logs),
-        None => {
-            by_force(sandbox, output, logs).await;
-            Fault::Exited { end: None }
-        }
+        // Its status would say that it was killed just now.
+        None => match by_force(sandbox, output, logs).await {
+            Some(exit) if exit.oom => Fault::OutOfMemory,
+            _ => Fault::Exited { end: None },
+        },
     }
 }
 
-/// Kills it and collects what it wrote, without waiting long.
-pub async fn by_force(sandbox: &Sandbox, output: &mut Output, logs: &mut Logs) {
+/// Kills it and collects what it wrote, without waiting long; its end, if that was soon.
+pub async fn by_force(sandbox: &Sandbox, output: &mut Output, logs: &mut Logs) -> Option<Exit> {
     sandbox.kill();
-    let _ = tokio::time::timeout(DYING, gather(sandbox, output, logs)).await;
+    tokio::time::timeout(DYING, gather(sandbox, output, logs)).await.ok()
 }
 
 /// Kills it and waits until nothing is left.

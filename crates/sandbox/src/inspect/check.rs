@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 use super::descriptors::{Descriptor, Kind, Listing};
-use super::mappings::{Wanted, objection};
+use super::mappings::{MAPPINGS_MAX, Wanted, objection};
 use super::{Baseline, Process, Zygote, kcmp, pidfd};
 use crate::TMP_FD;
 use crate::error::Fault;
@@ -51,6 +51,9 @@ impl Finding {
     }
 }
 
+/// Where a process has its link.
+const LINK: i32 = 3;
+
 /// How long the zygote may keep a descriptor that it was sent for a clone.
 const DESCRIPTORS_PASS: Duration = Duration::from_secs(2);
 /// How long a forked process may take to be admitted, from when it was first seen.
@@ -85,7 +88,11 @@ impl Zygote {
                 "its working directory is in the /tmp of another process: it must change it to its own",
             );
         }
-        for mapping in process.mappings(Wanted::Shared)? {
+        let shared = process.mappings(Wanted::Shared)?;
+        if shared.len() == MAPPINGS_MAX {
+            return tampered("it has more shared mappings than are looked at");
+        }
+        for mapping in shared {
             let writable = |device| foreign(device);
             if let Some(what) = objection(&mapping, &writable) {
                 return tampered(format!("it has {what} from its zygote"));
@@ -163,7 +170,7 @@ fn check_descriptors(
             return tampered(format!("it has the /tmp of another process: {}", what()));
         }
         match descriptor.kind {
-            Kind::Socket if descriptor.number > 3 => {
+            Kind::Socket if descriptor.number != LINK => {
                 return tampered(format!("it has a socket besides its link: {}", what()));
             }
             Kind::Socket | Kind::Pipe => {
@@ -277,9 +284,8 @@ impl Baseline {
         let mut others = Vec::new();
         for pid in candidate.members.iter().filter(|pid| !known.contains(pid)) {
             let other = Process(*pid);
-            let looked = other.parent().and_then(|parent| Ok((parent, other.descriptors()?)));
-            let (parent, theirs) = match looked.map_err(Finding::from) {
-                Ok(seen) => seen,
+            let parent = match other.parent().map_err(Finding::from) {
+                Ok(parent) => parent,
                 // One that ends meanwhile can do no harm.
                 Err(Finding::Ended) => continue,
                 Err(finding) => return Err(finding),
@@ -291,8 +297,7 @@ impl Baseline {
                     other.name()
                 ));
             }
-            shared_with(candidate.process, own, other, &theirs, "another process of the zygote")?;
-            others.push(pid.to_string());
+            others.push(other);
         }
         // One whose cell was given up may still be about to end.
         if others.len() > candidate.cells {
@@ -301,7 +306,17 @@ impl Baseline {
                 "the zygote has {surplus} processes besides those asked for"
             )));
         }
-        Ok(others)
+        // Their descriptors last, since they may have many.
+        for other in &others {
+            match other.descriptors().map_err(Finding::from) {
+                Ok(theirs) => {
+                    shared_with(candidate.process, own, *other, &theirs, "another process of the zygote")?;
+                }
+                Err(Finding::Ended) => {}
+                Err(finding) => return Err(finding),
+            }
+        }
+        Ok(others.iter().map(|other| other.0.to_string()).collect())
     }
 }
 

@@ -24,6 +24,9 @@ pub(super) enum Wanted {
     Code,
 }
 
+/// So many are looked at, since a process may have ten thousands of them: who has as many has more than can be told to be harmless.
+pub(super) const MAPPINGS_MAX: usize = 1024;
+
 /// `struct procmap_query` of Linux 6.11, `include/uapi/linux/fs.h`.
 #[repr(C)]
 #[derive(Default)]
@@ -54,7 +57,7 @@ const FILE_BACKED: u64 = 0x20;
 const PROCMAP_QUERY: libc::c_ulong = 0xc000_6611 | ((size_of::<Query>() as libc::c_ulong) << 16);
 
 impl Process {
-    /// The wanted mappings: asked for one by one where the kernel can, which saves it from printing the hundreds of others.
+    /// The wanted mappings, at most [`MAPPINGS_MAX`]: asked for one by one where the kernel can, which saves it from printing the hundreds of others.
     pub(super) fn mappings(self, wanted: Wanted) -> io::Result<Vec<Mapping>> {
         let maps = File::open(self.path("maps"))?;
         match query(&maps, wanted) {
@@ -91,6 +94,9 @@ fn query(maps: &File, wanted: Wanted) -> io::Result<Vec<Mapping>> {
             writable: query.vma_flags & WRITABLE != 0,
             device: rustix::fs::makedev(query.major, query.minor),
         });
+        if found.len() == MAPPINGS_MAX {
+            return Ok(found);
+        }
         address = query.end;
     }
 }
@@ -99,6 +105,9 @@ fn read(maps: File, wanted: Wanted) -> io::Result<Vec<Mapping>> {
     let mut found = Vec::new();
     for line in BufReader::new(maps).lines() {
         found.extend(parse(&line?).and_then(|(kind, mapping)| (kind == Some(wanted)).then_some(mapping)));
+        if found.len() == MAPPINGS_MAX {
+            break;
+        }
     }
     Ok(found)
 }

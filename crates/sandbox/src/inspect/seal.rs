@@ -4,11 +4,19 @@ use std::collections::HashMap;
 
 use super::descriptors::{Descriptor, Kind, Listing};
 use super::kept::Kept;
-use super::mappings::{Wanted, objection};
+use super::mappings::{MAPPINGS_MAX, Wanted, objection};
 use super::{Baseline, Process, Zygote, sockets};
 use crate::TMP_FD;
 use crate::error::Fault;
 use crate::seal::{SealSpec, Sealed};
+
+/// So many reasons of one sort are told, and so many bytes of each. A hostile process has as many as it likes, with names as long as paths may be; what is
+/// told has to fit into one message, also where each byte is six in JSON.
+const REASONS_MAX: usize = 6;
+const REASON_MAX: usize = 1024;
+/// The same for files with native code.
+const FILES_MAX: usize = 64;
+const FILE_MAX: usize = 256;
 
 impl Zygote {
     /// Looks at the sandbox with pid 1 `init` and the processes `members`; fixes what later checks compare with.
@@ -21,22 +29,28 @@ impl Zygote {
         let task_list = Listing::open(main, "task").map_err(look)?;
         let threads = task_list.numbers().map_err(look)?;
         reasons.extend(extra_threads(main, &threads, expect));
-        reasons.extend(members.iter().filter(|pid| **pid != init && **pid != main.0).map(|pid| {
+        let children = members.iter().filter(|pid| **pid != init && **pid != main.0).map(|pid| {
             let name = Process(*pid).name();
             format!("a child process is running (process {pid}, {name}): end it, and wait for its end, in beforeSnapshot")
-        }));
+        });
+        reasons.extend(children.take(REASONS_MAX));
         let descriptor_list = Listing::open(main, "fd").map_err(look)?;
         let descriptors = descriptor_list.descriptors().map_err(look)?;
-        for descriptor in &descriptors {
-            if !expect.descriptors.contains(&descriptor.number) {
-                reasons.extend(objection_to(main, descriptor, &descriptors));
-            }
+        let unexpected =
+            descriptors.iter().filter(|descriptor| !expect.descriptors.contains(&descriptor.number));
+        let open = unexpected.filter_map(|descriptor| objection_to(main, descriptor, &descriptors));
+        reasons.extend(open.take(REASONS_MAX));
+        let shared = main.mappings(Wanted::Shared).map_err(look)?;
+        if shared.len() == MAPPINGS_MAX {
+            reasons.push(format!(
+                "{MAPPINGS_MAX} shared mappings or more are more than are looked at: release them in beforeSnapshot"
+            ));
         }
-        for mapping in main.mappings(Wanted::Shared).map_err(look)? {
-            if let Some(what) = objection(&mapping, &|device| device == self.tmp_device) {
-                reasons.push(format!("{what} would be shared by all copies: release it in beforeSnapshot"));
-            }
-        }
+        let mapped = shared.iter().filter_map(|mapping| {
+            let what = objection(mapping, &|device| device == self.tmp_device)?;
+            Some(format!("{what} would be shared by all copies: release it in beforeSnapshot"))
+        });
+        reasons.extend(mapped.take(REASONS_MAX));
         let timers = std::fs::read_to_string(main.path("timers")).unwrap_or_default();
         let timers = timers.lines().filter(|line| line.starts_with("ID:")).count();
         if timers > 0 {
@@ -48,6 +62,7 @@ impl Zygote {
             reasons.push("the process is dumpable, so that its copies could be inspected: the runtime must call prctl(PR_SET_DUMPABLE, 0)".into());
         }
         if !reasons.is_empty() {
+            reasons.iter_mut().for_each(|reason| cut(reason, REASON_MAX));
             return Err(Fault::NotForkable { reasons });
         }
         let mut native_code: Vec<String> = main
@@ -61,6 +76,12 @@ impl Zygote {
             .collect();
         native_code.sort();
         native_code.dedup();
+        let more = native_code.len().saturating_sub(FILES_MAX);
+        native_code.truncate(FILES_MAX);
+        native_code.iter_mut().for_each(|file| cut(file, FILE_MAX));
+        if more > 0 {
+            native_code.push(format!("and {more} more"));
+        }
         let memory = main.memory();
         let sealed = Sealed {
             threads: threads.len() as u32,
@@ -82,6 +103,10 @@ impl Zygote {
         });
         Ok(sealed)
     }
+}
+
+fn cut(text: &mut String, most: usize) {
+    text.truncate(text.floor_char_boundary(most));
 }
 
 fn extra_threads(main: Process, threads: &[u32], expect: &SealSpec) -> Option<String> {

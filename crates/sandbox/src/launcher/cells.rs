@@ -51,11 +51,6 @@ impl Cell {
     }
 }
 
-/// What a sealed zygote may use beside its own limit: the kernel charges it the page tables of the processes that are forked from it, some 0.4 MiB each, for as
-/// long as they live, and what they copy until they have a group of their own. From the seal on nobody's code runs in it, so this is enough for
-/// tens of thousands instead of a limit that would end all of them at once.
-const CLONES: u64 = 16 << 30;
-
 impl Launcher {
     pub(super) fn seal(&mut self, sid: u64, expect: &SealSpec) -> Result<Sealed, Fault> {
         // Calls wait for what it forks.
@@ -66,7 +61,7 @@ impl Launcher {
         let zygote = live.zygote.as_mut().ok_or_else(no_zygote)?;
         let sealed = zygote.seal(live.pid, &members, expect)?;
         if let Some(leaf) = &mut live.slot.leaf {
-            leaf.make_room(CLONES).map_err(|error| Fault::step("make room for forked processes", &error))?;
+            leaf.make_room(1).map_err(no_room)?;
         }
         Ok(sealed)
     }
@@ -79,8 +74,12 @@ impl Launcher {
         limits: &ResourceLimits,
         tmp_bytes: u64,
     ) -> Result<OwnedFd, Fault> {
-        let live = self.live.get(&zygote).ok_or(Fault::Ended)?;
-        live.zygote.as_ref().ok_or_else(no_zygote)?;
+        let siblings = self.cells.values().filter(|cell| cell.zygote == zygote).count() as u64;
+        let live = self.live.get_mut(&zygote).ok_or(Fault::Ended)?;
+        let is_sealed = live.zygote.as_ref().ok_or_else(no_zygote)?.main().is_some();
+        if let Some(leaf) = live.slot.leaf.as_mut().filter(|_| is_sealed) {
+            leaf.make_room(siblings + 1).map_err(no_room)?;
+        }
         let key = live.key.clone();
         let (tmp, tmp_device) = own_tmp(tmp_bytes)?;
         let mut leaf = match self.groups.take(key.as_deref()) {
@@ -145,6 +144,10 @@ impl Launcher {
 
 fn no_zygote() -> Fault {
     Fault::Invalid { what: "the sandbox was not made to be forked; set `zygote`".into() }
+}
+
+fn no_room(error: std::io::Error) -> Fault {
+    Fault::step("make room for forked processes", &error)
 }
 
 fn no_groups() -> Fault {

@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::thread::LinkNameSpaceType;
 
+use super::conntrack;
 use super::netlink::{self, Netlink};
 use super::nft::{self, Rules};
 use super::registry::{BLOCKS, Block, Registry, Turn};
@@ -45,6 +46,8 @@ struct Part {
     registry: Registry,
     block: Block,
     used: HashSet<u32>,
+    /// Numbers whose addresses nobody has had, or whose connections were forgotten since.
+    clean: Vec<u32>,
 }
 
 impl Part {
@@ -53,7 +56,18 @@ impl Part {
     }
 
     fn address_of(&self, number: u32) -> Ipv4Addr {
-        Ipv4Addr::from_bits(RANGE.to_bits() + self.block.number * BLOCK_SIZE + number)
+        Ipv4Addr::from_bits(first_address(&self.block) + number)
+    }
+
+    /// A number for one sandbox. What others still send to one that had its address before does not reach it.
+    fn take_number(&mut self) -> io::Result<u32> {
+        if self.clean.is_empty() {
+            forget_connections(&self.block, &self.used)?;
+            self.clean = (0..BLOCK_SIZE).rev().filter(|number| !self.used.contains(number)).collect();
+        }
+        let number = self.clean.pop().ok_or(io::ErrorKind::AddrInUse)?;
+        self.used.insert(number);
+        Ok(number)
     }
 }
 
@@ -68,10 +82,8 @@ impl Egress {
             Some(part) => part,
             none => none.insert(prepare(&self.config)?),
         };
-        let number = (0..BLOCK_SIZE)
-            .find(|number| !part.used.contains(number))
-            .ok_or_else(|| Fault::step("find a free address for egress", &io::ErrorKind::AddrInUse.into()))?;
-        part.used.insert(number);
+        let number =
+            part.take_number().map_err(|error| Fault::step("find a free address for egress", &error))?;
         let name = part.name_of(number);
         join(host, namespace, &name, part.address_of(number)).map_err(|error| {
             self.release(number);
@@ -138,7 +150,7 @@ fn prepare(config: &EgressConfig) -> Result<Part, Fault> {
         remedy: "stop one of them".into(),
     })?;
     match put_in_force(config, &turn, &block) {
-        Ok(()) => Ok(Part { registry, block, used: HashSet::new() }),
+        Ok(()) => Ok(Part { registry, block, used: HashSet::new(), clean: (0..BLOCK_SIZE).rev().collect() }),
         Err(fault) => {
             share::leave(&turn, block, &mut SweepReport::default());
             let _ = turn.close();
@@ -156,13 +168,35 @@ fn put_in_force(config: &EgressConfig, turn: &Turn, block: &Block) -> Result<(),
     let rules = Rules {
         table: &block.table(),
         interfaces: &block.interfaces(),
-        sources: &format!("{}/20", Ipv4Addr::from_bits(RANGE.to_bits() + block.number * BLOCK_SIZE)),
+        sources: &format!("{}/20", Ipv4Addr::from_bits(first_address(block))),
         resolvers: &config.resolvers,
         allow_private: config.allow_private,
     };
     rules.apply().map_err(|error| Fault::Unavailable {
         what: format!("network egress (nft refused its rules: {error})"),
         remedy: "it needs the kernel's nf_tables with NAT (modules nft_masq, nft_chain_nat, nft_ct)".into(),
+    })?;
+    // Of whoever had the block before.
+    forget_connections(block, &HashSet::new()).map_err(|error| Fault::Unavailable {
+        what: format!(
+            "network egress (connections of sandboxes that have ended cannot be forgotten: {error})"
+        ),
+        remedy: "it needs the kernel's connection tracking by netlink (module nf_conntrack_netlink)".into(),
+    })
+}
+
+fn first_address(block: &Block) -> u32 {
+    RANGE.to_bits() + block.number * BLOCK_SIZE
+}
+
+/// Forgets the connections of all addresses of a block but those of these numbers.
+fn forget_connections(block: &Block, but: &HashSet<u32>) -> io::Result<()> {
+    let first = first_address(block);
+    conntrack::forget(|address| {
+        address
+            .to_bits()
+            .checked_sub(first)
+            .is_some_and(|number| number < BLOCK_SIZE && !but.contains(&number))
     })
 }
 

@@ -1,5 +1,6 @@
 //! Network namespaces, one for each live sandbox, and the way out of those that have one.
 
+mod conntrack;
 mod egress;
 mod loopback;
 mod namespaces;

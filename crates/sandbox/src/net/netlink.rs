@@ -124,7 +124,7 @@ fn default_route(index: u32, gateway: Ipv4Addr) -> Vec<u8> {
 }
 
 /// struct rtattr: length, type; the value padded to four bytes.
-fn attribute(body: &mut Vec<u8>, kind: u16, value: &[u8]) {
+pub(super) fn attribute(body: &mut Vec<u8>, kind: u16, value: &[u8]) {
     body.extend((4 + value.len() as u16).to_ne_bytes());
     body.extend(kind.to_ne_bytes());
     body.extend(value);
