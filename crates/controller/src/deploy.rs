@@ -205,10 +205,10 @@ impl Controller {
             put.annotations,
             &kind,
         );
-        merge::check_size("annotations", merge::size_of_annotations(&annotations), bounds.max_parameters)?;
+        merge::check_json("annotations", &annotations, bounds.max_parameters)?;
         merge::check_annotations(&annotations)?;
         let parameters = put.parameters.or_else(|| old.map(|old| old.parameters.clone())).unwrap_or_default();
-        merge::check_size("parameters", merge::size_of_parameters(&parameters), bounds.max_parameters)?;
+        merge::check_json("parameters", &parameters, bounds.max_parameters)?;
         let version = next_version(put.version, old.map(|old| old.version))?;
         let function = Function {
             path,

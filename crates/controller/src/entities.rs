@@ -27,7 +27,7 @@ impl Controller {
         annotations: &Annotations,
     ) -> Result<(), ControllerError> {
         let allowed = caller.limits().bounds.max_parameters;
-        merge::check_size("parameters", parameters.map_or(0, merge::size_of_parameters), allowed)?;
-        merge::check_size("annotations", merge::size_of_annotations(annotations), allowed)
+        merge::check_json("parameters", &parameters.unwrap_or(&Parameters::default()), allowed)?;
+        merge::check_json("annotations", annotations, allowed)
     }
 }

@@ -3,9 +3,10 @@
 use std::{num::NonZeroU32, time::Duration};
 
 use flint_model::{
-    Annotations, ByteSize, CodeFormat, Function, FunctionLimits, Jit, Kind, Parameters, RetryOptions,
-    SecretBinding, SnapshotOptions, WasmOptions,
+    Annotations, ByteSize, CodeFormat, Function, FunctionLimits, Jit, Kind, RetryOptions, SecretBinding,
+    SnapshotOptions, WasmOptions,
 };
+use serde::Serialize;
 
 use crate::{ControllerError, LimitsWish};
 
@@ -94,14 +95,38 @@ pub(crate) fn recognise(content: &[u8], kind: &Kind) -> CodeFormat {
     }
 }
 
-/// How much of the API's limit on parameters a list of them takes: its text as JSON.
-pub(crate) fn size_of_parameters(parameters: &Parameters) -> u64 {
-    serde_json::to_vec(parameters).map_or(u64::MAX, |text| text.len() as u64)
+/// How deep lists and objects lie in parameters and annotations at most: what is stored, of which they are a part, has to be readable.
+const DEEPEST: usize = 100;
+
+/// Whether parameters or annotations are within what they may take, as JSON.
+pub(crate) fn check_json(
+    what: &'static str,
+    value: &impl Serialize,
+    allowed: ByteSize,
+) -> Result<(), ControllerError> {
+    let text = serde_json::to_vec(value).map_err(|error| ControllerError::Invalid(error.to_string()))?;
+    check_size(what, text.len() as u64, allowed)?;
+    match depth(&text) > DEEPEST {
+        true => Err(ControllerError::Invalid(format!("{what} are nested deeper than {DEEPEST} levels"))),
+        false => Ok(()),
+    }
 }
 
-/// The same for annotations.
-pub(crate) fn size_of_annotations(annotations: &Annotations) -> u64 {
-    serde_json::to_vec(annotations).map_or(u64::MAX, |text| text.len() as u64)
+/// How deep lists and objects lie in a JSON text.
+fn depth(json: &[u8]) -> usize {
+    let (mut deepest, mut now, mut quoted, mut escaped) = (0, 0usize, false, false);
+    for byte in json {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = quoted,
+            b'"' => quoted = !quoted,
+            b'[' | b'{' if !quoted => now += 1,
+            b']' | b'}' if !quoted => now = now.saturating_sub(1),
+            _ => {}
+        }
+        deepest = deepest.max(now);
+    }
+    deepest
 }
 
 /// Whether what annotations say to Flint is understood.
@@ -155,6 +180,16 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn what_is_stored_is_not_too_deep_to_be_read() {
+        let nested = |levels| (0..levels).fold(json!("[[\\\"{{"), |inner, _| json!([inner]));
+        assert_eq!(depth(nested(7).to_string().as_bytes()), 7);
+        assert_eq!(depth(br#"{"a": [{}, []], "b": "["}"#), 3);
+        let check = |levels| check_json("annotations", &nested(levels), ByteSize::kib(64));
+        assert!(check(DEEPEST).is_ok());
+        assert!(check(DEEPEST + 1).unwrap_err().to_string().contains("nested deeper"));
+    }
 
     fn kind(text: &str) -> Kind {
         text.parse().unwrap()

@@ -37,11 +37,7 @@ pub(crate) fn from_json<T: DeserializeOwned>(
     what: &str,
     body: &str,
 ) -> Result<T, StoreError> {
-    // A value that users have given was as deep at most as serde_json reads one, and lies deeper in what it is a part of.
-    let mut reader = serde_json::Deserializer::from_str(body);
-    reader.disable_recursion_limit();
-    let read = T::deserialize(&mut reader).and_then(|value| reader.end().map(|()| value));
-    read.map_err(|error| unreadable(connection, what, error))
+    serde_json::from_str(body).map_err(|error| unreadable(connection, what, error))
 }
 
 /// The entity in the one row's only column.

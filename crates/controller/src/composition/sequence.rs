@@ -70,7 +70,7 @@ impl Controller {
             annotations.set("provide-api-key", false);
         }
         annotations.set("exec", "sequence");
-        merge::check_size("annotations", merge::size_of_annotations(&annotations), bounds.max_parameters)?;
+        merge::check_json("annotations", &annotations, bounds.max_parameters)?;
         merge::check_annotations(&annotations)?;
         let sequence = Sequence {
             path,

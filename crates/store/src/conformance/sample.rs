@@ -54,9 +54,9 @@ pub async fn inhabit(catalog: &dyn Catalog) {
     }
 }
 
-/// A value as deep as serde_json reads one.
+/// A value as deep as a controller lets one be.
 pub fn deep() -> serde_json::Value {
-    (0..127).fold(json!("the innermost"), |inner, _| json!([inner]))
+    (0..100).fold(json!("the innermost"), |inner, _| json!([inner]))
 }
 
 /// A key of a namespace, made at `created`.
