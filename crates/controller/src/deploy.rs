@@ -198,6 +198,8 @@ impl Controller {
             return Err(ControllerError::NotOnThisHost { what: format!("the strategy {strategy}"), missing });
         }
         let snapshot = merge::snapshot(old, put.snapshot, &kind)?;
+        // How large they may be is said where they are read.
+        merge::check_json("snapshot options", &snapshot, flint_model::ByteSize::bytes(u64::MAX))?;
         let wasm = merge::wasm(old, put.wasm, &kind)?;
         let annotations = merge::annotations(
             old.map(|old| &old.annotations),

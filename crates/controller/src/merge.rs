@@ -95,10 +95,10 @@ pub(crate) fn recognise(content: &[u8], kind: &Kind) -> CodeFormat {
     }
 }
 
-/// How deep lists and objects lie in parameters and annotations at most: what is stored, of which they are a part, has to be readable.
+/// How deep lists and objects lie in what users give at most: what is stored, of which they are a part, has to be readable.
 const DEEPEST: usize = 100;
 
-/// Whether parameters or annotations are within what they may take, as JSON.
+/// Whether what a user gives is within what it may take, as JSON.
 pub(crate) fn check_json(
     what: &'static str,
     value: &impl Serialize,
@@ -107,7 +107,9 @@ pub(crate) fn check_json(
     let text = serde_json::to_vec(value).map_err(|error| ControllerError::Invalid(error.to_string()))?;
     check_size(what, text.len() as u64, allowed)?;
     match depth(&text) > DEEPEST {
-        true => Err(ControllerError::Invalid(format!("{what} are nested deeper than {DEEPEST} levels"))),
+        true => Err(ControllerError::Invalid(format!(
+            "{what}: lists and objects are nested deeper than {DEEPEST} levels; make it flatter"
+        ))),
         false => Ok(()),
     }
 }

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 pub(crate) use table::Tables;
 pub use table::{Routed, Routing};
 
-use crate::{Caller, Controller, ControllerError, merge::check_size};
+use crate::{Caller, Controller, ControllerError, merge::check_json};
 
 /// How often a change is made anew that met somebody else's.
 const ATTEMPTS: usize = 8;
@@ -227,8 +227,7 @@ impl Controller {
         if api.operations.len() > MOST_OPERATIONS {
             return invalid(format!("An API has at most {MOST_OPERATIONS} operations."));
         }
-        let size = serde_json::to_vec(api).map_or(u64::MAX, |text| text.len() as u64);
-        check_size("API", size, self.config.limits.bounds.max_parameters)
+        check_json("API", api, self.config.limits.bounds.max_parameters)
     }
 
     async fn check_operation(&self, operation: &Operation) -> Result<(), ControllerError> {
