@@ -109,10 +109,8 @@ class CrashOfTriggers(unittest.TestCase):
             self.server.start()
         print(f"{len(accepted)} firings accepted in {ROUNDS} rounds", flush=True)
         self.assertGreaterEqual(len(accepted), ROUNDS)
-        # The list is read in pages while calls are recorded: what one reading passes over, another one finds, unless it is lost.
-        lost, readings = set(accepted), 0
-        while lost and readings < 5:
-            lost, readings = lost - self.recorded()[1], readings + 1
+        # The list is read in pages while calls are recorded: what is added makes a reader see one twice, never pass over one.
+        lost = set(accepted) - self.recorded()[1]
         self.assertEqual(lost, set(), f"{len(lost)} of {len(accepted)} firings have no record")
         wanted = {(event, rule) for event, _ in accepted for rule in range(RULES)}
         end = time.monotonic() + 300

@@ -28,8 +28,15 @@ pub(crate) struct SqliteCatalog {
     pub(crate) tally: Arc<Tally>,
 }
 
-pub(crate) fn to_json(entity: &impl Serialize, operation: &'static str) -> Result<String, StoreError> {
-    serde_json::to_string(entity).map_err(|error| StoreError::Failed { operation, detail: error.to_string() })
+/// A row's body, which can be read back: one that nests too deep for that would take every list that it is in with it.
+pub(crate) fn to_json<T: Serialize + DeserializeOwned>(
+    entity: &T,
+    operation: &'static str,
+) -> Result<String, StoreError> {
+    let fault = |error: serde_json::Error| StoreError::Failed { operation, detail: error.to_string() };
+    let body = serde_json::to_string(entity).map_err(fault)?;
+    serde_json::from_str::<T>(&body).map_err(fault)?;
+    Ok(body)
 }
 
 pub(crate) fn from_json<T: DeserializeOwned>(

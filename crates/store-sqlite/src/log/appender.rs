@@ -415,6 +415,30 @@ mod tests {
         assert_eq!(starts(&open(dir.path(), 1 << 20, 0)).await, [0]);
     }
 
+    /// It will not be written: a reader that saw it would count it, and pass over another on the next page.
+    #[tokio::test]
+    async fn the_second_record_of_a_call_that_ran_twice_is_not_seen_while_it_is_pending() {
+        for segment_bytes in [1 << 20, 4 << 10] {
+            let dir = tempfile::tempdir().unwrap();
+            let log = open(dir.path(), segment_bytes, 0);
+            let records: Vec<_> =
+                (0..60).map(|start| activation("guest", "guest/work", start, 2)).collect();
+            for record in &records {
+                log.append(record.clone());
+                log.flush().await.unwrap();
+            }
+            log.stop();
+            let log = open(dir.path(), segment_bytes, u32::MAX);
+            for record in &records {
+                log.append(Activation { start: Timestamp::from_millis(1000), ..record.clone() });
+            }
+            assert_eq!(log.stats().pending, 60);
+            assert!(starts(&log).await.into_iter().eq(0..60));
+            let found = log.get(&namespace_name("guest"), records[7].id).await.unwrap();
+            assert_eq!(found.unwrap().start.as_millis(), 7);
+        }
+    }
+
     /// Whatever makes the thread end, nobody waits for it in vain.
     #[tokio::test]
     async fn a_log_whose_thread_is_gone_says_so() {

@@ -17,6 +17,7 @@ use flint_store::{ActivationQuery, Page, StoreError};
 use super::{
     active::Active,
     entry::{Entry, Place, ReadError, Room, damage},
+    frame::Meta,
     key::Key,
     mend::{Mender, NotMended, Unreadable},
     pending::Pending,
@@ -63,6 +64,12 @@ impl Segments {
         there
     }
 
+    /// Whether no written record has the id of a pending one. One that has will not be written, and a list that showed it until then would have less later,
+    /// so that who reads page by page passes over another.
+    fn is_new(&self, meta: &Meta<'_>) -> bool {
+        !self.contains(meta.namespace, meta.key.id(), &mut Vec::new())
+    }
+
     /// Whether a written record of that namespace has that id. A finished segment whose index cannot be read has it not, and is among `unreadable`:
     /// a record that is there twice harms less than a log that ends with one old file.
     pub(crate) fn contains(&self, namespace: &str, id: u128, unreadable: &mut Vec<Unreadable>) -> bool {
@@ -85,7 +92,7 @@ impl Segments {
 }
 
 /// Everything that readers see. Locks are taken in the order of the fields, but for the mender's. A record moves from `pending` to `segments` under
-/// both, so whoever holds both sees it exactly once.
+/// both, so whoever holds both sees it exactly once; of a call that ran twice after a crash only its first record, which is the one that stays.
 #[derive(Debug)]
 pub(crate) struct View {
     segments: RwLock<Segments>,
@@ -131,7 +138,7 @@ impl View {
                     .find(|stored| stored.record().id == id && stored.meta().namespace == namespace)
                     .cloned()
             };
-            if let Some(stored) = found {
+            if let Some(stored) = found.filter(|stored| segments.is_new(&stored.meta())) {
                 return Ok(Some(stored.to_activation(true)));
             }
             let id = id.as_u128();
@@ -259,6 +266,7 @@ impl View {
             .iter()
             .map(|stored| (stored.meta(), stored))
             .filter(|(meta, _)| meta.namespace == namespace && name.is_none_or(|name| meta.name == name))
+            .filter(|(meta, _)| segments.is_new(meta))
             .map(|(meta, stored)| (meta.key, Arc::clone(stored)))
             .collect();
         pending.sort_by_key(|(key, _)| *key);

@@ -79,6 +79,23 @@ pub async fn what_is_deep_comes_back(catalog: &dyn Catalog) {
     assert_eq!(catalog.all_functions().await.unwrap().len(), 1);
 }
 
+/// What could not be read back is not written, so that lists stay readable.
+pub async fn what_is_too_deep_is_refused_or_comes_back(catalog: &dyn Catalog) {
+    let too_deep = || (0..100).fold(deep(), |inner, _| json!([inner]));
+    let mut annotated = function("guest/f", 1);
+    annotated.annotations.set("deep", too_deep());
+    let mut bound = function("guest/g", 1);
+    bound.parameters = Parameters(vec![Parameter { key: "deep".to_owned(), value: too_deep(), init: false }]);
+    for entity in [annotated, bound].map(Entity::from) {
+        let put = catalog.put_entity(&entity, Expected::Absent).await;
+        let wanted = put.ok().map(|revision| entity.clone().with_revision(revision));
+        assert_eq!(found(catalog, &entity).await, wanted);
+    }
+    put(catalog, function("guest/h", 1)).await;
+    let functions = catalog.functions(&namespace_name("guest"), None, ALL, PLENTY).await.unwrap();
+    assert!(functions.iter().any(|one| one.path == path("guest/h")));
+}
+
 /// A name that one collection has is no other's, until it is deleted.
 pub async fn a_name_belongs_to_one_collection(catalog: &dyn Catalog) {
     let mine = Entity::from(trigger("guest/x", 1));

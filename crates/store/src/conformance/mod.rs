@@ -109,7 +109,7 @@ macro_rules! conformance_suite {
             every_function_in_order_of_path, values_survive, namespaces_are_replaced_and_ordered,
             a_key_needs_its_namespace, a_namespace_takes_its_own_with_it, functions_are_known_by_their_revisions);
         $crate::conformance_suite!(@ $driver, entities, catalog:
-            every_sort_comes_back, what_is_deep_comes_back, a_name_belongs_to_one_collection, a_write_needs_what_it_expects,
+            every_sort_comes_back, what_is_deep_comes_back, what_is_too_deep_is_refused_or_comes_back, a_name_belongs_to_one_collection, a_write_needs_what_it_expects,
             a_revision_never_comes_back, a_function_may_become_a_sequence, collections_are_listed_apart,
             a_full_package_stays, a_package_takes_its_contents_with_it, rules_are_found_by_their_trigger,
             a_namespace_takes_everything_with_it, lists_leave_out_parameters_alone, a_page_is_bounded_in_bytes,
