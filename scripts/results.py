@@ -24,6 +24,8 @@ def ms(us):
     if us is None:
         return ""
     value = us / 1000
+    if 0 < value < 0.1:  # instances of WebAssembly take some thousandths
+        return f"{value:.2g}"
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
@@ -59,6 +61,7 @@ COLUMNS = (
     ("calls/s", lambda arm: f"{arm['calls_per_s']:.1f}" if "calls_per_s" in arm else ""),
     ("cold", lambda arm: str(arm.get("cold_starts", ""))),
     ("instances", lambda arm: str(arm.get("instances", ""))),
+    ("RSS MiB", lambda arm: mib(arm.get("rss_bytes"))),
     ("PSS MiB", lambda arm: mib(arm.get("pss_bytes"))),
     ("USS MiB", lambda arm: mib(arm.get("private_bytes"))),
 )
@@ -152,8 +155,11 @@ def kept(folder):
     """By experiment, the latest report of each variant that was asked for, as far as they are of one build."""
     found = {}
     for path in sorted(Path(folder).glob("**/report.json")):
-        report = json.loads(path.read_text())
-        name = report["experiment"]
+        try:
+            report = json.loads(path.read_text())
+            name = report["experiment"]
+        except (ValueError, KeyError, TypeError) as error:
+            sys.exit(f"{path} is not a report: {error!r}")
         if report["settings"].get("quick"):
             sys.exit(f"{path}: a run with --quick, whose figures are not to be quoted")
         of = found.setdefault(name, {})

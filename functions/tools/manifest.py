@@ -10,6 +10,7 @@ SIZES = ("test", "small", "large")
 FUNCTION_KEYS = {"name", "code", "kind", "main", "jvm_main", "contract", "memory_mb", "timeout_s", "network", "env", "concurrency", "note", "warmup",
                  "calls_itself"}
 KEYS = {"name", "suite", "about", "source", "build", "back_ends", "seed", "variants", "sizes", "oracle", "warmup", "notes", "server", "duration", "says"}
+SIZE_KEYS = {"params", "expect", "entry", "crowd"}
 REFERENCE = re.compile(r"\$\{([a-z0-9_-]+)\.([a-z0-9_]+)\}")
 
 
@@ -44,8 +45,11 @@ class Workload:
                   "suite and name are not those of its folders")
         self.need(set(SIZES) <= set(said["sizes"]), f"sizes lack one of {SIZES}")
         for size in said["sizes"].values():
+            self.need(not set(size) - SIZE_KEYS, f"a size with the unknown keys {sorted(set(size) - SIZE_KEYS)}")
             self.need("params" in size, "a size without params")
             self.need(size.get("expect") or said.get("oracle"), "a size with nothing expected")
+        warmup = said.get("warmup", {"size": "test"})
+        self.need(set(warmup) == {"size"} and warmup["size"] in said["sizes"], f"the warmup {warmup} names more or less than one of the sizes")
         names = [variant["name"] for variant in said["variants"]]
         self.need(len(names) == len(set(names)), "two variants of one name")
         for variant in said["variants"]:

@@ -74,6 +74,10 @@ class Manifests(unittest.TestCase):
     def test_mistakes_are_named(self):
         self.assertIn("unknown keys ['colour']", self.refused(colour="red"))
         self.assertIn("sizes lack", self.refused(sizes={"test": {"params": {}, "expect": {"": {"equals": 1}}}}))
+        misspelt = {size: {"params": {}, "expects": {"/a": {"equals": 1}}} for size in manifest.SIZES}
+        self.assertIn("unknown keys ['expects']", self.refused(sizes=misspelt, oracle={"program": ["true"]}))
+        for warmup in ({"size": "test", "calls": 3}, {"size": "none"}, {}):
+            self.assertIn("more or less than one of the sizes", self.refused(warmup=warmup))
         self.assertIn("nothing expected", self.refused(sizes={size: {"params": {}} for size in manifest.SIZES}))
         self.assertIn("the entry g", self.refused(variants=[{"name": "n", "entry": "g", "functions": [{"name": "f", "code": "x", "kind": "nodejs"}]}]))
         function = {"name": "f", "code": "x", "kind": "nodejs", "env": {"URL": "${s3.url}"}}

@@ -1,6 +1,6 @@
 //! HTTP/1.1 for experiments that look at answers: one connection, kept alive, whole answers in memory.
 
-use std::net::SocketAddr;
+use std::{io, net::SocketAddr};
 
 use bytes::{Buf, Bytes, BytesMut};
 use tokio::{
@@ -12,6 +12,7 @@ use crate::{ArmError, HttpRequest};
 
 /// A connection to a server.
 pub struct HttpClient {
+    address: SocketAddr,
     stream: TcpStream,
     buffer: BytesMut,
 }
@@ -41,11 +42,21 @@ impl HttpClient {
             .await
             .map_err(|error| ArmError::Connect { to: address.to_string(), detail: error.to_string() })?;
         stream.set_nodelay(true)?;
-        Ok(Self { stream, buffer: BytesMut::new() })
+        Ok(Self { address, stream, buffer: BytesMut::new() })
     }
 
-    /// Sends `request` and reads the answer, whatever its status.
+    /// Whether the server has ended it while nothing was asked. What it says unasked is its end, too.
+    fn is_closed(&self) -> bool {
+        let waits = |error: io::Error| error.kind() == io::ErrorKind::WouldBlock;
+        !self.stream.try_read(&mut [0; 1]).is_err_and(waits)
+    }
+
+    /// Sends `request` and reads the answer, whatever its status. Servers end connections that were idle for some seconds: a call that comes later than that
+    /// makes a new one, as every client does.
     pub async fn exchange(&mut self, request: &HttpRequest) -> Result<HttpAnswer, ArmError> {
+        if self.is_closed() {
+            *self = Self::connect(self.address).await?;
+        }
         self.stream.write_all(request.bytes()).await?;
         let mut answer = loop {
             if let Some(answer) = self.head()? {
@@ -68,7 +79,7 @@ impl HttpClient {
 
     async fn fill(&mut self) -> Result<(), ArmError> {
         if self.stream.read_buf(&mut self.buffer).await? == 0 {
-            return Err(ArmError::Broken(std::io::ErrorKind::UnexpectedEof.into()));
+            return Err(ArmError::Broken(io::ErrorKind::UnexpectedEof.into()));
         }
         Ok(())
     }
@@ -154,5 +165,25 @@ mod tests {
         let chunked = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nab\r\n1\r\nc\r\n0\r\n\r\n";
         assert_eq!(&*answer_to(chunked).await.unwrap().body, b"abc");
         assert!(answer_to(b"SMTP ready\r\n\r\n").await.is_err());
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_the_server_has_ended_meanwhile_is_made_anew() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            // One answer by each connection, which does not say that it is the last.
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let _ = stream.read(&mut [0; 4096]).await;
+                stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await.unwrap();
+            }
+        });
+        let request = HttpRequest::new("GET", "/", address, &[], b"", 200);
+        let mut client = HttpClient::connect(address).await.unwrap();
+        for _ in 0..3 {
+            assert_eq!(&*client.exchange(&request).await.unwrap().body, b"ok");
+            // Its end is on its way.
+            client.stream.readable().await.unwrap();
+        }
     }
 }

@@ -79,6 +79,8 @@ struct Lock {
 }
 
 const IDENTITY: &str = "run.json";
+/// It before it is all there.
+const IDENTITY_PART: &str = "run.part";
 const RESULTS: &str = "results";
 /// Says whose the lock is; without the lock it says nothing.
 const OWNER: &str = "run.pid";
@@ -109,7 +111,11 @@ impl RunFolder {
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                if fs::read_dir(folder).map_err(at(folder))?.next().is_some() {
+                // What a start that was killed, or found the disk full, has left before there was a run.
+                let is_left = |entry: fs::DirEntry| {
+                    [IDENTITY_PART, OWNER].iter().any(|name| entry.file_name() == *name)
+                };
+                if !fs::read_dir(folder).map_err(at(folder))?.flatten().all(is_left) {
                     return Err(RunFolderError::Foreign(folder.to_owned()));
                 }
                 write(&path, &serde_json::to_vec_pretty(identity).map_err(invalid(&path))?)?;
@@ -328,6 +334,18 @@ mod tests {
         fs::write(folder.join(OWNER), "1").unwrap();
         RunFolder::open(&folder, &identity()).unwrap();
         assert!(!folder.join(OWNER).exists());
+    }
+
+    #[test]
+    fn a_start_that_was_cut_short_leaves_its_folder_to_the_next() {
+        let scratch = tempfile::tempdir().unwrap();
+        let folder = scratch.path();
+        // The disk was full.
+        fs::write(folder.join(IDENTITY).with_extension("part"), b"{").unwrap();
+        fs::write(folder.join(OWNER), "1").unwrap();
+        RunFolder::open(folder, &identity()).unwrap();
+        RunFolder::open(folder, &identity()).unwrap();
+        assert!(!folder.join(IDENTITY_PART).exists());
     }
 
     #[test]

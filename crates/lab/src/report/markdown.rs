@@ -16,7 +16,7 @@ fn mib(bytes: u64) -> String {
 }
 
 /// Everything there is a figure for.
-pub(super) const COLUMNS: [Column; 19] = [
+pub(super) const COLUMNS: [Column; 20] = [
     ("at once", |arm| arm.concurrency.map(|n| n.to_string())),
     ("n", |arm| arm.n.map(|n| n.to_string())),
     ("p50 µs", |arm| arm.latency_us.as_ref().map(|latency| whole(latency.p50))),
@@ -35,6 +35,7 @@ pub(super) const COLUMNS: [Column; 19] = [
     ("cold", |arm| arm.cold_starts.map(|n| n.to_string())),
     ("alive", |arm| arm.instances.map(|n| n.to_string())),
     ("CPU µs", |arm| arm.cpu_us_per_call.map(whole)),
+    ("RSS MiB", |arm| arm.rss_bytes.map(mib)),
     ("PSS MiB", |arm| arm.pss_bytes.map(mib)),
     ("USS MiB", |arm| arm.private_bytes.map(mib)),
     ("failed", |arm| arm.failures.as_ref().map(Failures::calls).filter(|n| *n > 0).map(|n| n.to_string())),

@@ -310,6 +310,15 @@ mod tests {
     }
 
     #[test]
+    fn resident_memory_is_shown_where_that_is_all_there_is() {
+        let idle = ArmReport { arm: "flint-idle".into(), rss_bytes: Some(30 << 20), ..ArmReport::default() };
+        let report = Report { arms: vec![idle], ..Report::default() };
+        for text in [report.to_string(), report.markdown(), report.html()] {
+            assert!(text.contains("RSS MiB") && text.contains("30.00"), "{text}");
+        }
+    }
+
+    #[test]
     fn few_rounds_are_not_compared() {
         let (slow, fast) = ([2.0, 3.0, 4.0, 5.0, 6.0], [1.0; 5]);
         let compared = Comparison::of_rounds("f", ("a", &slow), ("b", &fast)).unwrap();

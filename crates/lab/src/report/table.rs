@@ -13,7 +13,7 @@ fn table(f: &mut fmt::Formatter<'_>, arms: &[ArmReport]) -> fmt::Result {
     fn mib(bytes: Option<u64>) -> Option<f64> {
         bytes.map(|bytes| bytes as f64 / f64::from(1 << 20))
     }
-    let columns: [Column; 16] = [
+    let columns: [Column; 17] = [
         ("conc", |arm| arm.concurrency.map(|n| n as f64)),
         ("p50 µs", |arm| arm.latency_us.as_ref().map(|latency| latency.p50)),
         ("p90 µs", |arm| arm.latency_us.as_ref().map(|latency| latency.p90)),
@@ -28,18 +28,25 @@ fn table(f: &mut fmt::Formatter<'_>, arms: &[ArmReport]) -> fmt::Result {
         ("cold", |arm| arm.cold_starts.map(|n| n as f64)),
         ("alive", |arm| arm.instances.map(|n| n as f64)),
         ("cpu µs", |arm| arm.cpu_us_per_call),
+        ("RSS MiB", |arm| mib(arm.rss_bytes)),
         ("PSS MiB", |arm| mib(arm.pss_bytes)),
         ("own MiB", |arm| mib(arm.private_bytes)),
     ];
     let used: Vec<_> =
         columns.iter().filter(|(_, pick)| arms.iter().any(|arm| pick(arm).is_some())).collect();
-    write!(f, "{:<30}{:<20}", "arm", "function")?;
+    // Longer names would shift what follows them, or run into it.
+    let widest = |least: usize, name: fn(&ArmReport) -> &str| {
+        arms.iter().map(|arm| name(arm).chars().count() + 1).fold(least, usize::max)
+    };
+    let of_arm = widest(30, |arm| arm.arm.as_str());
+    let of_function = widest(20, |arm| arm.function.as_deref().unwrap_or_default());
+    write!(f, "{:<of_arm$}{:<of_function$}", "arm", "function")?;
     for (title, _) in &used {
         write!(f, "{title:>11}")?;
     }
     writeln!(f)?;
     for arm in arms {
-        write!(f, "{:<30}{:<20}", arm.arm, arm.function.as_deref().unwrap_or("–"))?;
+        write!(f, "{:<of_arm$}{:<of_function$}", arm.arm, arm.function.as_deref().unwrap_or("–"))?;
         for (title, pick) in &used {
             match pick(arm) {
                 None => write!(f, "{:>11}", "–")?,
@@ -101,5 +108,28 @@ impl fmt::Display for Report {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_stand_below_each_other_however_long_names_are() {
+        let row = |arm: &str, function: &str| ArmReport {
+            arm: arm.into(),
+            function: Some(function.into()),
+            concurrency: Some(1),
+            ..ArmReport::default()
+        };
+        let long = row("functions-framework-unwarmed cold", "alexa:reminder-retrieve node");
+        let report = Report { arms: vec![row("a", "f"), long], ..Report::default() };
+        let text = report.to_string();
+        let rows: Vec<_> = text.lines().filter(|line| line.ends_with(['1', 'c'])).collect();
+        let ends: Vec<_> = rows.iter().map(|line| line.chars().count()).collect();
+        assert!(ends.len() == 3 && ends.iter().all(|end| *end == ends[0]), "{text}");
+        let names = "functions-framework-unwarmed cold alexa:reminder-retrieve node ";
+        assert!(rows[2].starts_with(names), "{text}");
     }
 }
