@@ -2,6 +2,7 @@
 
 use axum::{body::Body, response::Response};
 use bytes::Bytes;
+use flint_controller::SMALL_LIST;
 use flint_model::ActivationId;
 use flint_request_body::{Answer, Room};
 use http::{
@@ -81,6 +82,11 @@ impl Reply {
     /// The answer names an activation.
     pub(crate) fn of_activation(self, id: ActivationId) -> Self {
         Self { activation: Some(id), ..self }
+    }
+
+    /// Whether its body is large, and needs room until it is sent.
+    pub(crate) fn is_large(&self) -> bool {
+        self.body.len() as u64 > SMALL_LIST.as_u64()
     }
 
     /// The answer is large, and this is its room.

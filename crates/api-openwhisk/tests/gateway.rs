@@ -92,6 +92,27 @@ async fn an_api_is_created_shown_served_and_deleted() {
 }
 
 #[tokio::test]
+async fn the_apis_of_a_namespace_are_bounded_together() {
+    let api = Api::start().await;
+    export(&api, "zz", "echo it", json!({})).await;
+    let large = |base_path: &str| {
+        let mut body = endpoint(base_path, "/x", "get", "zz");
+        body["apidoc"]["x-large"] = "x".repeat(900 << 10).into();
+        body
+    };
+    for number in 0..9 {
+        assert_eq!(create(&api, large(&format!("/{number}"))).await.status, 200, "{number}");
+    }
+    let (status, text) = create(&api, large("/more")).await.refusal();
+    assert_eq!(status, 400, "{text}");
+    assert!(text.contains("the APIs of a namespace may be 8 MB of JSON together"), "{text}");
+    assert_eq!(list(&api, "").await.len(), 9);
+    // One of them becomes smaller.
+    assert_eq!(create(&api, endpoint("/0", "/x", "get", "zz")).await.status, 200);
+    assert_eq!(create(&api, large("/more")).await.status, 200);
+}
+
+#[tokio::test]
 async fn an_api_grows_and_shrinks() {
     let api = Api::start().await;
     for action in ["list", "add", "one"] {

@@ -10,7 +10,10 @@ use flint_controller::{ControllerError, Missed};
 use flint_model::{NamespaceLimits, RuleStatus};
 use flint_store::ActivationQuery;
 use serde_json::json;
-use support::alarms::{MINUTE, NEW_YEAR, World, at};
+use support::{
+    alarms::{MINUTE, NEW_YEAR, World, at},
+    places_are_free,
+};
 
 #[tokio::test]
 async fn an_interval_fires_once_for_each_instant() {
@@ -165,6 +168,17 @@ async fn it_fires_as_often_as_it_may() {
         world.clock.set(NEW_YEAR + minute * MINUTE);
         assert_eq!(world.fired("t").await, 3);
     }
+    // Another change does not make it fire without end; that has to be said.
+    let spent = world.ask("alarm", "t", "UPDATE", json!({"trigger_payload": {"a": 1}})).await.unwrap_err();
+    assert_eq!(spent, "it has fired as often as it may: give maxTriggers");
+    world.clock.set(NEW_YEAR + 8 * MINUTE);
+    assert_eq!(world.fired("t").await, 3);
+    world.ask("alarm", "t", "UPDATE", json!({"maxTriggers": -1})).await.unwrap();
+    for minute in 9..12 {
+        world.clock.set(NEW_YEAR + minute * MINUTE);
+        assert_eq!(world.fired("t").await, minute - 5);
+    }
+    assert!(world.read("t").await["status"].get("triggersLeft").is_none());
     world.server.stop().await;
 }
 
@@ -193,6 +207,64 @@ async fn a_firing_that_is_refused_is_tried_again() {
     world.controller().set_blocked(&guest, false).await.unwrap();
     world.clock.advance(MINUTE);
     assert_eq!(world.fired("t").await, 2);
+    world.server.stop().await;
+}
+
+#[tokio::test]
+async fn a_firing_whose_calls_are_refused_for_now_is_tried_again() {
+    let world = World::new().await;
+    let guest = "guest".parse().unwrap();
+    world.create("alarm", "t", json!({"cron": "30 0 0 * * *"})).await;
+    let unlimited = NamespaceLimits::default;
+    let (mut midnight, mut expected) = (NEW_YEAR + 30_000, Vec::new());
+    for none in [
+        NamespaceLimits { invocations_per_minute: Some(0), ..unlimited() },
+        NamespaceLimits { concurrent_invocations: Some(0), ..unlimited() },
+    ] {
+        midnight += 24 * 60 * MINUTE;
+        let fired_before = expected.len() as u64;
+        world.controller().set_limits(&guest, none).await.unwrap();
+        world.clock.set(midnight);
+        world.controller().fire_due().await.unwrap();
+        world.controller().set_limits(&guest, unlimited()).await.unwrap();
+        assert_eq!(world.fired("t").await, fired_before);
+        world.clock.set(midnight + 30_000);
+        assert_eq!(world.fired("t").await, fired_before + 1);
+        expected.push(midnight);
+        assert_eq!(world.instants("work", expected.len()).await, expected);
+    }
+
+    // More rules than there may ever be calls: it does not wait for what cannot come.
+    world.rule("s", "t", "work").await;
+    places_are_free(&world.server).await;
+    let one = NamespaceLimits { concurrent_invocations: Some(1), ..unlimited() };
+    world.controller().set_limits(&guest, one).await.unwrap();
+    midnight += 24 * 60 * MINUTE;
+    world.clock.set(midnight);
+    world.controller().fire_due().await.unwrap();
+    world.controller().set_limits(&guest, unlimited()).await.unwrap();
+    assert_eq!(world.fired("t").await, 3);
+    expected.push(midnight);
+    assert_eq!(world.instants("work", 3).await, expected);
+    world.server.stop().await;
+}
+
+#[tokio::test]
+async fn what_waits_to_be_fired_for_still_is_when_something_else_changes() {
+    let world = World::new().await;
+    let guest = "guest".parse().unwrap();
+    world.create("alarm", "t", json!({"cron": "30 0 0 * * *"})).await;
+    let none = NamespaceLimits { fires_per_minute: Some(0), ..NamespaceLimits::default() };
+    world.controller().set_limits(&guest, none).await.unwrap();
+    let midnight = NEW_YEAR + 24 * 60 * MINUTE + 30_000;
+    world.clock.set(midnight);
+    assert_eq!(world.fired("t").await, 0);
+    world.controller().set_limits(&guest, NamespaceLimits::default()).await.unwrap();
+    world.ask("alarm", "t", "UPDATE", json!({"trigger_payload": {"a": 1}})).await.unwrap();
+    world.clock.set(midnight + 30_000);
+    assert_eq!(world.fired("t").await, 1);
+    assert_eq!(world.instants("work", 1).await, [midnight]);
+    assert_eq!(world.calls("work", 1).await[0]["a"], 1);
     world.server.stop().await;
 }
 

@@ -8,13 +8,17 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use async_nats::jetstream::{self, stream::Config};
+use async_nats::jetstream::{
+    self,
+    stream::{Config, RetentionPolicy},
+};
 use flint_controller::{
     Accepts, Answer, ControllerConfig, Invocation, Mode, PrepareWhen, PutCode, PutFunction, PutRule,
     PutTrigger,
 };
 use flint_executor::Body;
 use flint_model::{EntityPath, NamespaceLimits, Status};
+use futures_util::StreamExt;
 use serde_json::{Map, Value, json};
 use support::{Server, config, eventually};
 use tempfile::TempDir;
@@ -212,6 +216,53 @@ async fn messages_of_a_stream_wait_for_a_namespace_that_may_not_fire() {
 }
 
 #[tokio::test]
+async fn what_the_broker_gives_again_meanwhile_is_not_fired_for_twice() {
+    let world = World::new().await;
+    let stream = world.stream().await;
+    world.listening("t", of_stream()).await;
+    let guest = "guest".parse().unwrap();
+    let none = NamespaceLimits { fires_per_minute: Some(0), ..NamespaceLimits::default() };
+    world.server.controller.set_limits(&guest, none).await.unwrap();
+    world.publish("orders.new", 0..250).await;
+    world.connection("t", "what has come waits").await;
+    let reader = stream.consumer_names().next().await.unwrap().unwrap();
+    let info = async || stream.consumer_info(&reader).await.unwrap();
+    eventually("all is given", || async { (info().await.num_ack_pending == 250).then_some(()) }).await;
+    // As when the broker's patience has ended: what was given and is not done comes once more, behind what waits.
+    let client = world.broker.client().await;
+    for number in 1..=250 {
+        let subject = format!("$JS.ACK.ORDERS.{reader}.1.{number}.{number}.1.0");
+        client.publish(subject, "-NAK".into()).await.unwrap();
+    }
+    client.flush().await.unwrap();
+    eventually("some is given again", || async { (info().await.num_redelivered > 0).then_some(()) }).await;
+    world.server.controller.set_limits(&guest, NamespaceLimits::default()).await.unwrap();
+    assert_eq!(world.values(250).await, numbers(0..250));
+    world.connection("t", "connected").await;
+    assert_eq!(world.values(250).await, numbers(0..250));
+    world.server.stop().await;
+}
+
+#[tokio::test]
+async fn messages_of_a_stream_wait_for_a_namespace_whose_calls_are_too_many() {
+    let world = World::new().await;
+    world.stream().await;
+    world.listening("t", of_stream()).await;
+    let (controller, guest) = (&world.server.controller, "guest".parse().unwrap());
+    let none = NamespaceLimits { concurrent_invocations: Some(0), ..NamespaceLimits::default() };
+    controller.set_limits(&guest, none).await.unwrap();
+    world.publish("orders.new", 0..150).await;
+    // Nothing can be called now, the feed's own function neither, so it is the metrics that tell.
+    let refusals = r#"flint_throttled_total{namespace="guest",limit="concurrency"}"#;
+    eventually("a refusal", || async { controller.render_metrics().await.contains(refusals).then_some(()) })
+        .await;
+    assert!(world.events().is_empty());
+    controller.set_limits(&guest, NamespaceLimits::default()).await.unwrap();
+    assert_eq!(world.values(150).await, numbers(0..150));
+    world.server.stop().await;
+}
+
+#[tokio::test]
 async fn messages_of_a_stream_wait_for_a_rule() {
     let world = World::new().await;
     world.stream().await;
@@ -276,6 +327,21 @@ async fn a_feed_is_read_paused_changed_and_deleted() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     panic!("its consumer is still there");
+}
+
+#[tokio::test]
+async fn what_a_queue_has_of_another_subject_is_fired_for() {
+    let world = World::new().await;
+    let (name, subjects) = ("ORDERS".to_owned(), vec!["orders.>".to_owned()]);
+    let config = Config { name, subjects, retention: RetentionPolicy::WorkQueue, ..Config::default() };
+    jetstream::new(world.broker.client().await).create_stream(config).await.unwrap();
+    world.publish("orders.old", 0..2).await;
+    world.listening("t", of_stream()).await;
+    world.publish("orders.new", 2..4).await;
+    assert_eq!(world.values(2).await, numbers(2..4));
+    world.ask("t", "UPDATE", json!({"subject": "orders.old"})).await.unwrap();
+    assert_eq!(world.values(4).await, numbers(0..4));
+    world.server.stop().await;
 }
 
 #[tokio::test]

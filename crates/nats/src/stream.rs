@@ -67,7 +67,7 @@ impl Reading {
         let stream = jetstream::new(client.clone()).get_stream(name).await.map_err(|error| failed(&error))?;
         let info = stream.cached_info();
         let is_queue = info.config.retention == RetentionPolicy::WorkQueue;
-        let beginning = beginning(info, source.deliver, position);
+        let beginning = beginning(info, source, position);
 
         let family = format!("flint-{}-", &blake3::hash(who.as_bytes()).to_hex()[..20]);
         let consumer = format!("{family}{}", client.new_inbox().rsplit('.').next().unwrap_or_default());
@@ -131,19 +131,22 @@ impl Reading {
     }
 }
 
-/// Where to begin: after the position, if it is of this stream and not of an earlier one of its name.
-fn beginning(info: &Info, deliver: Deliver, position: Option<&StreamPosition>) -> StreamPosition {
-    let stream = info.created.to_string();
+/// Where to begin: after the position, if it is of this stream and not of an earlier one of its name. What a queue has of another subject
+/// was not read before, whatever its number is.
+fn beginning(info: &Info, source: &NatsSource, position: Option<&StreamPosition>) -> StreamPosition {
+    let is_queue = info.config.retention == RetentionPolicy::WorkQueue;
+    let stream = match is_queue {
+        true => format!("{} {}", info.created, source.subject),
+        false => info.created.to_string(),
+    };
     let before_all = info.state.first_sequence.saturating_sub(1);
     // One beyond the end is of a stream that has lost its end; its numbers begin again there.
     let is_of_it = |position: &&StreamPosition| {
         position.stream == stream && position.sequence <= info.state.last_sequence
     };
-    match (position.filter(is_of_it), deliver) {
+    match (position.filter(is_of_it), source.deliver) {
         (Some(position), _) => position.clone(),
-        (None, Deliver::New) if info.config.retention != RetentionPolicy::WorkQueue => {
-            StreamPosition { stream, sequence: info.state.last_sequence }
-        }
+        (None, Deliver::New) if !is_queue => StreamPosition { stream, sequence: info.state.last_sequence },
         // What is in a queue is there to be done.
         (None, _) => StreamPosition { stream, sequence: before_all },
     }

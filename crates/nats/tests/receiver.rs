@@ -278,6 +278,24 @@ async fn a_stream_is_read_on_after_a_position_whatever_was_given_before() {
 }
 
 #[tokio::test]
+async fn what_a_queue_has_of_another_subject_was_not_read_before() {
+    let (server, source) = with_stream(RetentionPolicy::WorkQueue, 3).await;
+    let mut receiver = open(&server, &source).await;
+    assert_eq!(texts(&mut receiver, 3).await, numbers(0..3));
+    let position = StreamPosition { sequence: 5, ..receiver.beginning().unwrap().clone() };
+    drop(receiver);
+    let open_at = async |source: &NatsSource| {
+        Receiver::open(source, "guest/t", Some(&position), &server.reach()).await.unwrap()
+    };
+    assert_eq!(open_at(&source).await.beginning(), Some(&position));
+    let other = NatsSource { subject: "orders.other".to_owned(), ..source.clone() };
+    let mut receiver = open_at(&other).await;
+    // They are the second, the fourth and the sixth.
+    assert!(receiver.beginning().unwrap().sequence < 2);
+    assert_eq!(texts(&mut receiver, 3).await, ["x"; 3]);
+}
+
+#[tokio::test]
 async fn another_stream_of_a_name_is_counted_anew() {
     let (server, source) = with_stream(RetentionPolicy::Limits, 2).await;
     let source = NatsSource { deliver: Deliver::All, ..source };

@@ -1,7 +1,9 @@
 //! `wsk api create | get | list | delete`: clients call them as web actions of `whisk.system`.
+//!
+//! Each reads all APIs of the namespace, which are as large as the largest list, and so has room for that.
 
 use axum::body::Body;
-use flint_controller::{DeleteApi, ErrorKind};
+use flint_controller::{DeleteApi, ErrorKind, LARGEST_LIST};
 use flint_model::Api;
 use http::{HeaderMap, StatusCode, header::HOST, uri::Authority};
 use serde_json::json;
@@ -54,6 +56,7 @@ async fn create(request: &Request<'_>, body: Body) -> Result<Reply, Refusal> {
     let (controller, caller) = (request.controller, &request.caller);
     let limit = caller.limits().bounds.max_payload.as_u64();
     let body = json_body(request.headers, body, limit, |_| Refusal::body_too_large()).await?;
+    let _room = request.uploads.room(caller.namespace.name.as_str(), None).await;
     let response_type = request.query.get("responsetype").filter(|text| !text.is_empty());
     let create = create_api(&body, &caller.namespace.name, response_type).map_err(failed)?;
     let written = match create {
@@ -90,10 +93,14 @@ async fn get(request: &Request<'_>) -> Result<Reply, Refusal> {
         (all || !api.operations.is_empty()).then_some(api)
     };
     let host = host(request);
+    let namespace = &request.caller.namespace.name;
+    let room = request.uploads.answer(namespace.as_str(), LARGEST_LIST.as_u64()).await?;
     let apis = request.controller.apis(&request.caller).await?;
     let apis = apis.into_iter().filter_map(wanted).skip(page.skip).take(page.limit);
     let apis: Vec<_> = apis.map(|api| document::listed(&api, &host)).collect();
-    Reply::json(StatusCode::OK, &json!({ "apis": apis }))
+    let reply = Reply::json(StatusCode::OK, &json!({ "apis": apis }))?;
+    let room = room.filter(|_| reply.is_large());
+    Ok(reply.in_room(room))
 }
 
 async fn delete(request: &Request<'_>) -> Result<Reply, Refusal> {
@@ -103,6 +110,7 @@ async fn delete(request: &Request<'_>) -> Result<Reply, Refusal> {
     if delete.path.is_none() && delete.method.is_some() {
         return Err(Refusal::bad_request("When specifying an operation, the path is required."));
     }
+    let _room = request.uploads.room(request.caller.namespace.name.as_str(), None).await;
     request.controller.delete_api(&request.caller, delete).await?;
     Ok(Reply::raw_json(StatusCode::OK, "{}"))
 }

@@ -1,9 +1,12 @@
 //! Messages as an event carries them.
 
+use std::collections::BTreeMap;
+
 use base64::{Engine, engine::general_purpose::STANDARD};
 use flint_model::NatsSource;
 use flint_nats::Message;
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde_json::{Map, Value, json, value::RawValue};
 
 /// What the messages of an event are under, beside the feed's payload.
 const MESSAGES: &str = "messages";
@@ -28,7 +31,7 @@ pub(crate) fn event_of(
     let mut room = most.saturating_sub(event.len() + 2);
     let mut taken = 0;
     for message in messages {
-        let text = shown(source, message).to_string();
+        let text = Shown::of(source, message).text();
         if text.len() + usize::from(taken > 0) > room {
             break;
         }
@@ -61,32 +64,47 @@ fn too_large(message: &Message) -> Value {
 }
 
 /// A message, with names that OpenWhisk's feed of Kafka has too where it has them.
-fn shown(source: &NatsSource, message: &Message) -> Value {
-    let mut shown = json!({"subject": message.subject});
-    let text = || std::str::from_utf8(&message.payload).ok();
-    let parsed = source.json.then(|| serde_json::from_slice::<Value>(&message.payload).ok()).flatten();
-    shown["value"] = match (parsed, text()) {
-        (Some(value), _) => value,
-        (None, Some(text)) if !source.base64 => json!(text),
-        _ => {
-            shown["encoding"] = json!("base64");
-            json!(STANDARD.encode(&message.payload))
-        }
-    };
-    if !message.headers.is_empty() {
-        let mut headers = Map::new();
+#[derive(Serialize)]
+struct Shown<'a> {
+    subject: &'a str,
+    value: Shape<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    encoding: Option<&'static str>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    headers: BTreeMap<&'a str, Vec<&'a str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sequence: Option<u64>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Shape<'a> {
+    /// As it came: numbers are not read and written again.
+    Json(&'a RawValue),
+    Text(&'a str),
+    Base64(String),
+}
+
+impl<'a> Shown<'a> {
+    fn of(source: &NatsSource, message: &'a Message) -> Self {
+        let json = source.json.then(|| serde_json::from_slice(&message.payload).ok()).flatten();
+        let (value, encoding) = match (json, std::str::from_utf8(&message.payload)) {
+            (Some(json), _) => (Shape::Json(json), None),
+            (None, Ok(text)) if !source.base64 => (Shape::Text(text), None),
+            _ => (Shape::Base64(STANDARD.encode(&message.payload)), Some("base64")),
+        };
+        let mut headers = BTreeMap::<_, Vec<_>>::new();
         for (name, value) in &message.headers {
-            let values = headers.entry(name.clone()).or_insert_with(|| json!([]));
-            if let Value::Array(values) = values {
-                values.push(json!(value));
-            }
+            headers.entry(name.as_str()).or_default().push(value.as_str());
         }
-        shown["headers"] = headers.into();
+        Self { subject: &message.subject, value, encoding, headers, sequence: message.sequence }
     }
-    if let Some(sequence) = message.sequence {
-        shown["sequence"] = json!(sequence);
+
+    /// The message as JSON.
+    fn text(&self) -> String {
+        // All of it can be written as JSON.
+        serde_json::to_string(self).unwrap_or_default()
     }
-    shown
 }
 
 #[cfg(test)]
@@ -126,6 +144,9 @@ mod tests {
         );
         assert_eq!(value(&source(true, false), b"{\"a\": 1}")["value"], json!({"a": 1}));
         assert_eq!(value(&source(true, false), b"no json")["value"], "no json");
+        let numbers = br#"{"id": 12345678901234567890123, "price": 1.10}"#;
+        let (event, _) = event_of(&source(true, false), &Map::new(), &[message(numbers)], 10_000);
+        assert!(event.contains(std::str::from_utf8(numbers).unwrap()), "{event}");
         assert_eq!(
             value(&source(false, true), b"hi"),
             json!({"subject": "s", "value": "aGk=", "encoding": "base64"})

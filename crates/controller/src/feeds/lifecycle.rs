@@ -181,13 +181,17 @@ fn updated(feed: Feed, arguments: &Arguments<'_>, reach: &Reach) -> Result<Feed,
         alarm => arguments.changed(alarm)?,
     };
     let payload = arguments.payload()?;
-    let left = arguments.max_triggers()?;
-    if source.is_none() && payload.is_none() && left.is_none() {
+    let (is_bounded_anew, most) = (arguments.get("maxTriggers").is_some(), arguments.max_triggers()?);
+    if source.is_none() && payload.is_none() && !is_bounded_anew {
         return Err("no updatable parameters were specified".to_owned());
     }
+    // Its instants stay what they are, also one that is due and waits.
+    let keeps_time = source.is_none() && feed.state == FeedState::Active;
     let source = source.unwrap_or(feed.source.clone());
-    let left = left.or(feed.left.filter(|left| *left > 0));
-    resumed(Feed { source, payload: payload.unwrap_or(feed.payload.clone()), left, ..feed }, arguments.now)
+    // Given as -1 it takes the bound away.
+    let left = if is_bounded_anew { most } else { feed.left };
+    let changed = Feed { source, payload: payload.unwrap_or(feed.payload.clone()), left, ..feed };
+    if keeps_time { Ok(changed) } else { resumed(changed, arguments.now) }
 }
 
 fn paused(feed: Feed, now: Timestamp) -> Result<Feed, String> {

@@ -150,7 +150,7 @@ impl Controller {
         let (mut from, mut pause) = (0, PAUSE.0);
         while from < batch.messages.len() {
             let feed = self.still(listening).await?;
-            let rest = &batch.messages[from..];
+            let rest = in_order(&batch.messages[from..]);
             let known = rest.iter().take_while(|message| is_known(&feed, receiver, message)).count();
             if known > 0 {
                 from += known;
@@ -221,6 +221,14 @@ fn is_known(feed: &Feed, receiver: &Receiver, message: &Message) -> bool {
     }
 }
 
+/// As many messages as follow each other in their stream. One that is given again comes late, behind others, and may be known only when these
+/// were fired for.
+fn in_order(messages: &[Message]) -> &[Message] {
+    let goes_back = |pair: &[Message]| pair[0].sequence.is_some() && pair[1].sequence <= pair[0].sequence;
+    let end = messages.windows(2).position(goes_back).map_or(messages.len(), |last| last + 1);
+    &messages[..end]
+}
+
 /// Waits, while messages of a stream are kept from being given again.
 async fn keep_for(pause: Duration, receiver: &Receiver, batch: &Batch) {
     let mut left = pause;
@@ -231,5 +239,30 @@ async fn keep_for(pause: Duration, receiver: &Receiver, batch: &Batch) {
         }
         sleep(KEEP).await;
         left -= KEEP;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    #[test]
+    fn what_is_given_again_is_looked_at_after_what_came_before_it() {
+        let message = |sequence| Message {
+            subject: "s".to_owned(),
+            payload: Bytes::new(),
+            headers: Vec::new(),
+            sequence,
+        };
+        for (numbers, count) in
+            [(&[][..], 0), (&[7], 1), (&[5, 6, 9], 3), (&[5, 6, 6, 7], 2), (&[201, 250, 101, 102, 251], 2)]
+        {
+            let messages: Vec<_> = numbers.iter().map(|number| message(Some(*number))).collect();
+            assert_eq!(in_order(&messages).len(), count, "{numbers:?}");
+        }
+        // Messages of a plain subject have no numbers.
+        assert_eq!(in_order(&[message(None), message(None)]).len(), 2);
     }
 }

@@ -12,11 +12,11 @@ use serde_json::{Map, Value};
 pub(crate) use table::Tables;
 pub use table::{Routed, Routing};
 
-use crate::{Caller, Controller, ControllerError, merge::check_json};
+use crate::{Caller, Controller, ControllerError, lists::LARGEST_LIST, merge::check_json};
 
 /// How often a change is made anew that met somebody else's.
 const ATTEMPTS: usize = 8;
-/// APIs of a namespace: whoever calls one has all of them in memory.
+/// APIs of a namespace.
 const MOST_APIS: usize = 100;
 
 /// The most operations that an API has.
@@ -175,11 +175,7 @@ impl Controller {
             });
             if let Some(api) = &new {
                 self.check(api)?;
-                if revision.is_none() && self.apis(caller).await?.len() >= MOST_APIS {
-                    return Err(ControllerError::Invalid(format!(
-                        "a namespace may have {MOST_APIS} APIs: delete one, or add a path to one that is there"
-                    )));
-                }
+                self.check_beside_others(caller, api).await?;
             }
             match self.write_api(caller, base_path.to_owned(), new, expected).await {
                 Err(ControllerError::Race) => {}
@@ -228,6 +224,26 @@ impl Controller {
             return invalid(format!("An API has at most {MOST_OPERATIONS} operations."));
         }
         check_json("API", api, self.config.limits.bounds.max_parameters)
+    }
+
+    /// Refuses one more API than a namespace may have, and more than all of its may have together: whoever calls or lists one has all of
+    /// them in memory.
+    async fn check_beside_others(&self, caller: &Caller, api: &Api) -> Result<(), ControllerError> {
+        let mut others = self.apis(caller).await?;
+        others.retain(|other| other.base_path != api.base_path);
+        if others.len() >= MOST_APIS {
+            return Err(ControllerError::Invalid(format!(
+                "a namespace may have {MOST_APIS} APIs: delete one, or add a path to one that is there"
+            )));
+        }
+        let size = |api: &Api| serde_json::to_vec(api).map_or(0, |text| text.len() as u64);
+        let together: u64 = others.iter().chain([api]).map(size).sum();
+        match together > LARGEST_LIST.as_u64() {
+            true => Err(ControllerError::Invalid(format!(
+                "the APIs of a namespace may be {LARGEST_LIST} of JSON together: delete one, or let their documents say less"
+            ))),
+            false => Ok(()),
+        }
     }
 
     async fn check_operation(&self, operation: &Operation) -> Result<(), ControllerError> {

@@ -11,6 +11,7 @@ use std::{
 use flint_model::{Api, FunctionPath, NamespaceName};
 use flint_store::Apis;
 use moka::sync::Cache;
+use tokio::sync::Mutex;
 
 use crate::ControllerError;
 
@@ -119,12 +120,14 @@ pub(crate) struct Tables {
     tables: Cache<NamespaceName, Arc<Table>>,
     /// Counts writes.
     epoch: AtomicU64,
+    /// Held while a table is made: what it is made from is large.
+    making: Mutex<()>,
 }
 
 impl Default for Tables {
     fn default() -> Self {
         let tables = Cache::builder().max_capacity(REMEMBERED).time_to_idle(IDLE).build();
-        Self { tables, epoch: AtomicU64::new(0) }
+        Self { tables, epoch: AtomicU64::new(0), making: Mutex::default() }
     }
 }
 
@@ -135,6 +138,10 @@ impl Tables {
         namespace: &NamespaceName,
         apis: &dyn Apis,
     ) -> Result<Arc<Table>, ControllerError> {
+        if let Some(table) = self.tables.get(namespace) {
+            return Ok(table);
+        }
+        let _one_at_a_time = self.making.lock().await;
         if let Some(table) = self.tables.get(namespace) {
             return Ok(table);
         }

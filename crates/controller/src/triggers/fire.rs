@@ -91,7 +91,8 @@ impl Controller {
         self.detached(fired).await
     }
 
-    /// Fires a trigger because of its feed, which goes on as `feed` by the commit that makes the calls durable.
+    /// Fires a trigger because of its feed, which goes on as `feed` by the commit that makes the calls durable. While the namespace's limits
+    /// refuse a call, none is made, and the feed stays where it is.
     pub(crate) async fn fire_and_go_on(
         self: &Arc<Self>,
         caller: &Caller,
@@ -153,6 +154,8 @@ impl Controller {
                     calls.push(accepting);
                     RuleOutcome::Called { activation }
                 }
+                // What a feed fires with waits for its calls; what is fired by hand is told of them.
+                Err(error) if goes_on.is_some() && is_for_now(&error, calls.len()) => return Err(error),
                 Err(error) => refused(rule, error),
             };
             fired.push(FiredRule { rule: rule.path(), action: rule.action.clone(), outcome });
@@ -225,6 +228,18 @@ impl Controller {
         let ready = Arc::new(ReadyTrigger { trigger, rules });
         self.triggers.insert(key(path), Arc::clone(&ready), began);
         Ok(ready)
+    }
+}
+
+/// Whether a call that was refused beside so many others of its firing may be made later with them: not where they alone are as many as
+/// their namespace may make.
+fn is_for_now(error: &ControllerError, calls: usize) -> bool {
+    match error {
+        ControllerError::ShuttingDown => true,
+        ControllerError::Rate { allowed, .. } | ControllerError::Concurrency { allowed, .. } => {
+            calls == 0 || calls < *allowed as usize
+        }
+        _ => false,
     }
 }
 
