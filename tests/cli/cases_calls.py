@@ -1,6 +1,7 @@
 """Calls and what comes of them."""
 
 import os
+import urllib.request
 
 from harness import Server, claim, eventually
 
@@ -176,3 +177,41 @@ def test_activations_are_listed_latest_first(world):
     claim([record["result"]["n"] for record in records] == [2, 1, 0], records)
     claim(len(world.ok("activations", "often", "-n", "1", "--skip", "1", "--json").json()["activations"]) == 1)
     claim("often" in world.ok("activations").text)
+
+
+def test_an_answer_that_is_stopped_leaves_nothing_in_its_folder(world):
+    code = "import time\ndef main(params):\n    yield 'begun\\n'\n    time.sleep(50)\n"
+    world.ok("deploy", world.file("endless.py", code))
+    folder = world.path("stopped")
+    folder.mkdir()
+    command = world.start("invoke", "endless", "-o", folder / "answer")
+    eventually("the answer begins", lambda: os.listdir(folder))
+    claim(command.end() == 130, command.text())
+    claim(os.listdir(folder) == [], os.listdir(folder))
+
+
+CALLS = 400
+
+
+def test_letters_are_redriven_once_though_they_fail_again(world):
+    world.ok("deploy", world.file("dies.js", "exports.main = () => { throw new Error('no'); };\n"), "--retries", "0")
+    world.ok("dlq", "rm", "--all")
+    letters = lambda: {letter["id"] for letter in world.ok("dlq", "list", "-n", "1000", "--json").json()["dead_letters"]}
+    # So many that the first fail again before the last are redriven.
+    key = "23bc46b1-71f6-4ed5-8c54-816aa4f8c502:123zO3xZCLrMN6v2BKK1dXYFpXlPkccOFqm12CdAsMgRU4VrNZ9lyGVCGuMDGIwP"
+    headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+    for _ in range(CALLS):
+        call = urllib.request.Request(f"{world.server.url}/v1/functions/dies/invoke?async=true", b"{}", headers)
+        urllib.request.urlopen(call, timeout=60).close()
+    eventually("a letter of each call", lambda: len(letters()) == CALLS)
+    for which in (["--function", "dies"], ["--all"]):
+        before = letters()
+        done = world.ok("dlq", "redrive", *which, "--json")
+        claim(sorted(one["letter"] for one in done.json()["redriven"]) == sorted(before), done)
+        eventually("they failed again", lambda: len(letters()) == CALLS)
+    claim("no dead letters in this part" in world.ok("dlq", "list", "-n", "0").text)
+    world.ok("dlq", "rm", "--function", "dies")
+
+
+def test_stdin_is_one_thing(world):
+    world.refused(2, "stdin", arguments=["invoke", "x", "-P", "-", "-f", "-"])

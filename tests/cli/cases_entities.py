@@ -39,6 +39,7 @@ def test_a_fired_trigger_calls_the_functions_of_its_rules(world):
     claim(len(fired["activationId"]) == 32, fired)
     claim("is inactive" in world.ok("rule", "disable", "reacts").text)
     claim(world.ok("trigger", "fire", "event", "--json").text.strip() == "null", "nothing was called")
+    claim(world.ok("trigger", "fire", "event", "-P", "-", "--json", stdin=b'{"b": 3}').code == 0)
     claim("is active" in world.ok("rule", "enable", "reacts").text)
     rules = world.ok("rule", "list").text
     claim("/guest/event" in rules and "/guest/listens" in rules, rules)

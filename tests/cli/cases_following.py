@@ -1,6 +1,8 @@
 """What goes on while one watches: logs -f, dev."""
 
-from harness import claim
+import os
+
+from harness import claim, eventually
 
 TALKS = "exports.main = ({ n }) => { console.log('said', n); console.error('loud', n); return { n }; };\n"
 
@@ -80,3 +82,15 @@ def test_dev_once_is_for_scripts(world):
     claim('"once": 1' in done.text and "✓" in done.text, done)
     done = world.run("dev", world.file("once.js", "exports.main = () => ({ error: 'no' });\n"), "--once")
     claim(done.code == 1, done)
+
+
+def test_dev_sees_that_a_file_may_be_executed_now(world):
+    path = world.file("becomes/exec", "#!/bin/sh\ncat > /dev/null\necho '{\"ran\": true}'\n")
+    dev = world.start("dev", world.path("becomes"), "--contract", "stdio")
+    try:
+        dev.until("watching")
+        os.chmod(path, 0o755)
+        dev.until('"ran": true')
+        eventually("it is called again", lambda: dev.text().count("watching") == 2)
+    finally:
+        dev.end()

@@ -35,6 +35,12 @@ def test_the_code_comes_back_as_it_was(world):
     out = world.path("kept-again.js")
     world.ok("get", "kept", "--save", out)
     claim(out.read_text() == HELLO_JS)
+    done = world.ok("get", "kept", "--save", out, "--json")
+    claim(done.json() == {"saved": str(out), "size": len(HELLO_JS)} and not done.said, done)
+    # What is there is replaced as a whole, or not at all.
+    again = os.stat(out).st_ino
+    world.ok("get", "kept", "--save", out)
+    claim(os.stat(out).st_ino != again and out.read_text() == HELLO_JS)
 
 
 def test_kinds_are_told_by_extension(world):

@@ -330,3 +330,18 @@ def test_the_sample_project_works(world):
     claim("9 unchanged" in world.ok("deploy", "-f", SAMPLE, "--prune").text)
     claim("9 to delete" in world.ok("undeploy", "-f", SAMPLE).text)
     claim("nothing to do" in world.ok("undeploy", "-f", SAMPLE).text)
+
+
+def test_a_package_that_is_too_large_to_be_shown_is_deployed_into(world):
+    manifest = "packages:\n  vast:\n    inputs: { a: 1 }\n    actions:\n      hello:\n        function: hello.js\n"
+    path = project(world, "vast", manifest)
+    world.ok("deploy", "-f", path)
+    world.file("vast-code/index.js", HELLO_JS)
+    world.file("vast-code/flint.toml", f"[annotations]\nlong = '{'x' * 900_000}'\n")
+    for n in range(10):
+        world.ok("deploy", world.path("vast-code"), "--name", f"vast/more-{n}", "--start", "spawn")
+    world.refused(4, "larger than allowed", arguments=["package", "get", "vast"])
+    world.file("vast/manifest.yaml", manifest.replace("a: 1", "a: 2"))
+    done = world.ok("deploy", "-f", path)
+    claim("1 to update, 1 unchanged" in done.text and lines(done, "~")[0].startswith("~ package vast"), done)
+    world.ok("package", "delete", "vast", "--force")

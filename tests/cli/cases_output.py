@@ -105,3 +105,36 @@ def test_an_endless_answer_ends_with_its_reader(world):
     lines = done.stdout.decode().splitlines()
     if lines[-1:] != ["0"] or len(lines) != 4 or done.stderr:
         raise CaseFailed(f"{lines[-1:]} of {len(lines)} lines\n{done.stderr.decode()}")
+
+
+LOUD = "exports.main = () => { console.log('\\x1b]0;renamed\\x07\\x1b[31mred\\x1b[0m \\x1b[2Jgone'); return {}; };\n"
+
+
+def on_a_terminal(world, *arguments):
+    """What a terminal is sent."""
+    ours, theirs = os.openpty()
+    environment = world.environment({"FLINT_URL": world.server.url, "TERM": "xterm"})
+    command = [world.flint, *map(str, arguments)]
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs, env=environment)
+    os.close(theirs)
+    sent = b""
+    while True:
+        try:
+            piece = os.read(ours, 65536)
+        except OSError:  # everybody who could write has ended
+            piece = b""
+        if not piece:
+            break
+        sent += piece
+    os.close(ours)
+    return process.wait(COMMAND_WITHIN_S), sent
+
+
+def test_logs_have_no_power_over_a_terminal_and_keep_their_colours(world):
+    world.ok("deploy", world.file("colourful.js", LOUD))
+    world.ok("invoke", "colourful")
+    code, sent = on_a_terminal(world, "logs", "colourful")
+    claim(code == 0 and b"\x1b[31mred" in sent and b"renamed" in sent, sent)
+    claim(b"\x1b]" not in sent and b"\x1b[2J" not in sent and b"\x07" not in sent, sent)
+    piped = world.ok("logs", "colourful").out
+    claim(b"\x1b]0;renamed\x07\x1b[31mred" in piped, piped)

@@ -99,6 +99,28 @@ def deployed_or_called(world, name, path):
     return world.run("invoke", name) if done.code == 0 else done
 
 
+def test_each_error_is_json_of_its_own(world):
+    done = world.run("--json", "rm", "no-such-1", "no-such-2", "no-such-3")
+    codes = [json.loads(line)["error"]["code"] for line in done.said.splitlines()]
+    claim(done.code == 4 and codes == ["not_found"] * 3 and done.json() == {"deleted": []}, done)
+    # The words of the code are those of the documentation, whichever API is asked.
+    done = world.run("--json", "api", "create", "/x", "/y", "get", "no-such-function")
+    claim(done.code == 4 and json.loads(done.said)["error"]["code"] in ("invalid", "not_found"), done)
+    done = world.run("--json", "api", "list", env={"FLINT_AUTH": "00000000-0000-4000-8000-000000000000:" + "x" * 64})
+    claim(done.code == 4 and json.loads(done.said)["error"]["code"] == "unauthenticated", done)
+
+
+def test_commands_of_other_platforms_are_named_as_they_are_here(world):
+    for arguments, part in ((["action", "create", "x"], "flint deploy"), (["delete", "x"], "flint rm"), (["package", "update", "x"], "--update")):
+        world.refused(2, "unrecognized subcommand", part, arguments=arguments)
+
+
+def test_a_pattern_that_is_none_lets_nothing_through(world):
+    world.file("leaky/index.js", "exports.main = () => ({});")
+    world.file("leaky/.flintignore", "secrets[z-a].env\n")
+    world.refused(2, ".flintignore", "secrets[z-a].env", arguments=["deploy", world.path("leaky")])
+
+
 def test_syntax_errors_are_found_with_their_place(world):
     done = deployed_or_called(world, "broken", world.file("broken.py", "def main(params)\n    return {}\n"))
     claim(done.code in (1, 4) and ("SyntaxError" in done.text + done.said or "expected ':'" in done.text + done.said), done)

@@ -17,6 +17,7 @@ def test_a_sequence_is_created_called_explained_and_deleted(world):
     done = world.ok("sequence", "list", "-n", "1")
     claim("twice" in done.text and "--skip 1" in done.text, done)
     claim("no more sequences" in world.ok("sequence", "list", "-n", "1", "--skip", "1").text)
+    claim("in this part" in world.ok("sequence", "list", "-n", "0").text and "in this part" in world.ok("list", "-n", "0").text)
     record = world.ok("invoke", "twice", "-p", "n=1", "--json").json()
     claim(len(record["components"]) == 2, record)
     text = world.ok("explain", record["id"]).text

@@ -1,7 +1,10 @@
 //! The operator's way in: to the server that uses a data directory, or, while none does, to the directory itself. Both ways speak
 //! the same API.
 
-use std::path::Path;
+use std::{
+    fs::{File, TryLockError},
+    path::Path,
+};
 
 use axum::{Router, body::Body};
 use flint_store_sqlite::SqliteStore;
@@ -54,6 +57,10 @@ impl Admin {
     pub(crate) async fn server_of(config: &Config) -> Result<Option<Client>, Failure> {
         let Some(operator) = OperatorFile::read(&config.server.data_dir)? else { return Ok(None) };
         let Some(url) = &operator.url else { return Ok(None) };
+        // After a crash the file still says where the server was, and anybody may listen there by now: that is nobody to tell the key to.
+        if !is_in_use(&config.server.data_dir) {
+            return Ok(None);
+        }
         let client = Client::with_key(url, operator.key())?;
         // Another server may have the address by now; that one does not know the key.
         let answers = client.request(Method::GET, "/v1/namespaces", "application/json", None).await;
@@ -141,6 +148,12 @@ impl Admin {
     }
 }
 
+/// Whether a process holds the lock of a data directory.
+fn is_in_use(data_dir: &Path) -> bool {
+    let Ok(lock) = File::open(data_dir.join("flint.lock")) else { return false };
+    matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock))
+}
+
 /// The code of a failure for want of data.
 const NO_DATA: &str = "no_data";
 
@@ -169,5 +182,23 @@ mod tests {
         assert!(!config.server.data_dir.exists());
         Admin::opened(&config).await.unwrap().close().await;
         Admin::offline(&config).await.unwrap().close().await;
+    }
+
+    #[tokio::test]
+    async fn the_key_goes_to_nobody_who_listens_where_a_killed_server_was() {
+        let dir = tempfile::tempdir().unwrap();
+        let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        other.set_nonblocking(true).unwrap();
+        let mut operator = OperatorFile::read_or_make(dir.path()).unwrap();
+        operator.url = Some(format!("http://{}", other.local_addr().unwrap()));
+        operator.write(dir.path()).unwrap();
+        let mut config = Config::default();
+        config.server.data_dir = dir.path().to_owned();
+        // The lock's file outlives the server, its lock does not.
+        let lock = File::create(dir.path().join("flint.lock")).unwrap();
+        assert!(Admin::server_of(&config).await.unwrap().is_none());
+        assert!(other.accept().is_err(), "somebody was asked");
+        lock.try_lock().unwrap();
+        assert!(is_in_use(dir.path()));
     }
 }

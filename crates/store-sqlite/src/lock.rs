@@ -4,11 +4,17 @@ use std::{
     fs::{File, OpenOptions, TryLockError},
     io::{Read, Seek, Write},
     path::Path,
+    thread,
+    time::Duration,
 };
 
 use flint_store::StoreError;
 
 use crate::fault::file_fault;
+
+/// How often the lock is tried, and what lies between: a command that looks whether there is a server holds it for a moment.
+const TRIES: usize = 25;
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// The right to use a data directory; the kernel takes it back when the process ends, however it ends.
 #[derive(Debug)]
@@ -31,7 +37,15 @@ impl DataDirLock {
             .truncate(false)
             .open(&path)
             .map_err(fault())?;
-        match file.try_lock() {
+        let mut locked = file.try_lock();
+        for _ in 1..TRIES {
+            if !matches!(locked, Err(TryLockError::WouldBlock)) {
+                break;
+            }
+            thread::sleep(PAUSE);
+            locked = file.try_lock();
+        }
+        match locked {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let mut text = String::new();

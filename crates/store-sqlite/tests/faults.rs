@@ -43,6 +43,20 @@ async fn a_second_server_is_refused_until_the_first_is_gone() {
     drop(open(dir.path(), 1 << 20));
 }
 
+/// As a command does that asks whether there is a server.
+#[tokio::test]
+async fn who_only_looks_at_the_lock_keeps_no_server_from_starting() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(open(dir.path(), 1 << 20));
+    let lock = std::fs::File::open(dir.path().join("flint.lock")).unwrap();
+    lock.lock_shared().unwrap();
+    std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        drop(lock);
+    });
+    drop(open(dir.path(), 1 << 20));
+}
+
 /// Also in a directory that was there and that others may look into.
 #[tokio::test]
 async fn the_database_is_for_its_owner_alone() {

@@ -132,7 +132,7 @@ pub(crate) enum TriggerCommand {
         /// An argument, repeatable; V is JSON or text
         #[arg(short = 'p', long = "param", value_name = "K=V", value_parser = values::parameter)]
         params: Vec<(String, Value)>,
-        /// A file with a JSON object of arguments; those of --param come over it
+        /// A file with a JSON object of arguments, `-` is stdin; those of --param come over it
         #[arg(short = 'P', long = "param-file", value_name = "FILE")]
         param_file: Option<PathBuf>,
     },

@@ -16,7 +16,10 @@ mod version_args;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{
+    Parser,
+    error::{ContextKind, ContextValue},
+};
 
 pub(crate) use api_args::*;
 pub(crate) use args::*;
@@ -36,6 +39,7 @@ use crate::{
     commands,
     failure::{self, Exit, Failure},
     manifest,
+    output::tell,
 };
 
 /// Reads the command line, does what it asks and says how that ended.
@@ -57,7 +61,11 @@ fn said_instead(instead: &clap::Error) -> ExitCode {
     if instead.use_stderr() && given.any(|argument| argument == "--json") {
         return failure::report(&usage_failure(instead).into(), true).into();
     }
-    match instead.print() {
+    let printed = instead.print();
+    if let Some(here) = said_elsewhere(instead) {
+        tell!("\n  try: {here}");
+    }
+    match printed {
         // Help is a result; that nobody reads it to its end is well.
         Err(error) if !instead.use_stderr() && error.kind() != std::io::ErrorKind::BrokenPipe => {
             let error = anyhow::Error::new(error).context("cannot write to standard output");
@@ -67,12 +75,41 @@ fn said_instead(instead: &clap::Error) -> ExitCode {
     }
 }
 
+/// What a command of wsk, faas-cli or sam is called here.
+fn said_elsewhere(error: &clap::Error) -> Option<&'static str> {
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else { return None };
+    if !error.render().to_string().contains("Usage: flint [") {
+        return match word.as_str() {
+            "update" => Some("create with --update changes what is there, and so does set"),
+            "delete" | "remove" => Some("rm"),
+            _ => None,
+        };
+    }
+    Some(match word.as_str() {
+        "action" => "flint deploy PATH (creates and updates), flint invoke, flint list, flint get, flint rm",
+        "activation" | "result" | "poll" => {
+            "flint activations lists, flint explain ID and flint logs ID show one, flint logs -f follows"
+        }
+        "create" | "update" | "push" | "publish" | "build" => {
+            "flint deploy PATH, which builds, creates and updates"
+        }
+        "delete" | "remove" => "flint rm NAME; flint undeploy -f MANIFEST for a project",
+        "describe" => "flint get NAME",
+        "local" | "sync" => "flint dev PATH",
+        "new" => "flint init --lang LANG DIRECTORY",
+        "project" => "flint deploy -f MANIFEST, flint undeploy -f MANIFEST",
+        "property" | "login" => "--url or FLINT_URL, and --auth, FLINT_AUTH or ~/.config/flint/auth",
+        "start" | "serve" | "server" => "flint up",
+        _ => return None,
+    })
+}
+
 /// The first paragraph says what is wrong, the others how to do it.
 fn usage_failure(error: &clap::Error) -> Failure {
     let text = error.render().to_string();
     let text = text.strip_prefix("error: ").unwrap_or(&text).trim_end();
     match text.split_once("\n\n") {
-        Some((message, hint)) => Failure::usage(message).hint(hint.trim()),
+        Some((message, hint)) => Failure::usage(message).hint(said_elsewhere(error).unwrap_or(hint.trim())),
         None => Failure::usage(text),
     }
 }
@@ -130,6 +167,8 @@ fn single_threaded<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory;
+
     use super::*;
 
     #[test]
@@ -138,5 +177,19 @@ mod tests {
         let failure = usage_failure(&error);
         assert!(failure.exit == Exit::Usage && failure.message.contains("<NAME>"), "{failure}");
         assert!(!failure.message.starts_with("error") && failure.hint.unwrap().starts_with("Usage: "));
+    }
+
+    #[test]
+    fn commands_of_other_platforms_are_told_what_they_are_called_here() {
+        let refused = |words: &[&str]| Cli::try_parse_from(["flint"].iter().chain(words)).err().unwrap();
+        let hint = |word| usage_failure(&refused(&[word])).hint.unwrap();
+        assert!(usage_failure(&refused(&["package", "update"])).hint.unwrap().contains("--update"));
+        assert!(hint("action").contains("flint deploy") && hint("delete").contains("flint rm"));
+        assert!(hint("frobnicate").starts_with("Usage: "));
+        let words = ["activation", "create", "describe", "local", "new", "project", "property", "start"];
+        for word in words {
+            assert!(Cli::command().find_subcommand(word).is_none(), "{word} is a command here");
+            assert!(!hint(word).starts_with("Usage: "), "{word}");
+        }
     }
 }

@@ -31,6 +31,10 @@ impl Address {
             }
             other => return Err(wrong(&format!("the scheme '{}' is unknown", other.unwrap_or_default()))),
         }
+        if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
+            return Err(Failure::usage("the address of a server has no user and no password in it")
+                .hint("the key is given with --auth, FLINT_AUTH or ~/.config/flint/auth"));
+        }
         if uri.path().len() > 1 || uri.query().is_some() {
             return Err(wrong("it has a path"));
         }
@@ -107,6 +111,14 @@ mod tests {
         );
         for bad in ["", "http://", "ftp://x", "https://x", "http://x:99999", "http://x/path", "http://a b"] {
             assert!(Address::parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_key_in_an_address_is_refused_and_not_shown() {
+        for url in ["http://me:hunter2@h:80", "hunter2@h:80"] {
+            let failure = Address::parse(url).unwrap_err();
+            assert!(!failure.message.contains("hunter2") && failure.hint.is_some(), "{failure}");
         }
     }
 

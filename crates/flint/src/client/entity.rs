@@ -63,7 +63,7 @@ impl Client {
     }
 }
 
-fn refused(status: StatusCode, message: String) -> Failure {
+pub(super) fn refused(status: StatusCode, message: String) -> Failure {
     let (code, hint) = match status {
         StatusCode::BAD_REQUEST => ("invalid", None),
         StatusCode::UNAUTHORIZED => {

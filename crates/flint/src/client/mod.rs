@@ -144,11 +144,12 @@ impl Client {
             return Ok(body);
         }
         match serde_json::from_slice(&body) {
-            Ok(Refused { error }) => Err(Failure::refused(ErrorDetail {
-                code: status.canonical_reason().unwrap_or("refused").to_ascii_lowercase().replace(' ', "_"),
-                message: error,
-                hint: None,
-            })),
+            Ok(Refused { error }) => {
+                let mut failure = entity::refused(status, error);
+                // What is said of other entities' names does not hold for APIs.
+                failure.hint = failure.hint.filter(|_| status == StatusCode::UNAUTHORIZED);
+                Err(failure)
+            }
             Err(_) => Err(refusal_from(status, &headers, &body)),
         }
     }

@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     fs,
     io::Read,
-    path::Path,
+    path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
@@ -41,6 +41,11 @@ pub(crate) struct Input {
 impl Input {
     /// Reads what the options name.
     pub(crate) fn read(args: &CallArgs) -> Result<Self, Failure> {
+        let is_stdin = |path: &Option<PathBuf>| path.as_ref().is_some_and(|path| path.as_os_str() == "-");
+        if is_stdin(&args.param_file) && is_stdin(&args.file) {
+            return Err(Failure::usage("-P - and -f - both ask for what is on stdin, which is there once")
+                .hint("put one of them into a file"));
+        }
         let mut params = match &args.param_file {
             Some(path) => arguments(path)?,
             None => Arguments::new(),
@@ -87,7 +92,7 @@ impl Input {
     }
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+pub(super) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     let mut content = Vec::new();
     let result = match path.as_os_str() == "-" {
         true => std::io::stdin().lock().read_to_end(&mut content).map(drop),
@@ -240,6 +245,8 @@ mod tests {
         };
         let body = Input::read(&args).unwrap().body;
         assert_eq!(body, r#"{"e":1e400,"n":12345678901234567890123,"s":"\ud800","x":1.10}"#);
+        let both = CallArgs { param_file: Some("-".into()), file: Some("-".into()), ..CallArgs::default() };
+        assert!(Input::read(&both).is_err_and(|failure| failure.message.contains("stdin")));
         for bad in ["[1]", "{", "", "{} x"] {
             fs::write(file.path(), bad).unwrap();
             assert!(Input::read(&args).is_err(), "{bad}");

@@ -15,6 +15,8 @@ use crate::{
 };
 
 const LETTERS: &str = "/v1/dead-letters";
+/// Letters listed or redriven by one request; the server's most.
+const AT_ONCE: usize = 1000;
 
 pub(crate) async fn run(global: &Global, args: &DeadLetterArgs) -> anyhow::Result<Exit> {
     let client = Client::new(global)?;
@@ -63,20 +65,17 @@ async fn redrive(global: &Global, client: &Client, which: &WhichLetters) -> anyh
         }
     }
     if which.ids.is_empty() {
-        // A thousand at a time, until there is none, or one is refused.
-        let asked = RedriveRequest { function: which.function.clone(), limit: None };
-        loop {
+        // Those that are there now: a call that fails again is a letter again, and must not be called without end.
+        let mut left = count(client, which.function.as_deref()).await?;
+        // A thousand at a time, the oldest first, until there is none, or one is refused.
+        while left > 0 && stopped.is_none() {
+            let asked = RedriveRequest { function: which.function.clone(), limit: Some(left.min(AT_ONCE)) };
             let some: RedriveResult =
                 client.send_json(Method::POST, &format!("{LETTERS}/redrive"), &asked).await?;
-            let none = some.redriven.is_empty();
+            // Where somebody else has redriven them meanwhile, there are fewer.
+            left = if some.redriven.is_empty() { 0 } else { left.saturating_sub(some.redriven.len()) };
             redriven.extend(some.redriven);
-            if let Some(error) = some.stopped {
-                stopped = Some(Failure::refused(error));
-                break;
-            }
-            if none {
-                break;
-            }
+            stopped = some.stopped.map(Failure::refused);
         }
     }
     match global.json {
@@ -90,6 +89,22 @@ async fn redrive(global: &Global, client: &Client, which: &WhichLetters) -> anyh
     match stopped {
         None => Ok(Exit::Ok),
         Some(failure) => Err(failure.into()),
+    }
+}
+
+/// How many letters there are, of a function or of all.
+async fn count(client: &Client, function: Option<&str>) -> Result<usize, Failure> {
+    let Some(function) = function else {
+        return Ok(client.get::<DeadLetterList>(&format!("{LETTERS}?limit=1")).await?.total);
+    };
+    let mut found = 0;
+    loop {
+        let path = format!("{LETTERS}?limit={AT_ONCE}&skip={found}&function={}", segment(function));
+        let page = client.get::<DeadLetterList>(&path).await?.dead_letters.len();
+        found += page;
+        if page < AT_ONCE {
+            return Ok(found);
+        }
     }
 }
 
@@ -118,7 +133,10 @@ fn words(letter: &DeadLetterResource) -> String {
 
 fn listed(list: &DeadLetterList) -> String {
     if list.dead_letters.is_empty() {
-        return "no dead letters".to_owned();
+        return match list.total {
+            0 => "no dead letters".to_owned(),
+            total => format!("no dead letters in this part of the list; the namespace has {total}"),
+        };
     }
     let rows = list.dead_letters.iter().map(|letter| {
         vec![

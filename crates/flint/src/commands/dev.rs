@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     time::{Duration, Instant, SystemTime},
 };
@@ -184,8 +185,8 @@ struct Changes {
     _watcher: notify::RecommendedWatcher,
 }
 
-/// Size and time of every file, so that reading (or our own packing) is not taken for a save.
-type Fingerprint = BTreeMap<PathBuf, (u64, Option<SystemTime>)>;
+/// Size, time and mode of every file and link, so that reading (or our own packing) is not taken for a save.
+type Fingerprint = BTreeMap<PathBuf, (u64, Option<SystemTime>, u32)>;
 
 impl Changes {
     fn watch(path: &Path) -> anyhow::Result<Self> {
@@ -250,8 +251,8 @@ fn fingerprint(path: &Path) -> Fingerprint {
         .build();
     walk.filter_map(Result::ok)
         .filter_map(|entry| {
-            let meta = entry.metadata().ok().filter(std::fs::Metadata::is_file)?;
-            Some((entry.into_path(), (meta.len(), meta.modified().ok())))
+            let meta = entry.metadata().ok().filter(|meta| meta.is_file() || meta.is_symlink())?;
+            Some((entry.into_path(), (meta.len(), meta.modified().ok(), meta.permissions().mode())))
         })
         .collect()
 }

@@ -1,9 +1,15 @@
 //! `flint get`.
 
+use std::{
+    io::{self, Write as _},
+    path::Path,
+};
+
 use flint_api_native::resource::{AskedResource, FunctionResource, SnapshotResource, WasmResource};
 use http::Method;
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use super::invoke::Target;
 use crate::{
     cli::{GetArgs, Global},
     client::{Client, collect, segment},
@@ -18,9 +24,12 @@ pub(crate) async fn run(global: &Global, args: &GetArgs) -> anyhow::Result<Exit>
     let path = format!("/v1/functions/{}", segment(&args.name));
     if let Some(target) = &args.save {
         let code = collect(client.request(Method::GET, &format!("{path}/code"), "*/*", None).await?).await?;
-        std::fs::write(target, &code)
+        save(target, &code)
             .map_err(|error| Failure::local(format!("cannot write {}: {error}", target.display())))?;
-        tell!("wrote {} to {}", human_size(code.len() as u64), target.display());
+        match global.json {
+            true => print_json(&json!({ "saved": target.to_string_lossy(), "size": code.len() }))?,
+            false => tell!("wrote {} to {}", human_size(code.len() as u64), target.display()),
+        }
         return Ok(Exit::Ok);
     }
     let function: FunctionResource = client.get(&path).await?;
@@ -29,6 +38,12 @@ pub(crate) async fn run(global: &Global, args: &GetArgs) -> anyhow::Result<Exit>
         false => print_line(&describe(&function))?,
     }
     Ok(Exit::Ok)
+}
+
+fn save(path: &Path, code: &[u8]) -> io::Result<()> {
+    let target = Target::open(path)?;
+    target.file().write_all(code)?;
+    target.done()
 }
 
 /// Which parts of a strategy are the user's word.

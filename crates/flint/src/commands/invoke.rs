@@ -14,6 +14,7 @@ use http_body_util::BodyExt;
 use serde::Serialize;
 use serde_json::{json, value::RawValue};
 use tempfile::NamedTempFile;
+use tokio::signal::unix::{SignalKind, signal};
 
 use super::call::{Called, Input, broken_off, call, failed_midway, record};
 use crate::{
@@ -108,12 +109,27 @@ async fn write_out(
         return sink.end();
     };
     let cannot = |error: std::io::Error| Failure::local(format!("cannot write {}: {error}", path.display()));
+    // Who stops it does not want the half of it that is there.
+    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     let target = Target::open(path).map_err(cannot)?;
     let mut out = std::io::BufWriter::new(target.file());
-    while let Some(frame) = body.frame().await {
-        if let Ok(piece) = frame.map_err(cut_short)?.into_data() {
-            out.write_all(&piece).map_err(cannot)?;
-        }
+    loop {
+        let stopped = tokio::select! {
+            frame = body.frame() => match frame {
+                Some(frame) => {
+                    if let Ok(piece) = frame.map_err(cut_short)?.into_data() {
+                        out.write_all(&piece).map_err(cannot)?;
+                    }
+                    continue;
+                }
+                None => break,
+            },
+            _ = interrupt.recv() => SignalKind::interrupt(),
+            _ = terminate.recv() => SignalKind::terminate(),
+        };
+        drop(out);
+        drop(target);
+        std::process::exit(128 + stopped.as_raw_value());
     }
     out.flush().map_err(cannot)?;
     drop(out);
@@ -122,7 +138,7 @@ async fn write_out(
 }
 
 /// A file that an answer goes to. It has its name once it is whole: an answer that breaks off leaves what was there before.
-enum Target {
+pub(super) enum Target {
     Beside {
         file: NamedTempFile,
         name: PathBuf,
@@ -132,7 +148,7 @@ enum Target {
 }
 
 impl Target {
-    fn open(path: &Path) -> std::io::Result<Self> {
+    pub(super) fn open(path: &Path) -> std::io::Result<Self> {
         let there = std::fs::metadata(path);
         if there.as_ref().is_ok_and(|there| !there.is_file()) {
             return OpenOptions::new().write(true).open(path).map(Self::Straight);
@@ -148,14 +164,14 @@ impl Target {
         Ok(Self::Beside { file, name })
     }
 
-    fn file(&self) -> &File {
+    pub(super) fn file(&self) -> &File {
         match self {
             Self::Beside { file, .. } => file.as_file(),
             Self::Straight(file) => file,
         }
     }
 
-    fn done(self) -> std::io::Result<()> {
+    pub(super) fn done(self) -> std::io::Result<()> {
         match self {
             Self::Beside { file, name } => file.persist(name).map(drop).map_err(|error| error.error),
             Self::Straight(_) => Ok(()),

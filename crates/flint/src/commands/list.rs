@@ -18,10 +18,10 @@ pub(crate) async fn run(global: &Global, args: &ListArgs) -> anyhow::Result<Exit
         return Ok(Exit::Ok);
     }
     if list.functions.is_empty() {
-        print_line(if list.total == 0 {
-            "no functions yet; deploy one with `flint deploy FILE`"
-        } else {
-            "no more functions"
+        print_line(match (list.total, args.limit) {
+            (0, _) => "no functions yet; deploy one with `flint deploy FILE`",
+            (_, 0) => "no functions in this part of the list",
+            _ => "no more functions",
         })?;
         return Ok(Exit::Ok);
     }

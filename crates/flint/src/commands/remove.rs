@@ -5,21 +5,21 @@ use serde_json::json;
 use crate::{
     cli::{Global, RmArgs},
     client::{Client, segment},
-    failure::Exit,
-    output::{print_json, print_line, tell},
+    failure::{self, Exit, Failure},
+    output::{print_json, print_line},
 };
 
 pub(crate) async fn run(global: &Global, args: &RmArgs) -> anyhow::Result<Exit> {
     let client = Client::new(global)?;
     let mut deleted = Vec::new();
-    let mut first_failure = None;
+    let mut last_failure: Option<Failure> = None;
     // Each is tried: one that is not there must not keep the others.
     for name in &args.names {
         match client.delete(&format!("/v1/functions/{}", segment(name))).await {
             Ok(()) => deleted.push(name),
             Err(failure) => {
-                if let Some(earlier) = first_failure.replace(failure) {
-                    tell!("error: {earlier}");
+                if let Some(earlier) = last_failure.replace(failure) {
+                    failure::report(&earlier.into(), global.json);
                 }
             }
         }
@@ -28,5 +28,5 @@ pub(crate) async fn run(global: &Global, args: &RmArgs) -> anyhow::Result<Exit> 
         true => print_json(&json!({ "deleted": deleted }))?,
         false => deleted.iter().try_for_each(|name| print_line(&format!("deleted {name}")))?,
     }
-    first_failure.map_or(Ok(Exit::Ok), |failure| Err(failure.into()))
+    last_failure.map_or(Ok(Exit::Ok), |failure| Err(failure.into()))
 }

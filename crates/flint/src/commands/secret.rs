@@ -24,7 +24,9 @@ const SECRETS: &str = "/v1/secrets";
 pub(crate) async fn run(global: &Global, args: &SecretArgs) -> anyhow::Result<Exit> {
     match &args.command {
         SecretCommand::Set { name, file, raw } => {
-            let value = value(file.as_deref(), *raw)?;
+            // As everywhere, `-` is stdin.
+            let file = file.as_deref().filter(|file| file.as_os_str() != "-");
+            let value = value(file, *raw)?;
             let body = Some(("text/plain; charset=utf-8", Bytes::from(value)));
             let path = format!("{SECRETS}/{}", segment(name.as_str()));
             let answer = Client::new(global)?.request(Method::PUT, &path, "application/json", body).await?;

@@ -36,7 +36,9 @@ pub(crate) async fn run(global: &Global, args: &SequenceArgs) -> anyhow::Result<
             let list: SequenceList = client.get(&format!("/v1/sequences?skip={skip}{limited}")).await?;
             if global.json {
                 print_json(&list)?;
-            } else if list.sequences.is_empty() && (*skip > 0 || *limit == Some(0)) {
+            } else if *limit == Some(0) {
+                print_line("no sequences in this part of the list")?;
+            } else if list.sequences.is_empty() && *skip > 0 {
                 print_line("no more sequences")?;
             } else if list.sequences.is_empty() {
                 print_line(

@@ -1,11 +1,10 @@
 //! `flint trigger`.
 
-use std::fs;
-
 use http::Method;
 use serde_json::{Map, Value};
 
 use super::{
+    call::read,
     entity::{body, delete, list, named, place, put, said, show, shown},
     feed,
 };
@@ -65,9 +64,7 @@ pub(crate) async fn run(global: &Global, args: TriggerArgs) -> anyhow::Result<Ex
 }
 
 fn object(path: &std::path::Path) -> Result<Map<String, Value>, Failure> {
-    let text =
-        fs::read(path).map_err(|error| Failure::usage(format!("cannot read {}: {error}", path.display())))?;
-    serde_json::from_slice(&text)
+    serde_json::from_slice(&read(path)?)
         .map_err(|error| Failure::usage(format!("{} is not a JSON object: {error}", path.display())))
 }
 

@@ -78,6 +78,11 @@ pub(crate) async fn basics(client: &Client) -> Result<Basics, Failure> {
     Ok(Basics { namespace, kinds: Kinds::of(&root["runtimes"]), defaults })
 }
 
+/// Whether a package is there, and too large to be shown with all that is in it.
+fn is_too_long(failure: &Failure, what: What) -> bool {
+    matches!(what, What::Package | What::Binding) && failure.code == "invalid"
+}
+
 fn unexpected(what: &str) -> Failure {
     Failure::new(
         Exit::Refused,
@@ -163,6 +168,11 @@ impl There {
         match existing {
             Ok(existing) => Ok(Some(existing)),
             Err(failure) if failure.code == "not_found" => Ok(None),
+            // Packages are shown with all that is in them, and that may be too long for one answer: of this one it is not known what it is, so it is written.
+            Err(failure) if is_too_long(&failure, what) => {
+                let annotations = self.of(what).get(name).map(|listed| listed.annotations.clone());
+                Ok(Some(Existing::new(Facts::new(), annotations.unwrap_or_default())))
+            }
             Err(failure) => Err(failure),
         }
     }
@@ -175,10 +185,10 @@ impl There {
         let asked = match to {
             To::Package { namespace: owner, name } => {
                 let path = format!("{}/packages/{}", segment(owner), segment(name));
-                client
-                    .entity(Method::GET, &path, None)
-                    .await
-                    .map_err(|failure| (failure, format!("package /{owner}/{name}")))
+                match client.entity(Method::GET, &path, None).await {
+                    Err(failure) if is_too_long(&failure, What::Package) => return Ok(()),
+                    other => other.map_err(|failure| (failure, format!("package /{owner}/{name}"))),
+                }
             }
             To::Trigger(name) => {
                 return match self.triggers.contains_key(name) {

@@ -13,6 +13,8 @@ pub(crate) const MOST_BYTES: usize = 1 << 20;
 const DEEPEST: usize = 64;
 /// How many scalars, maps and lists there may be, those counted again that an alias repeats.
 const MOST_NODES: usize = 100_000;
+/// How long all scalars may be together, likewise.
+const MOST_TEXT: usize = 4 << 20;
 
 /// A scalar, list or map, and where it is.
 #[derive(Clone, Debug, PartialEq)]
@@ -114,16 +116,23 @@ pub(crate) fn parse(text: &str) -> Result<Option<Node>, Unreadable> {
 struct Builder {
     open: Vec<Open>,
     root: Option<Node>,
-    /// By the parser's number for an anchor: the node, and how many nodes it is.
-    anchors: HashMap<usize, (Node, usize)>,
+    /// By the parser's number for an anchor: the node, and how large it is.
+    anchors: HashMap<usize, (Node, Size)>,
+    read: Size,
+}
+
+/// How many nodes, and how many bytes of scalars.
+#[derive(Clone, Copy, Debug, Default)]
+struct Size {
     nodes: usize,
+    text: usize,
 }
 
 struct Open {
     line: usize,
     anchor: usize,
-    /// How many nodes there were before it.
-    before: usize,
+    /// How much was read before it.
+    before: Size,
     content: OpenContent,
 }
 
@@ -137,8 +146,8 @@ impl Builder {
         let line = at.line();
         match event {
             Event::Scalar(text, style, anchor, tag) => {
-                let before = self.nodes;
-                self.count(1, line)?;
+                let before = self.read;
+                self.count(Size { nodes: 1, text: text.len() }, line)?;
                 let value = value_of(&text, style, tag.as_deref(), line)?;
                 let node = Node { line, content: Content::Scalar { text: text.into_owned(), value } };
                 self.close(node, anchor, before, style == ScalarStyle::Plain)
@@ -174,7 +183,7 @@ impl Builder {
                 let Some((node, size)) = self.anchors.get(&anchor).cloned() else {
                     return Err(unreadable(line, "an alias stands within what it names", "write it out"));
                 };
-                let before = self.nodes;
+                let before = self.read;
                 self.count(size, line)?;
                 self.close(node, 0, before, false)
             }
@@ -187,20 +196,23 @@ impl Builder {
         }
     }
 
-    fn count(&mut self, more: usize, line: usize) -> Result<(), Unreadable> {
-        self.nodes += more;
-        match self.nodes > MOST_NODES {
-            true => {
-                let what = format!("it has more than {MOST_NODES} values, counting what its aliases repeat");
-                Err(unreadable(line, what, "use fewer aliases"))
-            }
-            false => Ok(()),
-        }
+    fn count(&mut self, more: Size, line: usize) -> Result<(), Unreadable> {
+        self.read.nodes += more.nodes;
+        self.read.text += more.text;
+        let most = if self.read.nodes > MOST_NODES {
+            format!("{MOST_NODES} values")
+        } else if self.read.text > MOST_TEXT {
+            format!("{} MiB of text", MOST_TEXT >> 20)
+        } else {
+            return Ok(());
+        };
+        let what = format!("it has more than {most}, counting what its aliases repeat");
+        Err(unreadable(line, what, "use fewer aliases"))
     }
 
     fn open(&mut self, line: usize, anchor: usize, content: OpenContent) -> Result<(), Unreadable> {
-        let before = self.nodes;
-        self.count(1, line)?;
+        let before = self.read;
+        self.count(Size { nodes: 1, text: 0 }, line)?;
         if self.open.len() >= DEEPEST {
             return Err(unreadable(line, format!("it is nested more than {DEEPEST} deep"), ""));
         }
@@ -209,9 +221,11 @@ impl Builder {
     }
 
     /// Puts a node that is complete where it belongs.
-    fn close(&mut self, node: Node, anchor: usize, before: usize, plain: bool) -> Result<(), Unreadable> {
+    fn close(&mut self, node: Node, anchor: usize, before: Size, plain: bool) -> Result<(), Unreadable> {
         if anchor != 0 {
-            self.anchors.insert(anchor, (node.clone(), self.nodes - before));
+            let Size { nodes, text } = self.read;
+            let size = Size { nodes: nodes - before.nodes, text: text - before.text };
+            self.anchors.insert(anchor, (node.clone(), size));
         }
         match self.open.last_mut().map(|open| &mut open.content) {
             None => self.root = Some(node),
@@ -353,6 +367,9 @@ mod tests {
         }
         let error = refused(&text);
         assert!(error.what.contains("more than 100000 values") && error.line < 8, "{error:?}");
+        // One long text, and few values.
+        let text = format!("a: &a {}\nb: [{}]\n", "x".repeat(1 << 19), vec!["*a"; 5000].join(", "));
+        assert!(refused(&text).what.contains("more than 4 MiB of text"));
         assert!(refused("a: &a [*a]").what.contains("within what it names"));
         assert!(refused(&"[".repeat(100)).what.contains("nested more than 64 deep"));
         assert!(refused(&" ".repeat(MOST_BYTES + 1)).what.contains("1024 KiB"));

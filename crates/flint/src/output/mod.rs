@@ -4,10 +4,11 @@ mod json;
 mod prepared;
 mod progress;
 mod table;
+mod terminal;
 mod time;
 mod timeline;
 
-use std::io::{ErrorKind, Write as _};
+use std::io::{ErrorKind, IsTerminal as _, Write as _};
 
 use anyhow::Context as _;
 use serde::Serialize;
@@ -24,9 +25,12 @@ pub(crate) fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
     print_line(&readable(&serde_json::to_string(value)?))
 }
 
-/// Prints a line on stdout.
+/// Prints a line on stdout; on a terminal without what would control it.
 pub(crate) fn print_line(text: &str) -> anyhow::Result<()> {
-    print_bytes(format!("{text}\n").as_bytes())
+    match std::io::stdout().is_terminal() {
+        true => print_bytes(format!("{}\n", terminal::harmless(text)).as_bytes()),
+        false => print_bytes(format!("{text}\n").as_bytes()),
+    }
 }
 
 /// Writes to stdout as it is. A reader that has gone away (`| head`) has what it wanted: the command ends there, quietly and with code 0. What else keeps
@@ -45,8 +49,9 @@ macro_rules! tell {
 }
 pub(crate) use tell;
 
-/// Writes to stderr where that can be done.
+/// Writes to stderr where that can be done; on a terminal without what would control it.
 pub(crate) fn write_stderr(text: &str) {
     let mut err = std::io::stderr().lock();
+    let text = if err.is_terminal() { terminal::harmless(text) } else { text.into() };
     let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
 }

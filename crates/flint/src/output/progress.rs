@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use super::terminal::harmless;
+
 /// A line on stderr that says what is being done; it appears after a second and only on a terminal.
 pub(crate) struct Progress {
     bar: ProgressBar,
@@ -12,7 +14,8 @@ pub(crate) struct Progress {
 impl Progress {
     /// Begins with `what`.
     pub(crate) fn start(what: impl Into<String>) -> Self {
-        let bar = ProgressBar::no_length().with_message(what.into());
+        let what: String = what.into();
+        let bar = ProgressBar::no_length().with_message(harmless(&what).into_owned());
         // The template is constant; were it wrong, the default style would do.
         let style = ProgressStyle::with_template("{spinner} {msg} ({elapsed})")
             .unwrap_or_else(|_| ProgressStyle::default_spinner());
@@ -23,7 +26,8 @@ impl Progress {
 
     /// Goes on with `what`.
     pub(crate) fn step(&self, what: impl Into<String>) {
-        self.bar.set_message(what.into());
+        let what: String = what.into();
+        self.bar.set_message(harmless(&what).into_owned());
     }
 }
 

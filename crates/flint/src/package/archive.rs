@@ -1,10 +1,10 @@
 //! A directory as a zip archive that depends on nothing but names, content, links and the executable bit.
 
-use std::{fs, io::Cursor, io::Write, path::Path};
+use std::{io::Cursor, io::Write, path::Path};
 
 use zip::{CompressionMethod, DateTime, ZipWriter, write::SimpleFileOptions};
 
-use super::contents::{Contents, What, cannot_read};
+use super::contents::{self, Contents, LARGEST, What};
 use crate::failure::Failure;
 
 /// Packs `contents`. The same content makes the same bytes, whenever and wherever it is packed.
@@ -19,6 +19,7 @@ pub(crate) fn zip(directory: &Path, contents: &Contents) -> Result<Vec<u8>, Fail
             .last_modified_time(DateTime::default())
             .unix_permissions(mode)
     };
+    let mut total = 0;
     for entry in &contents.entries {
         match &entry.what {
             What::Directory => {
@@ -29,7 +30,12 @@ pub(crate) fn zip(directory: &Path, contents: &Contents) -> Result<Vec<u8>, Fail
             }
             What::File { executable } => {
                 let mode = if *executable { 0o755 } else { 0o644 };
-                let content = fs::read(&entry.path).map_err(|error| cannot_read(&entry.path, &error))?;
+                let content = contents::read(&entry.path)?;
+                total += content.len() as u64;
+                if total > LARGEST {
+                    return Err(contents::too_large(directory, LARGEST)
+                        .hint("name in .flintignore what does not belong to the function"));
+                }
                 writer
                     .start_file(&entry.name, options(mode).large_file(content.len() > u32::MAX as usize))
                     .map_err(|error| failed(&error))?;
@@ -43,14 +49,13 @@ pub(crate) fn zip(directory: &Path, contents: &Contents) -> Result<Vec<u8>, Fail
 #[cfg(test)]
 mod tests {
     use std::{
-        fs::File,
+        fs::{self, File},
         time::{Duration, SystemTime},
     };
 
     use proptest::prelude::*;
 
     use super::*;
-    use crate::package::contents;
 
     fn packed(files: &std::collections::BTreeMap<String, Vec<u8>>, age: Duration) -> Vec<u8> {
         let dir = tempfile::tempdir().unwrap();

@@ -1,19 +1,23 @@
 //! What is in a directory or archive.
 
 use std::{
-    fs, io,
-    path::{Path, PathBuf},
+    fs,
+    io::{self, Read as _},
+    path::{Component, Path, PathBuf},
 };
 
 use ignore::WalkBuilder;
 
-use crate::failure::Failure;
+use crate::{failure::Failure, output::human_size};
 
 /// Never part of a function: version control, editors, caches of the platform that wrote them, and Flint's own files.
 const LEFT_OUT: &[&str] =
     &[".git", ".hg", ".svn", ".DS_Store", ".idea", ".vscode", "__pycache__", ".flintignore"];
 /// Left out at the top only.
 const LEFT_OUT_AT_TOP: &[&str] = &["flint.toml", "flint.json"];
+
+/// The most bytes of a file, and of all files of a directory. Servers take much less, unless their operator has other plans.
+pub(super) const LARGEST: u64 = 4 << 30;
 
 /// One thing to pack.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,6 +65,11 @@ pub(crate) fn of_directory(directory: &Path) -> Result<Contents, Failure> {
     for entry in walk.build() {
         let entry =
             entry.map_err(|error| Failure::usage(format!("cannot read {}: {error}", directory.display())))?;
+        // A line that is not understood would let through what it was to keep back.
+        if let Some(error) = entry.error() {
+            return Err(Failure::usage(error.to_string())
+                .hint("write .flintignore like a .gitignore: one pattern a line"));
+        }
         if entry.depth() == 0 {
             continue;
         }
@@ -99,10 +108,50 @@ fn link_within(root: &Path, link: &Path) -> Result<String, String> {
     let target = fs::read_link(link).map_err(|error| error.to_string())?;
     let shown = target.display().to_string();
     let resolved = link.canonicalize().map_err(|_| format!("it links to {shown}, which does not exist"))?;
-    if target.is_absolute() || !resolved.starts_with(root) {
+    // One that comes back by the directory's own name leads outside wherever else it is unpacked.
+    let inside = link.parent().and_then(|parent| parent.strip_prefix(root).ok()).unwrap_or(Path::new(""));
+    if target.is_absolute() || !resolved.starts_with(root) || leaves(inside, &target) {
         return Err(format!("it links to {shown}, outside the directory"));
     }
     target.to_str().map(str::to_owned).ok_or_else(|| "its target is not UTF-8".to_owned())
+}
+
+/// Whether `target`, as it is written, leads out of the root that `inside` is relative to.
+fn leaves(inside: &Path, target: &Path) -> bool {
+    let mut depth = inside.components().count();
+    target.components().any(|part| {
+        match part {
+            Component::ParentDir if depth == 0 => return true,
+            Component::ParentDir => depth -= 1,
+            Component::Normal(_) => depth += 1,
+            _ => {}
+        }
+        false
+    })
+}
+
+/// Reads a file. One that no server would take is not read to its end: it may be a disk's image, or have none.
+pub(super) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+    read_within(path, LARGEST)
+}
+
+fn read_within(path: &Path, most: u64) -> Result<Vec<u8>, Failure> {
+    let cannot = |error: io::Error| cannot_read(path, &error);
+    let file = fs::File::open(path).map_err(cannot)?;
+    let size = file.metadata().map_err(cannot)?.len();
+    let mut content = Vec::new();
+    if size <= most {
+        file.take(most + 1).read_to_end(&mut content).map_err(cannot)?;
+    }
+    match size.max(content.len() as u64) > most {
+        true => Err(too_large(path, most)),
+        false => Ok(content),
+    }
+}
+
+/// The refusal of what has more than `most` bytes.
+pub(super) fn too_large(path: &Path, most: u64) -> Failure {
+    Failure::usage(format!("{} has more than {}, too much for a function", path.display(), human_size(most)))
 }
 
 pub(crate) fn is_executable(meta: &fs::Metadata) -> bool {
@@ -161,12 +210,31 @@ mod tests {
         symlink("../../../etc/passwd", dir.path().join("relative-out")).unwrap();
         symlink(outside.path().join("secret"), dir.path().join("absolute-out")).unwrap();
         symlink("nothing", dir.path().join("dangling")).unwrap();
+        let own_name = dir.path().file_name().unwrap().to_str().unwrap();
+        symlink(format!("../../{own_name}/z.js"), dir.path().join("a/by-its-name")).unwrap();
+        symlink("../z.js", dir.path().join("a/up")).unwrap();
 
         let contents = of_directory(dir.path()).unwrap();
         let names: Vec<_> = contents.entries.iter().map(|entry| entry.name.as_str()).collect();
-        assert_eq!(names, [".env", "a", "a/b.js", "a/flint.toml", "inside", "z.js"]);
-        assert_eq!(contents.entries[4].what, What::Link("a/b.js".into()));
-        assert_eq!(contents.entries[5].what, What::File { executable: true });
-        assert_eq!(contents.notes.len(), 3, "{:?}", contents.notes);
+        assert_eq!(names, [".env", "a", "a/b.js", "a/flint.toml", "a/up", "inside", "z.js"]);
+        assert_eq!(contents.entries[5].what, What::Link("a/b.js".into()));
+        assert_eq!(contents.entries[6].what, What::File { executable: true });
+        assert_eq!(contents.notes.len(), 4, "{:?}", contents.notes);
+        // What was to be left out is not taken because a line has a typing error.
+        fs::write(dir.path().join(".flintignore"), "dist/\nnotes[z-a].md\n").unwrap();
+        let said = of_directory(dir.path()).unwrap_err().message;
+        assert!(said.contains(".flintignore") && said.contains("notes[z-a].md"), "{said}");
+    }
+
+    #[test]
+    fn what_has_no_end_is_not_read_to_its_end() {
+        let refused = |path: &Path, most| read_within(path, most).unwrap_err().message;
+        assert!(refused(Path::new("/dev/zero"), 2048).contains("more than 2.0 KB"));
+        let dir = tempfile::tempdir().unwrap();
+        let image = dir.path().join("disk.img");
+        fs::File::create(&image).unwrap().set_len(1 << 40).unwrap();
+        assert!(refused(&image, LARGEST).contains("more than 4.0 GB"));
+        fs::write(&image, "1").unwrap();
+        assert_eq!(read(&image).unwrap(), b"1");
     }
 }

@@ -22,6 +22,8 @@ impl Guess {
     }
 }
 
+/// An extension with a dot in it.
+const ARCHIVE: &str = ".tar.gz";
 const NODE: &str = "nodejs:default";
 const PYTHON: &str = "python:default";
 const JAVA: &str = "java:default";
@@ -53,7 +55,7 @@ pub(crate) fn of_file(path: &Path, content: &[u8], executable: bool) -> Result<G
             kind: archive_names(super::contents::of_zip(path, content))?,
             contract: None,
         },
-        _ if name.ends_with(".tar.gz") || extension == "tgz" => Guess::new(CodeFormat::TarGz, None),
+        _ if name.ends_with(ARCHIVE) || extension == "tgz" => Guess::new(CodeFormat::TarGz, None),
         // Of which contract it is, the server sees from its exports.
         _ if extension == "wasm" || content.starts_with(WASM_MAGIC) => {
             Guess::new(CodeFormat::Executable, Some(WASM))
@@ -135,10 +137,12 @@ pub(crate) fn name_of(path: &Path) -> Result<String, Failure> {
         None => absolute.canonicalize().unwrap_or(absolute),
     };
     let name = named.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let stem = if named.is_dir() { name.as_str() } else { name.trim_end_matches(".tar.gz") };
-    let stem = match stem.rsplit_once('.') {
-        Some((stem, _)) if !named.is_dir() && !stem.is_empty() => stem,
-        _ => stem,
+    let archive = name.len().checked_sub(ARCHIVE.len()).and_then(|at| name.split_at_checked(at));
+    let stem = match (archive, name.rsplit_once('.')) {
+        _ if named.is_dir() => name.as_str(),
+        (Some((stem, end)), _) if end.eq_ignore_ascii_case(ARCHIVE) && !stem.is_empty() => stem,
+        (_, Some((stem, _))) if !stem.is_empty() => stem,
+        _ => name.as_str(),
     };
     EntityName::parse(stem).map(|name| name.to_string()).map_err(|_| {
         Failure::usage(format!("'{stem}' cannot be the name of a function: letters, digits, _ @ . & - and inner spaces are allowed"))
@@ -191,6 +195,7 @@ mod tests {
     fn names_come_from_files() {
         assert_eq!(name_of(Path::new("/x/resize.js")).unwrap(), "resize");
         assert_eq!(name_of(Path::new("/x/resize.tar.gz")).unwrap(), "resize");
+        assert_eq!(name_of(Path::new("/x/v1.2.TAR.GZ")).unwrap(), "v1.2");
         assert_eq!(name_of(Path::new("/x/v1.2.js")).unwrap(), "v1.2");
         assert!(name_of(Path::new("/x/é.js")).is_err());
         let dir = tempfile::tempdir().unwrap();

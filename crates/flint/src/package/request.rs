@@ -41,7 +41,7 @@ pub(crate) fn package(path: &Path, args: FunctionArgs, told: &dyn Fn(&str)) -> R
         (true, _) => directory(path, args, told)?,
         (false, Some(language)) => built(language, path, args, told)?,
         (false, None) => {
-            let code = fs::read(path).map_err(|error| cannot_read(path, &error))?;
+            let code = contents::read(path)?;
             let guess = kind::of_file(path, &code, is_executable(&meta))?;
             (code, guess, args, Vec::new())
         }
@@ -63,9 +63,11 @@ pub(crate) fn package(path: &Path, args: FunctionArgs, told: &dyn Fn(&str)) -> R
 type Read = (Vec<u8>, Guess, FunctionArgs, Vec<String>);
 
 fn directory(path: &Path, args: FunctionArgs, told: &dyn Fn(&str)) -> Result<Read, Failure> {
-    let args = Manifest::in_directory(path)?
-        .complete(args)
-        .map_err(|why| Failure::usage(format!("{}: {why}", path.join("flint.toml").display())))?;
+    let args = Manifest::in_directory(path)?.complete(args).map_err(|why| {
+        let names = ["flint.json", "flint.toml"].map(|name| path.join(name));
+        let name = names.iter().find(|name| name.exists()).unwrap_or(&names[1]);
+        Failure::usage(format!("{}: {why}", name.display()))
+    })?;
     let contents = contents::of_directory(path)?;
     if contents.entries.is_empty() {
         return Err(Failure::usage(format!("{} has no files to deploy", path.display()))
@@ -192,5 +194,9 @@ mod tests {
             package(dir.path(), FunctionArgs::default(), &|_| {}).unwrap().request.kind.as_deref(),
             Some("python")
         );
+        fs::remove_file(dir.path().join("flint.toml")).unwrap();
+        fs::write(dir.path().join("flint.json"), r#"{"limits": {"timeout": "soon"}}"#).unwrap();
+        let why = message(package(dir.path(), FunctionArgs::default(), &|_| {}));
+        assert!(why.contains("flint.json: limits.timeout: 'soon'"), "{why}");
     }
 }

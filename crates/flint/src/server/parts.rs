@@ -158,6 +158,11 @@ impl Parts {
         close(gates).await;
         connections::join(serving).await;
         drop((fronts, controller));
+        // While the directory is still this server's: the next one writes there as soon as it is closed.
+        operator.url = None;
+        if let Err(error) = operator.write(&data_dir) {
+            warn!(%error, "operator.json still says where the server was");
+        }
         let closed = match Arc::into_inner(store) {
             Some(store) => store.close().await,
             // Somebody still reads; dropping the last handle closes it.
@@ -167,10 +172,6 @@ impl Parts {
             warn!(%error, "the last records may not be written");
         }
         launcher.shutdown().await;
-        operator.url = None;
-        if let Err(error) = operator.write(&data_dir) {
-            warn!(%error, "operator.json still says where the server was");
-        }
     }
 }
 

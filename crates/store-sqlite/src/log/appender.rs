@@ -421,8 +421,7 @@ mod tests {
         for segment_bytes in [1 << 20, 4 << 10] {
             let dir = tempfile::tempdir().unwrap();
             let log = open(dir.path(), segment_bytes, 0);
-            let records: Vec<_> =
-                (0..60).map(|start| activation("guest", "guest/work", start, 2)).collect();
+            let records: Vec<_> = (0..60).map(|start| activation("guest", "guest/work", start, 2)).collect();
             for record in &records {
                 log.append(record.clone());
                 log.flush().await.unwrap();
