@@ -153,12 +153,31 @@ def test_a_project_is_deployed_called_changed_and_pruned(world):
     # The package is not empty, and stays with what is not the project's.
     planned = world.ok("undeploy", "-f", path, "--dry-run", env=other)
     claim("! package shout kept: an action is left in it" in lines(planned, "!"), planned)
+    # It needs the code no more.
+    os.rename(world.path("shouting/hello.js"), world.path("shouting/moved.js"))
     world.ok("undeploy", "-f", path, env=other)
     claim(world.ok("invoke", "shout/mine", "-p", "name=z").json()["text"] == "hello z")
     world.refused(4, "there is no function", arguments=["invoke", "shout/hello"])
     for arguments in (["api", "delete", "/shout"], ["package", "delete", "shout", "--force"]):
         world.ok(*arguments)
     claim("nothing to do" in world.ok("undeploy", "-f", path, env=other).text)
+
+
+def test_a_sequence_stays_until_the_function_that_takes_its_place_is_there(world):
+    world.file("turning/hello.js", HELLO_JS)
+    world.file("turning/broken.py", "def main(params)\n    return {}\n")
+    head = "project:\n  name: turning\n  packages:\n    turning:\n      actions:\n        hello: { function: hello.js }\n"
+    path = world.file("turning/manifest.yaml", head + "      sequences: { turned: { actions: hello } }\n")
+    world.ok("deploy", "-f", path)
+    world.file("turning/manifest.yaml", head + "        turned: { function: broken.py }\n")
+    refused = world.run("deploy", "-f", path)
+    claim(refused.code != 0 and "function turning/turned" in refused.said, refused)
+    claim(world.ok("invoke", "turning/turned").json()["text"] == "hi you", "it is the sequence")
+    world.file("turning/manifest.yaml", head + "        turned: { function: hello.js, annotations: { about: me } }\n")
+    world.ok("deploy", "-f", path)
+    claim("3 unchanged" in world.ok("deploy", "-f", path).text, "nothing of the sequence is left in it")
+    claim(world.ok("invoke", "turning/turned", "-p", "name=bo").json()["text"] == "hi bo")
+    world.ok("undeploy", "-f", path)
 
 
 def test_older_manifests_deployment_files_and_values_of_the_command_line(world):

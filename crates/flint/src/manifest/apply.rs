@@ -53,9 +53,6 @@ async fn write(
     let annotations = entity.written_annotations(managed);
     match &entity.write {
         Write::Function(package) => {
-            if step.existing.as_ref().is_some_and(|(what, _)| *what == What::Sequence) {
-                client.entity(Method::DELETE, &path(What::Sequence, &step.name, ""), None).await?;
-            }
             let mut package = (**package).clone();
             package.request.annotations = annotations;
             // Absent, it would mean that the function gets its caller's key.

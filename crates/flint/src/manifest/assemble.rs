@@ -83,10 +83,10 @@ pub(crate) fn open_for_apis(project: &mut Project, own: &str, problems: &mut Pro
     }
 }
 
-/// What the manifest wants of the server. `packed`: the code of its actions by their names.
+/// What the manifest wants of the server. `packed`: the code of its actions by their names; without it actions are only named.
 pub(crate) fn assemble(
     project: &Project,
-    packed: Packed,
+    packed: Option<Packed>,
     basics: &Basics,
     problems: &mut Problems,
 ) -> Wanted {
@@ -187,13 +187,16 @@ impl<'a> Assembly<'a> {
         }
     }
 
-    fn functions(&mut self, mut packed: Packed, problems: &mut Problems) {
+    fn functions(&mut self, mut packed: Option<Packed>, problems: &mut Problems) {
         for package in &self.project.packages {
             for action in &package.actions {
-                // What could not be packed was told already.
-                let Some(code) = packed.remove(&local(package.name.as_deref(), &action.name)) else {
+                let name = local(package.name.as_deref(), &action.name);
+                let Some(packed) = &mut packed else {
+                    self.wanted.entities.push(entity::named(What::Function, name, &action.at));
                     continue;
                 };
+                // What could not be packed was told already.
+                let Some(code) = packed.remove(&name) else { continue };
                 match function::entity(action, code, &self.basics.kinds, self.basics.defaults) {
                     Ok(entity) => self.wanted.entities.push(entity),
                     Err(failure) => problems.failed(action.at.line, &action.at.key, failure),

@@ -131,6 +131,11 @@ impl Entity {
     }
 }
 
+/// One of which nothing but its name matters.
+pub(crate) fn named(what: What, name: String, at: &At) -> Entity {
+    Entity::new(what, name, at, Map::new(), Write::Put(Map::new()))
+}
+
 pub(crate) fn package(name: &str, package: &Package) -> Entity {
     let parameters = pairs(&package.inputs);
     let body = object(json!({ "parameters": list(&parameters), "publish": package.shared }));

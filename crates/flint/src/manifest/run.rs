@@ -36,7 +36,7 @@ pub(crate) async fn deploy(
     args: &ManifestArgs,
     given: &[(String, Value)],
 ) -> anyhow::Result<Exit> {
-    let mut source = Source::read(args, given, global.json)?;
+    let mut source = Source::read(args, given, Code::Packed, global.json)?;
     if args.prune && source.project.name.is_none() {
         return Err(Failure::usage("--prune needs to know which project's entities it may delete")
             .hint("write project: with a name: around packages:, or give --project NAME")
@@ -57,12 +57,20 @@ pub(crate) async fn undeploy(
     args: &ManifestArgs,
     given: &[(String, Value)],
 ) -> anyhow::Result<Exit> {
-    let mut source = Source::read(args, given, global.json)?;
+    let mut source = Source::read(args, given, Code::NotAsked, global.json)?;
     let client = Client::new(global)?;
     let Sides { wanted, there, progress, .. } = Sides::read(&mut source, &client).await?;
     let plan = removal(&there, wanted, source.project.name.as_deref()).await;
     drop(progress);
     carry_out(global, args, &client, plan, &source).await
+}
+
+/// What becomes of the code that a manifest names.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Code {
+    Packed,
+    /// Who takes functions away needs neither their code nor what builds it.
+    NotAsked,
 }
 
 /// What a manifest wants, and what the server has.
@@ -141,17 +149,19 @@ struct Source {
     path: PathBuf,
     project: Project,
     problems: Problems,
+    code: Code,
     /// Of the manifest's text, for those who compare deployments by it.
     hash: String,
 }
 
 impl Source {
     /// Reads the manifest and the deployment file. What is wrong with them is told at once.
-    fn read(args: &ManifestArgs, given: &[(String, Value)], json: bool) -> Result<Self, Failure> {
+    fn read(args: &ManifestArgs, given: &[(String, Value)], code: Code, json: bool) -> Result<Self, Failure> {
         let path = manifest_in(args.manifest.as_deref().unwrap_or(Path::new("manifest.yaml")));
         let text = read(&path)?;
         let mut variables = Variables::new(given.iter().cloned());
         let mut reader = Reader::new(&path, &mut variables);
+        reader.needs_code = code == Code::Packed;
         let mut project = reader.project(&text);
         let mut problems = reader.problems;
         if let Some(path) = &args.deployment {
@@ -179,13 +189,11 @@ impl Source {
         // A typing error in a key is a warning, and may be the cause of an error elsewhere.
         problems.check().inspect_err(|_| warn(&problems, json))?;
         let hash = format!("{:x}", Sha256::digest(text.as_bytes()));
-        Ok(Self { path, project, problems, hash })
+        Ok(Self { path, project, problems, code, hash })
     }
 
-    /// The entities that it wants, with their code. What is wrong with them is told at once.
-    async fn wanted(&mut self, client: &Client, progress: &Progress) -> Result<(Wanted, Basics), Failure> {
-        let basics = server::basics(client).await?;
-        open_for_apis(&mut self.project, &basics.namespace, &mut self.problems);
+    /// The code of its actions. What cannot be packed is told with what else is wrong.
+    fn packed(&mut self, progress: &Progress) -> Packed {
         let mut codes = Packed::new();
         for package in &self.project.packages {
             for action in &package.actions {
@@ -202,6 +210,14 @@ impl Source {
                 }
             }
         }
+        codes
+    }
+
+    /// The entities that it wants. What is wrong with them is told at once.
+    async fn wanted(&mut self, client: &Client, progress: &Progress) -> Result<(Wanted, Basics), Failure> {
+        let basics = server::basics(client).await?;
+        open_for_apis(&mut self.project, &basics.namespace, &mut self.problems);
+        let codes = (self.code == Code::Packed).then(|| self.packed(progress));
         progress.step("reading what the server has");
         let mut wanted = assemble(&self.project, codes, &basics, &mut self.problems);
         if let Some((file, line)) = &self.project.document {

@@ -48,7 +48,7 @@ fn wanted(text: &str) -> (Wanted, Problems) {
             codes.insert(local(package.name.as_deref(), &action.name), packed(action, &|_| {}).unwrap());
         }
     }
-    let wanted = assemble(&project, codes, &basics(), &mut problems);
+    let wanted = assemble(&project, Some(codes), &basics(), &mut problems);
     (wanted, problems)
 }
 

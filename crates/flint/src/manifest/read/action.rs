@@ -131,7 +131,7 @@ impl Reader<'_> {
                     return None;
                 }
                 let path = self.directory.join(path.trim());
-                if !path.exists() {
+                if self.needs_code && !path.exists() {
                     let what = format!("there is no {}", path.display());
                     self.problems.error(
                         node.line,

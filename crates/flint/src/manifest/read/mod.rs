@@ -23,6 +23,8 @@ pub(crate) struct Reader<'a> {
     pub(crate) variables: &'a mut Variables,
     /// What paths in the file are relative to.
     directory: PathBuf,
+    /// Whether the code that it names has to be there.
+    pub(crate) needs_code: bool,
 }
 
 const TOP: [&str; 4] = ["project", "application", "packages", "package"];
@@ -44,7 +46,7 @@ impl<'a> Reader<'a> {
     /// For the file at `path`.
     pub(crate) fn new(path: &Path, variables: &'a mut Variables) -> Self {
         let directory = path.parent().unwrap_or(Path::new("")).to_owned();
-        Self { problems: Problems::of(path.display().to_string()), variables, directory }
+        Self { problems: Problems::of(path.display().to_string()), variables, directory, needs_code: true }
     }
 
     /// A manifest.
