@@ -42,6 +42,7 @@ impl Arguments<'_> {
             None | Some(Value::Null) => old,
             Some(_) => self.get(name).is_some(),
         };
+        let logs_in_anew = LOGIN.iter().any(|name| self.get(name).is_some());
         let new = NatsSource {
             servers: self.servers()?.unwrap_or_else(|| old.servers.clone()),
             subject: self.word("subject")?.map_or(Ok(old.subject.clone()), checked_subject)?,
@@ -50,7 +51,7 @@ impl Arguments<'_> {
             deliver: self.deliver()?.unwrap_or(old.deliver),
             json: flag("isJSONData", old.json),
             base64: flag("isBinaryValue", old.base64),
-            login: match LOGIN.iter().any(|name| self.get(name).is_some()) {
+            login: match logs_in_anew {
                 true => self.login()?,
                 false => old.login.clone(),
             },
@@ -59,6 +60,11 @@ impl Arguments<'_> {
         };
         if new == *old {
             return Ok(None);
+        }
+        // What is never shown is not to be read by sending it elsewhere, or unencrypted.
+        let is_known = new.servers.iter().all(|server| old.servers.contains(server)) && new.tls >= old.tls;
+        if !is_known && !logs_in_anew && new.login != NatsLogin::Nobody {
+            return Err("the login was given for other servers, or for tls: give it again".to_owned());
         }
         checked(new, reach).map(|source| Some(FeedSource::Nats(source)))
     }
@@ -291,6 +297,10 @@ mod tests {
         };
         assert_eq!((new.subject.as_str(), new.json, &new.login), ("t", false, &old.login));
         assert!(changed(json!({"user": "u"})).is_err());
+        let elsewhere = json!({"servers": ["a.example.com", "b.example.com"]});
+        assert!(changed(elsewhere).unwrap_err().contains("give it again"));
+        let elsewhere = json!({"servers": ["b.example.com"], "token": "another"});
+        assert!(matches!(changed(elsewhere), Ok(Some(_))));
         let grouped = NatsSource { queue: Some("q".to_owned()), ..old.clone() };
         let to_stream = json!({"queue": "", "stream": "S"});
         let changed = with(to_stream, |arguments| arguments.changed_nats(&grouped, &reach())).unwrap();
