@@ -2,6 +2,7 @@
 
 import json
 import os
+import select
 import shutil
 import subprocess
 import tempfile
@@ -21,6 +22,7 @@ FUNCTIONS = {
         function listed(array $args): array { return [...$args, count($args)]; }
         function nothing(): void {}
         function number(): int { return 5; }
+        function reads(): array { return ["status" => trim(shell_exec("timeout 10 cat; echo \\$?"))]; }
         class Other { static function run(array $args): array { return ["run" => true]; } }""", "Other::run"),
     "ruby": ("main.rb", """
         def main(args)
@@ -32,10 +34,25 @@ FUNCTIONS = {
         def listed(args) = args + [args.length]
         def nothing(_) = nil
         def number(_) = 5
+        def reads(_) = { status: `timeout 10 cat; echo $?`.strip }
         module Other
           def self.run(_) = { run: true }
         end""", "Other.run"),
 }
+
+GO = """package main
+
+import (
+    "os"
+    "os/exec"
+)
+
+func Main(map[string]any) map[string]any {
+    command := exec.Command("timeout", "10", "cat")
+    command.Stdin = os.Stdin
+    return map[string]any{"failed": command.Run() != nil}
+}
+"""
 
 
 class Loop:
@@ -43,7 +60,8 @@ class Loop:
 
     def __init__(self, language, code, main="main", ack=True):
         argv = {"php": ["php", "-n", "-d", "display_errors=stderr", str(RUNTIMES / "php/launcher.php")],
-                "ruby": ["ruby", str(RUNTIMES / "ruby/launcher.rb")]}[language]
+                "ruby": ["ruby", str(RUNTIMES / "ruby/launcher.rb")],
+                "go": []}[language]  # the code is the launcher
         read, write = os.pipe()
         environment = dict(os.environ, LANG="C.UTF-8", **({"__OW_WAIT_FOR_ACK": "1"} if ack else {}))
         # The pipe's end becomes descriptor 3, whatever its number is here.
@@ -106,6 +124,50 @@ class ActionLoop(unittest.TestCase):
                 loop = Loop(language, folder, main, ack=False)
                 self.assertEqual(loop.call(value), expected, main)
                 loop.end()
+
+    def test_what_a_function_starts_does_not_read_its_calls(self):
+        for language, folder, _, _ in self.each():
+            loop = Loop(language, folder, "reads", ack=False)
+            for _ in range(2):
+                self.assertEqual(loop.call({}), {"status": "0"})
+            loop.end()
+
+    @unittest.skipUnless(shutil.which("go"), "Go is not here")
+    def test_what_a_go_function_starts_does_not_read_its_calls(self):
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "launcher.go").write_text((RUNTIMES / "go/launcher.go").read_text().replace("FLINT_MAIN", "Main"))
+            (Path(folder) / "function.go").write_text(GO)
+            (Path(folder) / "go.mod").write_text("module function\n\ngo 1.18\n")
+            subprocess.run(["go", "build", "-o", "program", "."], cwd=folder, check=True, env=dict(os.environ, CGO_ENABLED="0"))
+            loop = Loop("go", Path(folder) / "program", ack=False)
+            for _ in range(2):
+                self.assertEqual(loop.call({}), {"failed": False})
+            loop.end()
+
+    def test_what_a_call_leaves_in_a_buffer_is_in_its_log(self):
+        for language, folder, name, _ in self.each():
+            if language != "php":
+                continue
+            (folder / name).write_text("""<?php function main(array $args): array {
+                if ($args["leave"] ?? false) { ob_start(); ob_start(); echo "left\\n"; throw new Exception("no such luck"); }
+                echo "out\\n";
+                return [];
+            }""")
+            loop = Loop(language, folder, ack=False)
+            for value, said in ({"leave": True}, b"left\n"), ({}, b"out\n"):
+                loop.call(value)
+                self.assertTrue(select.select([loop.process.stdout], [], [], 10)[0], said)
+                self.assertEqual(os.read(loop.process.stdout.fileno(), 100), said)
+            loop.end()
+
+    def test_text_is_text_whatever_the_function_makes_the_default(self):
+        for language, folder, name, _ in self.each():
+            if language != "ruby":
+                continue
+            (folder / name).write_text("Encoding.default_external = Encoding::ISO_8859_1\ndef main(args) = args\n")
+            loop = Loop(language, folder, ack=False)
+            self.assertEqual(loop.call({"text": "Zoë ☃"}), {"text": "Zoë ☃"})
+            loop.end()
 
     def test_code_that_does_not_load_is_said_in_place_of_the_acknowledgement(self):
         for language, folder, name, _ in self.each():

@@ -309,6 +309,11 @@ class Contract:
         second = self.peer.invoke({"do": "env", "names": names}).json()
         self.assertEqual(list(second.values()), ["0" * 31 + "2", str(FAR_DEADLINE_MS), "ada", "/ada/math/add", "1.2.3", None, None, None, None])
 
+    def test_where_the_api_is_is_in_every_call_that_does_not_say_otherwise(self):
+        self.ready(env={"__OW_API_HOST": "http://h"})
+        for more, host in (({}, "http://h"), ({"apiHost": "http://other"}, "http://other"), ({}, "http://h")):
+            self.assertEqual(self.peer.invoke({"do": "env", "names": ["__OW_API_HOST"]}, **more).json(), {"__OW_API_HOST": host})
+
     def test_processes_of_a_call_have_its_environment(self):
         self.ready()
         for call, transaction in ((1, "t1"), (2, None), (3, "t3")):

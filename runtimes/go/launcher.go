@@ -86,6 +86,8 @@ func flintFailure(err error) []byte {
 func main() {
 	answers := os.NewFile(3, "answers")
 	calls := bufio.NewReaderSize(os.Stdin, 1<<16)
+	// The calls are not for the function to read, nor for what it starts.
+	os.Stdin, _ = os.Open(os.DevNull)
 	if _, asked := os.LookupEnv("__OW_WAIT_FOR_ACK"); asked {
 		fmt.Fprintln(answers, `{"ok":true}`)
 	}

@@ -66,6 +66,10 @@ function encode(mixed $result): string
 function serve(string $code, string $main): int
 {
     $answers = fopen('php://fd/3', 'w');
+    // The calls are not for the function to read, nor for what it starts: they get an end of file as their standard input.
+    $calls = fopen('php://fd/0', 'r');
+    fclose(STDIN);
+    $nothing = fopen('/dev/null', 'r');
     $answer = static function (string $line) use ($answers): void {
         $line .= "\n";
         while ($line !== '') {
@@ -88,7 +92,7 @@ function serve(string $code, string $main): int
         $answer('{"ok":true}');
     }
     $environment = [];
-    while (($line = fgets(STDIN)) !== false) {
+    while (($line = fgets($calls)) !== false) {
         try {
             $call = json_decode($line, true, 512, JSON_THROW_ON_ERROR | JSON_BIGINT_AS_STRING);
             $environment = set_environment($call, $environment);
@@ -97,6 +101,7 @@ function serve(string $code, string $main): int
             fwrite(STDERR, "$error\n");
             $result = json_encode(['error' => $error->getMessage()], JSON_INVALID_UTF8_SUBSTITUTE);
         }
+        while (ob_get_level() > 0 && @ob_end_flush()); // what a call has left in a buffer is its own, and not the next one's
         $answer($result);
     }
     return 0;

@@ -18,6 +18,7 @@ module Flint
       @answers.close_on_exec = true
       @calls = $stdin.dup
       @calls.close_on_exec = true
+      @calls.set_encoding(Encoding::UTF_8) # whatever the function makes the default
       $stdin.reopen(File::NULL)
       @environment = []
     end

@@ -52,12 +52,12 @@ class Release:
 
     # --- what is used
 
-    def deploy(self, source, start="fork", label=None, warmup=(), limits=LIMITS, code=None):
+    def deploy(self, source, start="fork", label=None, warmup=(), limits=LIMITS, code=None, reuse="never"):
         """Deploys one of the functions, or `code` of that name; gives what was prepared."""
         source = source if isinstance(source, Path) else FUNCTIONS / f"{source}{self.suffix}"
         name = f"{self.language}-{self.interpreter.line}-{label or source.stem}-{start or 'chosen'}"
         request = {"kind": self.interpreter.kind, "code": code or {"format": "source", "text": source.read_text()}, "limits": limits,
-                   "start": start, "reuse": "never", "snapshot": {"warmup": [{"params": event} for event in warmup]}}
+                   "start": start, "reuse": reuse, "snapshot": {"warmup": [{"params": event} for event in warmup]}}
         if start is None:  # the platform's own choice, which may fall back
             del request["start"], request["reuse"]
         answer = server.request("PUT", f"/v1/functions/{name}", request)
@@ -237,6 +237,14 @@ class Python(Release):
         for _ in range(2):
             answer = self.call(text="a")
             self.assertEqual((len(answer["digest"]), answer["differs"], answer["left"]), (64, True, True))
+
+    def test_an_answer_that_cannot_be_passed_on_spoils_no_call_after_it(self):
+        text = ("import itertools\nfrom flint import Response\ndef main(params):\n"
+                "    return Response(itertools.repeat(b'x' * 100_000), headers={'x-a': 'a\\nb'}) if params.get('bad') else {'fine': True}\n")
+        self.deploy("spoilt", start="spawn", reuse="warm", code={"format": "source", "text": text})
+        for _ in range(3):
+            self.assertIn("is not an HTTP header", self.error(bad=True))
+            self.assertEqual(self.call(), {"fine": True})
 
 
 class Discovery(unittest.TestCase):

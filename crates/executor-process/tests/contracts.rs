@@ -122,6 +122,34 @@ async fn stalls(start: impl AsyncFn() -> Arc<dyn Instance>) {
     }
 }
 
+/// An endless answer ends with its caller, long before its deadline. Gives the instance, and whether it can be used again.
+async fn leaves(instance: Arc<dyn Instance>) -> (Arc<dyn Instance>, bool) {
+    let mut call = request("POST", "/endless", Bytes::new());
+    call.deadline = std::time::Instant::now() + std::time::Duration::from_secs(600);
+    let invoked = instance.invoke(call).await;
+    let Invoked::Streaming { mut body, end, .. } = invoked else { panic!("{invoked:?}") };
+    assert!(matches!(body.recv().await, Some(Ok(_))));
+    drop(body);
+    let end = tokio::time::timeout(std::time::Duration::from_secs(60), end).await;
+    let end = end.expect("it goes on for nobody").unwrap();
+    assert_eq!(end.fault, None);
+    (instance, end.reusable)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stream_ends_when_its_caller_goes_away() {
+    let house = House::new().await;
+    let server = function("python:default", Contract::Http, CodeFormat::Source, SERVER);
+    let (instance, reusable) = leaves(house.start(server).await).await;
+    assert!(reusable);
+    let reply = answer(instance.invoke(json(r#"{"a":1}"#)).await);
+    assert_eq!(reply.body, r#"{"a":1}"#);
+    instance.stop().await;
+    let (instance, _) = leaves(house.start(stdio("#!/bin/sh\nexec cat /dev/zero\n")).await).await;
+    instance.stop().await;
+    house.end().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn json_of_a_program_is_bounded_by_the_results_limit() {
     let house = House::new().await;

@@ -113,7 +113,7 @@ async fn who_wants_no_key_has_none() {
     instance.stop().await;
     // Nor does it find one where the others have theirs.
     let code = format!(
-        "{ASK}os.environ['__OW_API_HOST'] = 'http://127.0.0.1:3233'\ndef main(params): return ask()\n"
+        "{ASK}def main(params):\n    os.environ['__OW_API_HOST'] = 'http://127.0.0.1:3233'\n    return ask()\n"
     );
     let instance = house.start(with_key(handler("python:default", &code), false)).await;
     let answer: Value = serde_json::from_str(&text(instance.invoke(json("{}")).await)).unwrap();

@@ -40,19 +40,32 @@ class CallEnvironment {
     /** What user code has set or, as undefined, deleted since the call began. */
     this.changed = null;
     this.current = SELDOM.map(() => undefined);
+    /** What calls find that bring none of their own. */
+    this.initial = this.current.slice();
     process.env = new Proxy(process.env, this.layer());
+  }
+
+  /** What INIT or RESTORE has set is there in every call. */
+  settle() {
+    this.initial = SELDOM.map(([, name]) => process.env[name]);
+    this.current = this.initial.slice();
   }
 
   apply(head) {
     this.head = head;
     this.changed = null;
     for (let i = 0; i < SELDOM.length; i++) {
-      const value = head[SELDOM[i][0]];
+      const value = head[SELDOM[i][0]] ?? this.initial[i];
       if (value === this.current[i]) continue;
-      this.current[i] = value;
       if (value === undefined) delete process.env[SELDOM[i][1]];
       else process.env[SELDOM[i][1]] = String(value);
+      this.current[i] = value;
     }
+  }
+
+  /** A variable of the process's environment is written or deleted: the next call writes one of `SELDOM` again. */
+  touch(name) {
+    for (let i = 0; i < SELDOM.length; i++) if (SELDOM[i][1] === name) this.current[i] = null;
   }
 
   /** A variable of `OF_A_CALL`; undefined when there is none. */
@@ -76,11 +89,17 @@ class CallEnvironment {
       set: (env, name, value) => {
         if (OF_A_CALL.has(name)) return this.change(name, String(value));
         env[name] = value;
+        this.touch(name);
         return true;
       },
-      deleteProperty: (env, name) => (OF_A_CALL.has(name) ? this.change(name, undefined) : delete env[name]),
+      deleteProperty: (env, name) => {
+        if (OF_A_CALL.has(name)) return this.change(name, undefined);
+        this.touch(name);
+        return delete env[name];
+      },
       defineProperty: (env, name, descriptor) => {
         Object.defineProperty(env, name, descriptor); // Node.js's own refusals
+        this.touch(name);
         if (!OF_A_CALL.has(name)) return true;
         delete env[name];
         return this.change(name, String(descriptor.value));

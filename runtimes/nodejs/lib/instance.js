@@ -86,6 +86,7 @@ class Instance {
     this.state = 'loading';
     this.init = init;
     setInitial(init);
+    this.environment.settle();
     if (init.concurrency > 1) this.sideBySide = new (require('./side_by_side').SideBySide)(this.link);
     try {
       const loaded = load(init.code, init.main || 'main');

@@ -66,7 +66,10 @@ function onRestore(instance, { entropy, once, env }) {
   if (!unique.isEntropy(entropy)) throw new ProtocolError('json', 'RESTORE brings no entropy of 64 hexadecimal digits');
   const { native } = instance.zygote;
   unique.renew(entropy, native.pid());
-  if (env !== undefined) setAll(env);
+  if (env !== undefined) {
+    setAll(env);
+    instance.environment.settle();
+  }
   // To end takes less than to wait for being ended: what a clone does after its only call is for nobody.
   if (once === true) instance.endAtOnce = native.exit;
   instance.zygote = null;

@@ -7,6 +7,7 @@
 #include "arena.h"
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,7 @@ static const size_t small_page = 4 << 10, heap_page = 256 << 10, huge_page = 2 <
 static const size_t largest = 64 << 20;
 static const uintptr_t lowest = (uintptr_t)1 << 40, range_length = (uintptr_t)1 << 40, ranges = 63;
 
+static bool fills = true;
 static uintptr_t first;
 static _Atomic uintptr_t next;
 
@@ -60,7 +62,7 @@ static void *place(void *wish, size_t length, int access, int flags, int fd) {
     return wish;
   size_t kept = (length - to_align + heap_page - 1) & ~(heap_page - 1);
   uintptr_t at = atomic_fetch_add(&next, kept);
-  if (at > first) fill_behind(at);
+  if (fills && at > first) fill_behind(at);
   return (void *)at;
 }
 
@@ -75,6 +77,8 @@ EXPORT void *mmap(void *wish, size_t length, int access, int flags, int fd, off_
 EXPORT void *mmap64(void *wish, size_t length, int access, int flags, int fd, off64_t offset) {
   return map(wish, length, access, flags, fd, offset);
 }
+
+void arena_leave_gaps(void) { fills = false; }
 
 void arena_fill(uintptr_t start, uintptr_t end) {
   uintptr_t last = (atomic_load(&next) + huge_page - 1) & ~(huge_page - 1);

@@ -390,6 +390,7 @@ static napi_value serve(napi_env env, napi_callback_info info) {
   fflush(NULL); /* what libc holds back would come out of every clone */
   /* Nothing allocates in this process any more, so once is enough. */
   if (each_mapping(forkable, NULL) != 0) return fail(env, "/proc/self/maps cannot be read");
+  arena_leave_gaps();
   struct sigaction ignore = {.sa_handler = SIG_IGN}, child_signal;
   sigaction(SIGCHLD, &ignore, &child_signal);
   make_blocking(LINK);

@@ -34,6 +34,21 @@ test('user code may change and delete it for the rest of its call', () => {
   assert.deepStrictEqual([process.env[ID], process.env.__OW_DEADLINE], ['a2', '18']);
 });
 
+test('also what is the same in every call', () => {
+  const head = { apiKey: 'u:k', apiHost: 'http://h' };
+  const found = () => [process.env.__OW_API_KEY, process.env.__OW_API_HOST];
+  for (const change of [() => { delete process.env.__OW_API_KEY; }, () => { process.env.__OW_API_HOST = 'mine'; },
+    () => Object.defineProperty(process.env, '__OW_API_KEY', { value: 'mine', configurable: true, writable: true, enumerable: true })]) {
+    environment.apply(head);
+    assert.deepStrictEqual(found(), ['u:k', 'http://h']);
+    change();
+  }
+  environment.apply({});
+  process.env.__OW_API_KEY = 'mine';
+  environment.apply({});
+  assert.deepStrictEqual(found(), [undefined, undefined]);
+});
+
 test('the rest of the environment is as ever', async () => {
   process.env.FLINT_TEST = 7;
   assert.strictEqual(process.env.FLINT_TEST, '7');

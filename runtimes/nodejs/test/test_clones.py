@@ -191,10 +191,17 @@ class Clones:
         self.assertEqual(len(set(drawn)), 3)
         self.assertTrue(all(0 <= value < 1 for values in drawn for value in values))
 
+    def test_a_context_may_be_given_a_math_of_its_own(self):
+        zygote = self.frozen("""const vm = require('vm');
+        const [own, none, ours] = [{ floor: Math.floor, random: () => 4.5 }, null, Math].map((Math) => vm.createContext({ Math }));
+        exports.main = () => ({ own: vm.runInContext('Math.floor(Math.random())', own), none: vm.runInContext('Math', none),
+          ours: vm.runInContext('Math', ours) === Math && Math.random instanceof Function });""")
+        self.assertEqual(self.clone(zygote).invoke().json(), {"own": 4, "none": None, "ours": True})
+
     def test_random_functions_check_their_arguments_as_ever(self):
         code = """const crypto = require('crypto');
         const tries = [() => crypto.randomInt(), () => crypto.randomInt(5, 5), () => crypto.randomInt(1.5), () => crypto.randomInt(0, 2 ** 48),
-          () => crypto.randomInt(1, 2, 3), () => crypto.randomUUID(5), () => crypto.randomUUID({ disableEntropyCache: 1 }), () => crypto.randomFillSync([])];
+          () => crypto.randomInt(1, 2, 3), () => crypto.randomUUID(5), () => crypto.randomUUID(null), () => crypto.randomUUID({ disableEntropyCache: 1 }), () => crypto.randomFillSync([])];
         exports.main = () => ({ codes: tries.map((attempt) => { try { return attempt(); } catch (error) { return error.code; } }),
           fine: [crypto.randomInt(1), crypto.randomInt(3, 4), crypto.randomInt(-4, -3), crypto.randomUUID({}).length] });"""
         zygote = self.zygote(code)
@@ -207,6 +214,19 @@ class Clones:
     def test_secrets_drawn_at_load_are_noted(self):
         zygote = self.zygote("const key = require('crypto').randomFillSync(Buffer.alloc(32)); exports.main = () => ({ key: key.toString('hex') });")
         self.assertIn("flint.afterRestore", zygote.freeze()["notes"][0])
+
+    # --- memory
+
+    def test_of_large_objects_that_are_gone_no_mapping_stays(self):
+        """A process may have 65,530."""
+        zygote = self.frozen("""const { readFileSync } = require('fs');
+        const mappings = () => readFileSync('/proc/self/maps', 'latin1').split('\\n').length;
+        exports.main = () => {
+          const before = mappings();
+          for (let i = 0; i < 6000; i++) globalThis.kept = new Array(60000 + (i % 7) * 1000).fill(i);
+          return { more: mappings() - before };
+        };""")
+        self.assertLess(self.clone(zygote).invoke().json()["more"], 2000)
 
     # --- how a clone ends
 

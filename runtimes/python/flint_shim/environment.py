@@ -46,11 +46,16 @@ class CallEnvironment:
     """
 
     def __init__(self):
-        self._seldom = {}
         self._is_written = True
         self._data = os.environ._data
+        self._seldom = [(field, variable, os.environ.encodekey(variable)) for field, variable in _SELDOM]
         self._names = [(field, os.environ.encodekey(variable)) for field, variable in _OF_A_CALL]
+        self._initial = {}
         _before_processes(self._write)
+
+    def settle(self):
+        """What INIT or RESTORE has set is there in every call that brings none of its own."""
+        self._initial = {name: self._data.get(name) for _, _, name in self._seldom}
 
     def apply(self, head):
         for field, name in self._names:
@@ -60,15 +65,15 @@ class CallEnvironment:
             else:
                 self._data[name] = str(value).encode()
         self._is_written = False
-        for field, variable in _SELDOM:
+        for field, variable, name in self._seldom:
             value = head.get(field)
-            if value == self._seldom.get(field):
+            value = self._initial.get(name) if value is None else str(value).encode()
+            if value == self._data.get(name):
                 continue
-            self._seldom[field] = value
             if value is None:
                 os.environ.pop(variable, None)
             else:
-                os.environ[variable] = str(value)
+                os.environ[variable] = os.environ.decodevalue(value)
 
     def _write(self):
         """Brings the C library's environment, which new processes get, to the current call's."""

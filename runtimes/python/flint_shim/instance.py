@@ -63,6 +63,7 @@ class Instance:
             raise ProtocolError("order", f"a frame of kind {kind} came before INIT")
         self.init = parse_object(payload)
         set_initial(self.init)
+        self.environment.settle()
         self._concurrency = self.init.get("concurrency", 1)
         if self._concurrency > 1:
             from .side_by_side import tell_output_apart
@@ -229,12 +230,13 @@ class Instance:
         if is_stream(body):
             pieces = self.entry.iterate(body)
             try:
-                self._send_stream(call, head, map(to_bytes, pieces))
-            finally:
+                self.link.send_stream(call, head, map(to_bytes, pieces))
+            finally:  # what the stream prints when it is closed is the call's, too
                 pieces.close()
                 close = getattr(body, "close", None)
                 if close is not None:
                     close()
+            self._end_stream(call)
             return
         body = to_bytes(body)
         if len(head) + len(body) <= MAX_PAYLOAD:
@@ -244,6 +246,9 @@ class Instance:
 
     def _send_stream(self, call, head, pieces):
         self.link.send_stream(call, head, pieces)
+        self._end_stream(call)
+
+    def _end_stream(self, call):
         stdio.flush()
         self.link.send(END, call)
 

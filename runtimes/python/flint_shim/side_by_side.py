@@ -15,7 +15,7 @@ import threading
 
 from .entry import Entry
 from .exits import EXIT_FAILED, EXIT_PROTOCOL
-from .frame import (ACK, BODY, END, ERROR, FIN, INIT, INVOKE, LOG, MAX_PAYLOAD, RESULT, U32, ProtocolError, encode, split_head)
+from .frame import (ACK, BODY, END, ERROR, FIN, INIT, INVOKE, LOG, MAX_PAYLOAD, RESULT, U32, ProtocolError, encode, failure, split_head)
 from .instance import Instance
 from .link import PIECE, WINDOW, PeerGone
 from . import stdio
@@ -51,7 +51,7 @@ class _Output:
         # A finalizer may print at any moment, also while its thread holds the locks: that goes out as output of nobody's.
         if call is None or _SENDING.now:
             return self._real.write(data)
-        call.print(self._stream, data.encode("utf-8", "replace") if isinstance(data, str) else bytes(data))
+        call.print(self._stream, data.encode("utf-8", "replace") if isinstance(data, str) else bytes(memoryview(data)))
         return len(data)
 
     def writelines(self, lines):
@@ -82,6 +82,13 @@ def tell_output_apart():
 
     threading.Thread.start = start_in_context
     _follow_into_pools()
+    os.register_at_fork(after_in_child=_belong_to_nobody)
+
+
+def _belong_to_nobody():
+    """In a copy of the process, as `multiprocessing` makes them: the link is not its own, and who held the link's locks is not there to let go of them."""
+    global _CURRENT
+    _CURRENT = contextvars.ContextVar("flint_call", default=None)
 
 
 def _follow_into_pools():
@@ -258,7 +265,11 @@ def serve(instance):
     def start(call, head, body):
         call.pieces = None
         work = contextvars.Context().run
-        threading.Thread(target=work, args=(run, call, head, body), daemon=True).start()
+        try:
+            threading.Thread(target=work, args=(run, call, head, body), daemon=True).start()
+        except RuntimeError as error:  # there are as many as the sandbox may have
+            del calls[call.number]
+            call.send_json(ERROR, call.number, failure("developer", f"The call could not begin: {error}"))
 
     while True:
         kind, fin, number, payload = link.receive()

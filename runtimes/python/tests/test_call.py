@@ -1,6 +1,10 @@
+import signal
+import time
 import unittest
 
 from support import ShimTestCase
+
+from peer import with_head
 
 NOT_JSON = "The action did not return a dictionary or array."
 
@@ -121,6 +125,33 @@ class Bytes(ShimTestCase):
         peer.close()
         self.assertEqual(peer.stdout, "tail")
 
+    def closed_early(self, at_the_end):
+        """The last frame of a stream whose caller goes away."""
+        peer = self.started(f"import time\ndef main(params):\n    try:\n        while True: yield 'x'\n    finally:\n        {at_the_end}\n")
+        call = peer.begin({})
+        peer.send("INVOKE", call, with_head(peer.head, b"{}"), fin=True)
+        self.assertEqual([peer.receive().kind for _ in range(2)], ["RESULT", "BODY"])
+        peer.send("ERROR", call, b'{"kind":"cancelled","message":"the caller has gone away"}')
+        while True:
+            frame = peer.receive()
+            if frame.kind != "BODY":
+                return peer, frame
+
+    def test_what_a_stream_prints_when_it_is_closed_comes_before_the_end(self):
+        peer, frame = self.closed_early("time.sleep(0.2); print('closed')")
+        peer.process.send_signal(signal.SIGSTOP)
+        self.assertEqual(frame.kind, "END")
+        for _ in range(200):
+            if peer.stdout:
+                break
+            time.sleep(0.01)
+        self.assertEqual(peer.stdout, "closed\n")
+
+    def test_a_stream_that_fails_when_it_is_closed_ends_once(self):
+        peer, frame = self.closed_early("raise ValueError('late')")
+        self.assertEqual((frame.kind, frame.json()["message"]), ("ERROR", "An error has occurred: ValueError: late"))
+        self.assertEqual(peer.close(), 0)
+
 
 class Async(ShimTestCase):
     def test_one_loop_for_all_calls(self):
@@ -139,7 +170,6 @@ class Output(ShimTestCase):
     def test_a_line_is_in_the_pipe_at_once(self):
         peer = self.started("import os\ndef main(params):\n    print('line')\n    os.kill(os.getpid(), 9)\n")
         call = peer.begin({})
-        from peer import with_head
         peer.send("INVOKE", call, with_head(peer.head, b"{}"), fin=True)
         self.assertEqual(peer.wait(), -9)
         self.assertEqual(peer.stdout, "line\n")

@@ -54,6 +54,11 @@ class EnvironmentTest(unittest.TestCase):
         lines = [line for line in run(code).split("\n") if line.startswith(("__OW_DEADLINE", "__OW_TRANS"))]
         self.assertEqual(sorted(lines), ["__OW_DEADLINE=2", "__OW_DEADLINE=x", "__OW_TRANSACTION_ID=t2"])
 
+    def test_also_what_is_the_same_in_every_call(self):
+        code = "head = {'apiKey': 'u:k'}; environment.apply(head); del os.environ['__OW_API_KEY']; environment.apply(head); os.system('env')\n"
+        code += "environment.apply({}); os.environ['__OW_API_KEY'] = 'mine'; environment.apply({}); os.system('env')"
+        self.assertEqual([line for line in run(code).split("\n") if line.startswith("__OW_")], ["__OW_API_KEY=u:k"])
+
     def test_a_call_leaves_nothing_in_memory(self):
         code = """
 def resident():

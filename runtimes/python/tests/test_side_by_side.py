@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 import unittest
 from pathlib import Path
 
@@ -150,6 +151,60 @@ CANNOT_BE_PRINTED = """
 """
 
 
+COPIES = """
+    import multiprocessing, sys
+
+    multiprocessing = multiprocessing.get_context("fork")
+
+    def work(n):
+        sys.stdout.write(f"copy {n}\\n")  # in one piece
+
+    def main(params):
+        if params["n"] == 0:  # holds on to the lock that its lines are sent under, mostly
+            while True:
+                print("busy")
+        copies = [multiprocessing.Process(target=work, args=(n,)) for n in range(20)]
+        for copy in copies:
+            copy.start()
+        for copy in copies:
+            copy.join(10)
+        print("done")
+        return {"ended": [copy.exitcode for copy in copies]}
+"""
+
+
+class Copies(ShimTestCase):
+    def test_what_a_copy_of_the_process_prints_goes_to_the_real_stdout(self):
+        peer = self.shim()
+        peer.start(Path(self.directory({"function.py": COPIES}), "function.py"), concurrency=2)
+        for number in (0, 1):
+            peer.send("INVOKE", number + 1, with_head({"activation": "a"}, b'{"n": %d}' % number), fin=True)
+        lines, until = [], time.monotonic() + 60
+        while True:
+            frame = peer.receive()
+            self.assertLess(time.monotonic(), until)
+            if frame.call == 2 and frame.kind == "LOG":
+                lines.append(frame.payload[1:])
+            elif frame.call == 2:
+                break
+        self.assertEqual((frame.kind, json.loads(frame.payload[4:])), ("RESULT", {"ended": [0] * 20}))
+        self.assertEqual(lines, [b"done"])
+        self.assertEqual(sorted(peer.stdout.split("\n")), sorted(["", *(f"copy {n}" for n in range(20))]))
+
+NO_THREADS = """
+    import threading
+
+    def refuse(*_, **__):
+        raise RuntimeError("can't start new thread")
+
+    def main(params):
+        for name in ("_start_new_thread", "_start_joinable_thread"):
+            if hasattr(threading, name):
+                setattr(threading, name, refuse)
+        return {}
+"""
+
+
 class Ends(ShimTestCase):
     def started(self, source):
         peer = self.shim()
@@ -189,6 +244,19 @@ class Ends(ShimTestCase):
             peer.send("INVOKE", number, with_head({"activation": "b"}, b"{}"), fin=True)
             frame = peer.receive()
             self.assertEqual((frame.kind, frame.call), ("RESULT", number))
+
+    def test_only_text_and_bytes_are_printed(self):
+        frame = self.answer(self.started("import sys\ndef main(params):\n    sys.stdout.write(100)\n"))
+        self.assertEqual(frame.kind, "RESULT", frame)
+        self.assertIn("error", json.loads(frame.payload[4:]))
+
+    def test_a_call_that_gets_no_thread_fails_alone(self):
+        peer = self.started(NO_THREADS)
+        self.assertEqual(self.answer(peer).kind, "RESULT")
+        for number in (2, 3):
+            peer.send("INVOKE", number, with_head({"activation": "b"}, b"{}"), fin=True)
+            frame = peer.receive()
+            self.assertEqual((frame.kind, frame.call, frame.json()["message"]), ("ERROR", number, "The call could not begin: can't start new thread"))
 
     def test_a_finalizer_may_print_at_any_moment(self):
         peer = self.started(FINALIZERS)

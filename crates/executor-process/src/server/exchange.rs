@@ -213,6 +213,11 @@ impl Line {
         self.during(logs, work).await
     }
 
+    /// Closes the connection, which is how the server learns that nobody waits for its answer any more.
+    pub(super) fn hang_up(&mut self) {
+        self.connection = None;
+    }
+
     /// Lets go of what the process has written since the last call; whether there was any.
     pub(super) fn forget_idle_output(&mut self) -> bool {
         let mut nobodys = Logs::new(ByteSize::bytes(0));
@@ -253,8 +258,8 @@ impl Line {
     pub(super) async fn fault(&mut self, broken: Broken, logs: &mut Logs) -> Fault {
         match broken {
             Broken::Caller(error) => {
-                // How the server learns that no more comes.
-                self.connection = None;
+                // No more comes of the request.
+                self.hang_up();
                 Fault::Request(error)
             }
             Broken::Deadline => {

@@ -315,7 +315,7 @@ fn reply(head: ReplyHead, body: Bytes, is_json: bool, allowed: u64) -> Result<Re
     Ok(Reply { head, body })
 }
 
-/// Sends what has come of a response and the rest of it, to the call's end, also when the caller has gone away.
+/// Sends what has come of a response and the rest of it, to its end or until the caller has gone away.
 async fn relay(
     mut running: Running,
     opening: Bytes,
@@ -324,27 +324,32 @@ async fn relay(
     ended: oneshot::Sender<CallEnd>,
 ) {
     let last_word = LastWord::of(&caller);
-    let mut caller = Some(caller);
     let mut opening = Some(opening).filter(|opening| !opening.is_empty());
     let fault = loop {
         let Running { state, logs, .. } = &mut running;
-        let piece = match opening.take() {
-            Some(opening) => Ok(Some(opening)),
-            None => state.line.piece(&mut body, logs).await,
-        };
-        let handed_on = match piece {
-            Ok(None) => break None,
-            Ok(Some(piece)) => match &caller {
-                Some(sender) => {
-                    state.line.meanwhile(logs, sender.send(Ok(piece))).await.map(|sent| sent.is_ok())
-                }
-                None => Ok(false),
+        let next = match opening.take() {
+            Some(opening) => Some(Ok(Some(opening))),
+            None => tokio::select! {
+                biased;
+                piece = state.line.piece(&mut body, logs) => Some(piece),
+                () = caller.closed() => None,
             },
-            Err(broken) => Err(broken),
         };
-        match handed_on {
+        let sent = match next {
+            Some(Ok(None)) => break None,
+            Some(Ok(Some(piece))) => {
+                state.line.meanwhile(logs, caller.send(Ok(piece))).await.map(|sent| sent.is_ok())
+            }
+            Some(Err(broken)) => Err(broken),
+            None => Ok(false),
+        };
+        match sent {
             Ok(true) => {}
-            Ok(false) => caller = None,
+            // Nobody is there to be told of a fault.
+            Ok(false) => {
+                state.line.hang_up();
+                break None;
+            }
             Err(broken) => break Some(state.line.fault(broken, logs).await),
         }
     };

@@ -228,7 +228,8 @@ async fn relay(mut pump: Pump, pieces: [Bytes; 2], caller: BodySender, ended: on
                 }
             }
             Event::Ended(exit) => {
-                let fault = success(&exit, &pump.logs).err();
+                // How it took that nobody reads any more is told to nobody.
+                let fault = success(&exit, &pump.logs).err().filter(|_| caller.is_some());
                 break (fault, meter::of_exit(&exit), pump.process.is_reusable());
             }
             other => {
@@ -257,7 +258,8 @@ async fn hand_on(pump: &mut Pump, caller: &mut Option<BodySender>, piece: Bytes)
         .await?
     };
     if !taken {
-        *caller = None;
+        // As in a shell: whoever writes on finds that nobody reads.
+        (*caller, pump.stdout) = (None, None);
     }
     Ok(())
 }

@@ -90,7 +90,8 @@ pub(super) async fn run(
                 let fin = frame.fin;
                 let (head, body) = match answer_head(frame) {
                     Ok(parts) => parts,
-                    Err(fault) => return running.over(Err(fault), true).await,
+                    // Of an answer that is not complete the shim goes on sending the rest.
+                    Err(fault) => return running.over(Err(fault), fin).await,
                 };
                 match (head, fin) {
                     (ReplyHead::Json, true) => {

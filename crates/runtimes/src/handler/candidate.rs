@@ -1,6 +1,10 @@
 //! A runtime with a function loaded that is to become a snapshot: warmed up by calls, then frozen.
 
-use std::{future::poll_fn, sync::Arc, time::Instant};
+use std::{
+    future::poll_fn,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use flint_executor::{
     Call, CallEnd, Fault, Invoked, Reply, ReplyHead,
@@ -21,6 +25,8 @@ use super::{
 };
 use crate::process::{ending, logs::Logs};
 
+/// How long the launcher may take to look at the frozen runtime. It does so at once, unless it is behind with everything.
+const SEALED_WITHIN: Duration = Duration::from_secs(30);
 /// What is kept of what the runtime writes while it is frozen.
 const MAX_LOGS: ByteSize = ByteSize::kib(64);
 /// A longer answer is not looked through for an error.
@@ -98,7 +104,7 @@ impl Candidate {
         }
     }
 
-    /// Has the shim finish warming up and wait to be forked, and looks at it from outside.
+    /// Has the shim finish warming up and wait to be forked, until the deadline, and looks at it from outside.
     ///
     /// # Errors
     /// Why there is no snapshot.
@@ -115,16 +121,11 @@ impl Candidate {
         };
         let mut channel = channel.into_inner();
         match ask(&mut channel, &sandbox, freeze, deadline).await {
-            Ok(report) => match sandbox.seal(expect).await {
+            Ok(report) => match in_time(SEALED_WITHIN, sandbox.seal(expect)).await {
                 Ok(sealed) => Ok((Frozen::new(sandbox, gate, channel, image), report, sealed)),
-                Err(error) => {
+                Err(reason) => {
                     ending::completely(&sandbox).await;
-                    Err(match error {
-                        flint_sandbox::Error::NotForkable { reasons, .. } => {
-                            NotFrozen::Refused(reasons.join("; "))
-                        }
-                        other => NotFrozen::Broken(Fault::Platform { cause: other.to_string() }),
-                    })
+                    Err(reason)
                 }
             },
             Err(reason) => {
@@ -132,6 +133,25 @@ impl Candidate {
                 Err(reason)
             }
         }
+    }
+}
+
+/// What the launcher says of a frozen runtime.
+async fn in_time<T>(
+    within: Duration,
+    sealing: impl Future<Output = Result<T, flint_sandbox::Error>>,
+) -> Result<T, NotFrozen> {
+    let platform = |cause: String| NotFrozen::Broken(Fault::Platform { cause });
+    match tokio::time::timeout(within, sealing).await {
+        Ok(Ok(sealed)) => Ok(sealed),
+        Ok(Err(flint_sandbox::Error::NotForkable { reasons, .. })) => {
+            Err(NotFrozen::Refused(reasons.join("; ")))
+        }
+        Ok(Err(other)) => Err(platform(other.to_string())),
+        Err(_) => Err(platform(format!(
+            "the sandbox launcher has not looked at the frozen runtime within {} s",
+            within.as_secs()
+        ))),
     }
 }
 
@@ -220,6 +240,16 @@ mod tests {
     use flint_model::WarmedFunction;
 
     use super::*;
+
+    #[tokio::test]
+    async fn a_launcher_that_does_not_answer_is_not_waited_for() {
+        let never = std::future::pending::<Result<(), flint_sandbox::Error>>();
+        let gave_up = in_time(Duration::from_millis(10), never).await;
+        assert!(
+            matches!(&gave_up, Err(NotFrozen::Broken(Fault::Platform { cause })) if cause.contains("launcher")),
+            "{gave_up:?}"
+        );
+    }
 
     #[test]
     fn reports_are_bounded() {

@@ -25,6 +25,8 @@ use crate::process::{logs::Logs, output::Output};
 
 /// The clone runs the shim's own path once on a dummy call, before it is given a real one.
 const PRIME: u8 = 1;
+/// So often a snapshot may say that a fork failed for which nobody waits any more.
+const UNASKED_MAX: u32 = 100;
 
 /// Why there is no clone.
 #[derive(Debug, thiserror::Error)]
@@ -196,37 +198,103 @@ impl Drop for Ticket<'_> {
     }
 }
 
-/// Reads what the snapshot says: nothing, unless a fork failed; one that says anything else is ended. What it writes to its output belongs to no call.
+/// Reads what the snapshot says; one that says what it has no cause to say is ended. What it writes to its output belongs to no call.
 async fn listen(link: Arc<UnixStream>, mut output: Output, waiting: Arc<Waiting>, sandbox: Arc<Sandbox>) {
     let talk = async {
-        let mut decoder = Decoder::default();
-        loop {
-            match decoder.next_frame() {
-                Ok(Some(frame)) if frame.kind == FrameKind::Error => {
-                    let why = serde_json::from_slice::<LinkFailure>(&frame.payload)
-                        .map_or_else(|_| "it does not say why".to_owned(), |failure| failure.message);
-                    if let Some(told) = waiting.lock().remove(&frame.call) {
-                        let _ = told.send(why);
-                    }
-                }
-                Ok(Some(_)) | Err(_) => {
-                    sandbox.kill();
-                    return;
-                }
-                Ok(None) => {
-                    if link.readable().await.is_err() {
-                        return;
-                    }
-                    match link.try_read_buf(decoder.buffer()) {
-                        Ok(0) => return,
-                        Ok(_) => {}
-                        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                        Err(_) => return,
-                    }
-                }
-            }
+        if hear(&link, &waiting).await == Said::Nonsense {
+            sandbox.kill();
         }
     };
     let mut nothing = Logs::new(ByteSize::bytes(0));
     tokio::join!(talk, output.read_to_end(&mut nothing));
+}
+
+/// What a snapshot has said until it said nothing more.
+#[derive(Debug, PartialEq, Eq)]
+enum Said {
+    /// Nothing, or of some forks that they failed.
+    Sense,
+    Nonsense,
+}
+
+/// Tells those who wait for a clone when its fork failed.
+async fn hear(link: &UnixStream, waiting: &Waiting) -> Said {
+    let mut decoder = Decoder::default();
+    let mut unasked = 0;
+    loop {
+        // A snapshot is hostile: one that never stops talking must not keep a thread of the server for itself.
+        tokio::task::consume_budget().await;
+        match decoder.next_frame() {
+            Ok(Some(frame)) if frame.kind == FrameKind::Error => {
+                let why = serde_json::from_slice::<LinkFailure>(&frame.payload)
+                    .map_or_else(|_| "it does not say why".to_owned(), |failure| failure.message);
+                match waiting.lock().remove(&frame.call) {
+                    Some(told) => {
+                        let _ = told.send(why);
+                    }
+                    None => unasked += 1,
+                }
+                if unasked > UNASKED_MAX {
+                    return Said::Nonsense;
+                }
+            }
+            Ok(Some(_)) | Err(_) => return Said::Nonsense,
+            Ok(None) => {
+                if link.readable().await.is_err() {
+                    return Said::Sense;
+                }
+                match link.try_read_buf(decoder.buffer()) {
+                    Ok(0) => return Said::Sense,
+                    Ok(_) => {}
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    Err(_) => return Said::Sense,
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{io::Write, os::unix::net::UnixStream as StdUnixStream};
+
+    use super::*;
+
+    /// Our end of a link, and the snapshot's.
+    fn link() -> (UnixStream, StdUnixStream) {
+        let (ours, theirs) = StdUnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        (UnixStream::from_std(ours).unwrap(), theirs)
+    }
+
+    fn failed(call: u32) -> BytesMut {
+        let mut frame = BytesMut::new();
+        let why = &br#"{"kind":"snapshot","message":"no room"}"#[..];
+        Frame::new(FrameKind::Error, call, why).encode(&mut frame);
+        frame
+    }
+
+    #[tokio::test]
+    async fn who_waits_for_a_clone_hears_that_there_is_none() {
+        let ((ours, mut theirs), waiting) = (link(), Waiting::default());
+        let (told, why) = oneshot::channel();
+        waiting.lock().insert(7, told);
+        theirs.write_all(&failed(7)).unwrap();
+        // One for whom it comes too late.
+        theirs.write_all(&failed(6)).unwrap();
+        drop(theirs);
+        assert_eq!(hear(&ours, &waiting).await, Said::Sense);
+        assert_eq!(why.await.unwrap(), "no room");
+    }
+
+    #[tokio::test]
+    async fn a_snapshot_that_says_what_nobody_has_asked_for_is_heard_no_longer() {
+        for frame in [Frame::new(FrameKind::Error, 9, &b"x"[..]), Frame::new(FrameKind::Ready, 0, &b""[..])] {
+            let (ours, mut theirs) = link();
+            let mut frames = BytesMut::new();
+            (0..=UNASKED_MAX).for_each(|_| frame.encode(&mut frames));
+            theirs.write_all(&frames).unwrap();
+            assert_eq!(hear(&ours, &Waiting::default()).await, Said::Nonsense);
+        }
+    }
 }

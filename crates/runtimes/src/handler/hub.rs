@@ -10,7 +10,7 @@ use std::{
 use bytes::BytesMut;
 use flint_executor::{
     BodyError, Call, Fault,
-    link::{ErrorKind, Frame, FrameKind, LinkError, LinkFailure},
+    link::{ErrorKind, Frame, FrameKind, LinkError, LinkFailure, WINDOW},
 };
 use flint_model::{ByteSize, LogStream};
 use flint_sandbox::Sandbox;
@@ -26,6 +26,9 @@ use crate::process::{ending, logs::Logs};
 
 /// Calls have deadlines, an idle link has none.
 const NEVER: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// What waits to be sent, with a piece more: a shim may say that it has taken what it has not read.
+const UNSENT_MAX: usize = WINDOW;
 
 /// The calls of one instance.
 pub(super) struct Hub(Mutex<State>);
@@ -109,8 +112,11 @@ impl Hub {
         let State { calls, out, taken, nobody, .. } = &mut *state;
         channel.out().extend_from_slice(&out.split());
         taken.drain(..).for_each(|(call, bytes)| channel.acknowledge(call, bytes));
+        let mut held_back = channel.out().len() >= UNSENT_MAX;
         for slot in calls.values_mut() {
-            while slot.upload.poll_frame(cx, channel.out()) {}
+            while !held_back && slot.upload.poll_frame(cx, channel.out()) {
+                held_back = channel.out().len() >= UNSENT_MAX;
+            }
             if let Some(error) = slot.upload.take_error() {
                 slot.abandoned = Some(error);
                 slot.wake();
@@ -118,7 +124,12 @@ impl Hub {
         }
         // What the shim cannot tell apart, of a child process for example, is the oldest call's.
         let logs = calls.first_entry().map_or(nobody, |oldest| &mut oldest.into_mut().logs);
-        channel.poll(cx, logs, &mut Upload::none())
+        let event = channel.poll(cx, logs, &mut Upload::none());
+        if held_back && channel.out().is_empty() {
+            // Nobody else wakes whoever was held back: the link itself does so only while it takes nothing.
+            cx.waker().wake_by_ref();
+        }
+        event
     }
 
     /// Gives a frame to its call; a fault when it ends the instance.
@@ -270,5 +281,46 @@ impl Seat {
 impl Drop for Seat {
     fn drop(&mut self) {
         self.hub.state().calls.remove(&self.id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{io::Write, os::unix::net::UnixStream};
+
+    use flint_executor::Body;
+    use flint_model::{ActivationId, Timestamp};
+
+    use super::*;
+
+    fn call(body: Vec<u8>) -> Call {
+        Call {
+            activation: ActivationId::generate(),
+            transaction: "t".into(),
+            deadline: Instant::now() + NEVER,
+            deadline_at: Timestamp::now(),
+            head: None,
+            body: Body::Full(body.into()),
+            api_key: None,
+            max_result: ByteSize::mib(1),
+            max_logs: ByteSize::mib(1),
+        }
+    }
+
+    #[tokio::test]
+    async fn no_more_is_kept_for_a_shim_that_says_it_has_taken_what_it_has_not_read() {
+        let (mut channel, [_stdout, _stderr, link]) = Channel::open(Instant::now() + NEVER).unwrap();
+        let mut link = UnixStream::from(link);
+        let hub = Hub::new();
+        let _seat = hub.begin(call(vec![b'x'; 16 * WINDOW])).unwrap();
+        let mut ack = BytesMut::new();
+        Frame::new(FrameKind::Ack, 1, (WINDOW as u32).to_be_bytes().to_vec()).encode(&mut ack);
+        for _ in 0..100 {
+            link.write_all(&ack).unwrap();
+            let came = std::future::poll_fn(|cx| hub.poll(cx, &mut channel)).await;
+            let Event::Frame(frame) = came else { panic!("{came:?}") };
+            hub.deliver(frame, &mut channel).unwrap();
+        }
+        assert!(channel.out().len() < 2 * WINDOW, "{}", channel.out().len());
     }
 }

@@ -210,7 +210,14 @@ async fn answer(running: &mut Running) -> Result<(ReplyHead, Bytes, bool), Fault
     let frame = running.next().await?;
     let fin = frame.fin;
     match frame.kind {
-        FrameKind::Result => answer_head(frame).map(|(head, body)| (head, body, fin)),
+        FrameKind::Result => {
+            let begun = answer_head(frame);
+            if begun.is_err() && !fin {
+                // The shim would wait for ever for somebody to take the rest.
+                running.take_back("the answer cannot be passed on");
+            }
+            begun.map(|(head, body)| (head, body, fin))
+        }
         FrameKind::Error => Err(fault_of_error(&frame, Phase::Loaded)),
         kind => Err(Phase::Loaded.breach(format!("{} came in the middle of a call", kind.as_str()))),
     }

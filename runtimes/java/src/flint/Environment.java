@@ -2,6 +2,7 @@ package flint;
 
 import java.lang.reflect.Field;
 import java.nio.charset.StandardCharsets;
+import java.util.HashMap;
 import java.util.Map;
 
 /**
@@ -19,6 +20,8 @@ final class Environment {
     };
 
     private final Map<String, String> variables;
+    /** What INIT says of the last two, for calls that bring none of their own. */
+    private final Map<String, String> initial = new HashMap<>();
 
     @SuppressWarnings("unchecked")
     Environment() throws ReflectiveOperationException {
@@ -41,6 +44,11 @@ final class Environment {
             set("__OW_ACTION_NAME", "/" + init.get("namespace") + "/" + init.get("name"));
         }
         set("__OW_ACTION_VERSION", init.get("version"));
+        for (String name : new String[] {"__OW_API_KEY", "__OW_API_HOST"}) {
+            if (variables.get(name) != null) {
+                initial.put(name, variables.get(name));
+            }
+        }
     }
 
     void remove(String name) {
@@ -50,7 +58,7 @@ final class Environment {
     /** Sets the variables that differ from call to call. */
     synchronized void setPerCall(Map<String, Object> head) throws JsonException {
         for (String[] pair : PER_CALL) {
-            Object value = head.get(pair[0]);
+            Object value = head.get(pair[0]) == null ? initial.get(pair[1]) : head.get(pair[0]);
             if (value == null) {
                 variables.remove(pair[1]);
             } else {

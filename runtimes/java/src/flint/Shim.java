@@ -100,13 +100,12 @@ public final class Shim {
             function = new Function(method);
         } catch (Throwable error) {
             Throwable cause = error instanceof ExceptionInInitializerError && error.getCause() != null ? error.getCause() : error;
-            String message = error instanceof LoadException
-                ? error.getMessage()
-                : "An error has occurred (see logs for details): " + cause;
+            String message;
             if (error instanceof LoadException) {
+                message = error.getMessage();
                 System.err.println(message);
             } else {
-                cause.printStackTrace();
+                message = "An error has occurred (see logs for details): " + printed(cause);
             }
             flush();
             sendErrorIfPossible("developer", "Initialization has failed due to: " + message);
@@ -208,8 +207,18 @@ public final class Shim {
     }
 
     private void failWith(int call, Throwable error) throws PeerGoneException {
-        error.printStackTrace();
-        fail(call, "An error has occurred (see logs for details): " + error);
+        fail(call, "An error has occurred (see logs for details): " + printed(error));
+    }
+
+    /** Prints an exception with its stack; what it says of itself, which may fail. */
+    private static String printed(Throwable error) {
+        try {
+            String text = String.valueOf(error);
+            error.printStackTrace();
+            return text;
+        } catch (Throwable unprintable) {
+            return error.getClass().getName();
+        }
     }
 
     // --- answering

@@ -49,6 +49,12 @@ final class CallTest {
         refused("throw new IllegalStateException(\"\\uD83D\\uDE00\".repeat(40000));", text + cut + "\uFFFD");
     }
 
+    static void testAnExceptionThatCannotBePrintedIsAnAnswer() throws Exception {
+        String body = "if (p.isEmpty()) { throw new RuntimeException() { public String getMessage() { throw new IllegalStateException(); } }; } return p;";
+        Tests.equal(calls("Object main(Map<String, Object> p)", body, "{}", "{\"a\":1}"),
+            List.of(Frame.ERROR + " {\"kind\":\"developer\",\"message\":\"An error has occurred (see logs for details): F$1\"}", Frame.RESULT + " {\"a\":1}"));
+    }
+
     static void testACallThatLeavesItsThreadInterruptedDisturbsNoOther() throws Exception {
         String body = "if (p.isEmpty()) { Thread.currentThread().interrupt(); } else { Thread.sleep(1); } return p;";
         Tests.equal(calls("Object main(Map<String, Object> p)", body, "{}", "{\"a\":1}"), List.of(Frame.RESULT + " {}", Frame.RESULT + " {\"a\":1}"));

@@ -9,6 +9,9 @@ const MAX_RANGE = 2 ** 48 - 1;
 // uuid draws 256 bytes, nanoid 128 ids at once; keys, salts and nonces are shorter.
 const POOL_AT_LEAST = 128;
 const POOL_AT_MOST = 64 * 1024;
+// So many identifiers Node.js draws at once.
+const BATCH = 128;
+const FEW = 8;
 
 /** In a zygote nothing may fill Node's caches: the clones would all serve themselves from the same. */
 let inZygote = true;
@@ -24,24 +27,27 @@ function replace(owner, name, wrap) {
 }
 
 function install() {
-  replace(crypto, 'randomUUID', uncachedUuid);
+  // Both take their bytes from the same cache.
+  for (const name of ['randomUUID', 'randomUUIDv7']) replace(crypto, name, uncachedUuid);
   replace(crypto, 'randomInt', uncachedInt);
   replace(crypto, 'randomFillSync', watched);
   const web = crypto.webcrypto && Object.getPrototypeOf(crypto.webcrypto);
   replace(web, 'getRandomValues', watched); // behind crypto.getRandomValues, too
   const { randomUUID } = crypto;
   replace(web, 'randomUUID', (original) => function () {
-    return inZygote && this === crypto.webcrypto ? randomUUID() : original.call(this);
+    return this === crypto.webcrypto ? randomUUID() : original.call(this);
   });
 }
 
+/** In a clone, too, until it is seen that it wants many: Node.js itself may have filled the cache in the zygote (`URL.createObjectURL`), which is used up then. */
 function uncachedUuid(original) {
-  return function randomUUID(options) {
-    if (!inZygote) return original.call(this, options);
-    if (options === undefined) return original.call(this, { disableEntropyCache: true });
-    if (options === null || typeof options !== 'object' || options.disableEntropyCache) return original.call(this, options);
+  let drawn = 0;
+  return { [original.name](options) {
+    if (!inZygote && drawn >= FEW) return original.call(this, options);
+    if (options !== undefined && (options === null || typeof options !== 'object' || options.disableEntropyCache)) return original.call(this, options);
+    if (!inZygote && ++drawn === FEW) for (let i = 0; i < BATCH; i++) original.call(this);
     return original.call(this, { ...options, disableEntropyCache: true });
-  };
+  } }[original.name];
 }
 
 function uncachedInt(original) {

@@ -28,9 +28,12 @@ let script;
 
 function install() {
   vm.createContext = (...values) => {
-    const known = values[0] !== null && typeof values[0] === 'object' && vm.isContext(values[0]);
+    const isObject = values[0] !== null && (typeof values[0] === 'object' || typeof values[0] === 'function');
+    const known = isObject && vm.isContext(values[0]);
+    // A `Math` that is handed in hides the context's own, and is not for us to change.
+    const hidden = isObject && 'Math' in values[0];
     const context = createContext(...values);
-    if (!known) seedContext(context);
+    if (!known && !hidden) seedContext(context);
     return context;
   };
   vm.runInNewContext = (code, sandbox, options) => {

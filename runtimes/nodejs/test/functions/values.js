@@ -30,6 +30,11 @@ function nanoid() {
   return idPool.subarray(idAt, idAt += 21).toString('hex');
 }
 
+/** Of an identifier that begins with the time. */
+function randomPart(id) {
+  return id.slice(14);
+}
+
 /** How far the clock of performance is from the time of day: both are read again when something came in between. */
 function clocksApart() {
   for (;;) {
@@ -40,6 +45,8 @@ function clocksApart() {
 }
 
 const context = vm.createContext({});
+// Node.js itself draws an identifier for it.
+URL.revokeObjectURL(URL.createObjectURL(new (require('buffer').Blob)([])));
 
 exports.main = async () => ({
   random: Math.random(),
@@ -50,6 +57,8 @@ exports.main = async () => ({
   randomUUID: crypto.randomUUID(),
   randomUUIDCaptured: randomUUID(),
   randomUUIDOfWeb: globalThis.crypto ? globalThis.crypto.randomUUID() : crypto.webcrypto.randomUUID(),
+  randomUUIDv7: crypto.randomUUIDv7 ? randomPart(crypto.randomUUIDv7()) : randomUUID(),
+  randomUUIDAfterMany: Array.from({ length: 20 }, () => crypto.randomUUID()).pop(),
   randomUUIDUncached: crypto.randomUUID({ disableEntropyCache: true }),
   randomInt: crypto.randomInt(2 ** 47),
   randomIntCaptured: randomInt(1, 2 ** 47),

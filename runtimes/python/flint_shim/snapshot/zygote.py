@@ -166,6 +166,8 @@ class Zygote:
         What is `rehearsed` runs no handlers of user code.
         """
         order = self._make_unique(payload)
+        if order.get("env"):
+            instance.environment.settle()
         self._fork.run(() if rehearsed else self._fork.handlers)
         event_loop.resume(instance.entry)
         return order.get("once") is True
