@@ -36,7 +36,7 @@ pub use host::Host;
 pub use http_client::{HttpArm, HttpRequest};
 pub use in_turn::InTurn;
 pub use mann_whitney::MannWhitney;
-pub use noise::{Noise, NoiseWatch};
+pub use noise::{Noise, NoiseWatch, start_after_rest};
 pub use open_loop::{OpenLoad, OpenMeasured, drive_open};
 pub use process::{ProcessTree, TreeMemory, machine_cpu_us, memory_of, parent_of, process_cpu_us};
 pub use random::Random;

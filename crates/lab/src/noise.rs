@@ -5,6 +5,7 @@
 //! itself does nothing.
 
 mod memory;
+mod rest;
 mod watch;
 
 use std::{
@@ -15,6 +16,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use memory::Memory;
+pub use rest::start_after_rest;
 pub use watch::NoiseWatch;
 
 /// More than this share of the time taken by a hypervisor is too much.
@@ -47,6 +49,9 @@ pub struct Noise {
     /// Tries that were measured in the place of others, because the host was noisy during those.
     #[serde(default)]
     pub repeated: usize,
+    /// How many times as long a process takes to start after a rest as straight after another one, where that was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_after_rest: Option<f64>,
 }
 
 impl Noise {
@@ -186,8 +191,15 @@ pub(crate) mod scripted {
 mod tests {
     use super::*;
 
-    const QUIET: Noise =
-        Noise { stolen: 0.01, others: 0.02, spread: 1.05, memory_spread: 1.3, looks: 3, repeated: 0 };
+    const QUIET: Noise = Noise {
+        stolen: 0.01,
+        others: 0.02,
+        spread: 1.05,
+        memory_spread: 1.3,
+        looks: 3,
+        repeated: 0,
+        start_after_rest: Some(9.0),
+    };
 
     #[test]
     fn shares_are_of_all_processors() {

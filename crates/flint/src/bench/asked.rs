@@ -12,7 +12,7 @@ use crate::failure::Failure;
 /// The names that `--set` of an experiment may have; `docs/benchmarks.md` says what they mean.
 fn options(experiment: &str) -> &'static [&'static str] {
     match experiment {
-        "coldstart" => &["live"],
+        "coldstart" => &["live", "sizes"],
         "fireworks-density" => &["memory_mb", "most"],
         "activation-queries" => &["millions"],
         other => suite::of(other).map_or(&[], suite::Suite::options),
@@ -126,7 +126,7 @@ mod tests {
         };
         assert_eq!(refused("wasm", "bogus"), "--set bogus: the experiment wasm has no options");
         let message = refused("coldstart", "lives");
-        assert_eq!(message, "--set lives: the experiment coldstart has no such option; it has live");
+        assert_eq!(message, "--set lives: the experiment coldstart has no such option; it has live, sizes");
         assert!(refused("faasdom", "seconds").ends_with("it has functions, workload, variant, input"));
         assert!(check_options("afterburn", &set("levels")).is_ok());
         assert!(check_options("azure-replay", &set("functions-at-most")).is_ok());

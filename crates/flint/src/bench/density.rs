@@ -34,8 +34,12 @@ const LANGUAGES: [Language; 2] = [("wait-node", "nodejs", WAIT_NODE), ("wait-pyt
 const HOLD: Duration = Duration::from_secs(290);
 /// How Flint says that the kernel ended an instance for want of memory.
 const EXHAUSTED: &str = "exhausted its memory";
-/// So many instances share what they can, of all that are compared, before what one of them takes is said to be promised.
-const CROWD: u64 = 40;
+/// So many instances of each arm show in a quick run that everything works.
+const QUICK_MOST: f64 = 40.0;
+/// So many clones share their snapshot, where memory does not end before, when what one of them takes is said to be promised.
+const CROWD: u64 = 500;
+/// So many live beside each other, likewise, of what clones are compared with: each takes much more memory and shares less.
+const FEW: u64 = 100;
 /// An instance that has not come up by then does not: the machine is at its end.
 const UP_WITHIN: Duration = Duration::from_secs(60);
 
@@ -66,7 +70,7 @@ pub(super) async fn run(run: &mut Run) -> anyhow::Result<Report> {
     check_arms(&run.effort.arms, WAYS.iter().map(|way| way.name))?;
     let quick = run.effort.quick;
     let limit = (at_least_one(run, "memory_mb", 4096.0)? as u64) << 20;
-    let most = at_least_one(run, "most", if quick { CROWD as f64 } else { 5000.0 })? as usize;
+    let most = at_least_one(run, "most", if quick { QUICK_MOST } else { 5000.0 })? as usize;
     let mut report = run.report("fireworks-density");
     let ways: Vec<&Way> = WAYS
         .iter()
@@ -95,6 +99,7 @@ pub(super) async fn run(run: &mut Run) -> anyhow::Result<Report> {
             }
         }
     }
+    let mut full = Vec::new();
     for language in LANGUAGES {
         let mut counts = Vec::new();
         for arm in arms.iter().filter(|arm| arm.language.0 == language.0) {
@@ -103,9 +108,10 @@ pub(super) async fn run(run: &mut Run) -> anyhow::Result<Report> {
                 Ok(rounds) => {
                     let row = row(arm.way.name, function, rounds);
                     let by_memory = |event: &Event| matches!(event, Event::OutOfMemory | Event::Full);
-                    let ended = rounds.iter().all(|density| density.event.as_ref().is_some_and(by_memory));
-                    let count = row.instances.filter(|_| ended);
-                    counts.extend(count.map(|count| (arm.way.name, count as f64)));
+                    if rounds.iter().all(|density| density.event.as_ref().is_some_and(by_memory)) {
+                        full.push((arm.way.name, function));
+                        counts.extend(row.instances.map(|count| (arm.way.name, count as f64)));
+                    }
                     report.arms.push(row);
                 }
                 Err(error) => report.arms.push(ArmReport {
@@ -118,7 +124,7 @@ pub(super) async fn run(run: &mut Run) -> anyhow::Result<Report> {
         }
         ratios(&mut report, language.0, &counts);
     }
-    report.targets = targets(&report);
+    report.targets = targets(&report, &full);
     report
         .notes
         .push(format!("The server and everything it starts are in one group of {} MiB.", limit >> 20));
@@ -137,32 +143,33 @@ fn ratios(report: &mut Report, function: &str, counts: &[(&str, f64)]) {
     }
 }
 
-fn targets(report: &Report) -> Vec<Target> {
-    LANGUAGES.iter().flat_map(|language| promised(report, language.0)).collect()
+/// `full` are the arms and functions that filled the memory.
+fn targets(report: &Report, full: &[(&str, &str)]) -> Vec<Target> {
+    LANGUAGES.iter().flat_map(|language| promised(report, full, language.0)).collect()
 }
 
 /// What is promised, of nothing that was measured.
 #[cfg(test)]
 pub(super) fn targets_of_nothing() -> Vec<Target> {
-    targets(&Report::default())
+    targets(&Report::default(), &[])
 }
 
 /// What a clone takes, beside a sandbox with a runtime of its own and a container.
-fn promised(report: &Report, function: &str) -> Vec<Target> {
+fn promised(report: &Report, full: &[(&str, &str)], function: &str) -> Vec<Target> {
     let row = |arm: &str| {
         report.arms.iter().find(|row| row.arm == arm && row.function.as_deref() == Some(function))
     };
     let each = |arm: &str| row(arm).and_then(|row| row.pss_bytes).map(|bytes| bytes as f64);
     let clone = each(CLONE).filter(|bytes| *bytes > 0.0);
-    let instances = |arm: &str| row(arm).and_then(|row| row.instances);
+    // There are no more than fill the memory.
+    let instances = |arm| row(arm).and_then(|row| row.instances).filter(|_| !full.contains(&(arm, function)));
     let target = |reference| {
         let times = each(reference).zip(clone).map(|(theirs, clone)| theirs / clone);
         let name = format!(
             "{function}: an instance of {reference} takes as many times the memory of one of {CLONE}"
         );
-        let holds = [CLONE, reference]
-            .into_iter()
-            .fold(Holds::default(), |holds, arm| holds.of_instances(CROWD, arm, instances(arm)));
+        let holds = Holds::default().of_instances(CROWD, CLONE, instances(CLONE));
+        let holds = holds.of_instances(FEW, reference, instances(reference));
         Target::at_least(&name, times, 7.0).of("E5").unless(holds.unjudged())
     };
     [SPAWN, CONTAINER].map(target).into()
@@ -309,26 +316,37 @@ mod tests {
         assert!(container.note.as_ref().unwrap().contains("ended by a process that the kernel ended"));
         let none = Density { instances: 0, event: None, base: 0, steps: vec![(0, 0, TreeMemory::default())] };
         assert_eq!(row("a", "f", &[none]).pss_bytes, None);
-        let small = TreeMemory { pss: 200, ..memory };
-        let many = TreeMemory { pss: 4000, ..memory };
-        let clone = Density { instances: 40, steps: vec![(40, 10, small)], ..density.clone() };
-        let clone = row(CLONE, "wait-node", &[clone]);
-        let forty = Density { instances: 40, steps: vec![(40, 10, many)], ..density };
-        let judged = |container: ArmReport| {
-            let report = Report { arms: vec![container, clone.clone()], ..Report::default() };
-            promised(&report, "wait-node")
-        };
-        let all = judged(row(CONTAINER, "wait-node", &[forty]));
-        let met: Vec<_> = all.iter().map(|one| (one.value, one.met)).collect();
-        assert_eq!(met, [(None, None), (Some(20.0), Some(true))]);
-        // Three share nothing worth the name.
-        let few = judged(container).remove(1);
-        let why = "it is promised of 40 instances or more, and there were 3 of openwhisk";
-        let why = Some(Unjudged::NotMeasured(why.into()));
-        assert_eq!((few.value, few.met, few.unjudged), (None, None, why));
         let mut report = Report::default();
         ratios(&mut report, "wait-node", &[(CONTAINER, 3.0), (CLONE, 6.0)]);
         assert_eq!(report.ratios["wait-node: fork-never / openwhisk, instances"], 2.0);
+    }
+
+    #[test]
+    fn e5_is_judged_by_hundreds_or_by_as_many_as_fill_the_memory() {
+        let judged = |clones: usize, containers: usize, full: &[&str]| {
+            let row = |arm: &str, instances: usize, each: u64| {
+                let memory = TreeMemory { pss: each * instances as u64, ..TreeMemory::default() };
+                let steps = vec![(instances, 10, memory)];
+                row(arm, "wait-node", &[Density { instances, event: None, base: 0, steps }])
+            };
+            let arms = vec![row(CONTAINER, containers, 100), row(CLONE, clones, 5)];
+            let full: Vec<_> = full.iter().map(|arm| (*arm, "wait-node")).collect();
+            let report = Report { arms, ..Report::default() };
+            let [spawned, container]: [Target; 2] = promised(&report, &full, "wait-node").try_into().unwrap();
+            assert_eq!(spawned.value, None, "nobody measured it");
+            (container.value, container.met, container.unjudged)
+        };
+        let met = (Some(20.0), Some(true), None);
+        assert_eq!(judged(500, 100, &[]), met);
+        assert_eq!(judged(300, 50, &[CLONE, CONTAINER]), met);
+        // A handful shares nothing worth the name.
+        for (clones, containers, full, why) in [
+            (499, 100, CONTAINER, "500 instances or more, and there were 499 of fork-never"),
+            (500, 99, CLONE, "100 instances or more, and there were 99 of openwhisk"),
+        ] {
+            let why = Some(Unjudged::NotMeasured(format!("it is promised of {why}")));
+            assert_eq!(judged(clones, containers, &[full]), (None, None, why));
+        }
     }
 
     #[test]

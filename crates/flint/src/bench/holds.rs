@@ -33,6 +33,12 @@ impl Holds {
         self.unless(most.filter(|few| *few < least).map(why))
     }
 
+    /// Of so many copies of a function, or more: fewer share less.
+    pub(super) fn of_copies(self, least: usize, copies: usize) -> Self {
+        let why = || format!("it is promised of {least} copies or more, and there were {copies}");
+        self.unless((copies < least).then(why))
+    }
+
     /// Of this procedure: `other` is what the command line says instead.
     pub(super) fn of_the_procedure(self, procedure: &str, other: Option<&str>) -> Self {
         self.unless(other.map(|other| format!("it is promised of {procedure}, and this is {other}")))
@@ -62,6 +68,7 @@ mod tests {
             .of_the_size(Some("small"))
             .of_values(Some(5))
             .of_instances(20, "a", Some(20))
+            .of_copies(20, 20)
             .of_the_procedure("p", None);
         assert_eq!(said(promised), None);
         let unknown = Holds::default().of_the_size(None).of_values(None).of_instances(20, "a", None);
@@ -84,6 +91,7 @@ mod tests {
                 all().of_instances(20, "a", Some(20)).of_instances(20, "b", Some(19)),
                 "it is promised of 20 instances or more, and there were 19 of b",
             ),
+            (all().of_copies(20, 19), "it is promised of 20 copies or more, and there were 19"),
             (all().of_the_procedure("p", Some("--set q")), "it is promised of p, and this is --set q"),
         ];
         for (holds, why) in cases {

@@ -136,6 +136,11 @@ async fn interrupted() -> std::io::Result<()> {
 
 /// Prints the report of a run that has ended, and writes its pages anew.
 pub(crate) fn report(folder: &Path, json: bool) -> anyhow::Result<()> {
+    shown_and_written(folder, |report| print(report, json))
+}
+
+/// Shows it first: a folder that cannot be written can be read.
+fn shown_and_written(folder: &Path, show: impl FnOnce(&Report) -> anyhow::Result<()>) -> anyhow::Result<()> {
     let path = folder.join("report.json");
     let bytes = std::fs::read(&path).with_context(|| {
         format!(
@@ -145,8 +150,8 @@ pub(crate) fn report(folder: &Path, json: bool) -> anyhow::Result<()> {
     })?;
     let report: Report = serde_json::from_slice(&bytes)
         .with_context(|| format!("{} is not a report of this release", path.display()))?;
-    run::write(&RunFolder::at(folder), &report)?;
-    print(&report, json)
+    show(&report)?;
+    run::write(&RunFolder::at(folder), &report).context("the report's files could not be written anew")
 }
 
 fn print(report: &Report, json: bool) -> anyhow::Result<()> {
@@ -170,6 +175,24 @@ mod tests {
         let message = "nothing was measured: 2 of 2 rows have no figures; a: a wrong answer, no";
         assert_eq!((failure.exit, failure.message.as_str()), (Exit::FunctionFailed, message));
         assert!(has_figures(&report(vec![failed(), arm(None)])).is_ok());
+    }
+
+    #[test]
+    fn a_report_is_shown_where_its_files_cannot_be_written() {
+        let scratch = tempfile::tempdir().unwrap();
+        let report = Report { experiment: "x".into(), ..Report::default() };
+        std::fs::write(scratch.path().join("report.json"), serde_json::to_vec(&report).unwrap()).unwrap();
+        // In the way of a file of this name, for root too.
+        std::fs::create_dir(scratch.path().join("report.part")).unwrap();
+        let mut shown = String::new();
+        let failed = shown_and_written(scratch.path(), |report| {
+            shown.clone_from(&report.experiment);
+            Ok(())
+        });
+        let why = format!("{:#}", failed.unwrap_err());
+        assert_eq!(shown, "x");
+        assert!(why.starts_with("the report's files could not be written anew: "), "{why}");
+        assert!(why.contains("report.part"), "{why}");
     }
 
     #[tokio::test]

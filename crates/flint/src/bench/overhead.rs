@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use flint_lab::{
     Arm, ArmError, ArmPlan, ArmReport, ArmRounds, Connection, HttpArm, HttpRequest, InTurn, Load,
-    ProcessTree, Report, Target, median, median_ratio, run_rounds,
+    ProcessTree, Report, Target, Unjudged, median, median_ratio, run_rounds,
 };
 
 use tokio::io::AsyncWriteExt as _;
@@ -84,7 +84,8 @@ pub(super) async fn run(run: &mut Run) -> anyhow::Result<Report> {
         [("FLINT_LIMITS__MAX_CONCURRENCY", "32"), ("FLINT_LIMITS__CONCURRENT_INVOCATIONS", "10000000")];
     let server = Server::start_with(scratch.path(), &settings).await?;
     tokio::time::sleep(Duration::from_secs(2)).await;
-    let idle = ProcessTree::new(server.pid()).root_memory();
+    // What cannot be read is nothing, which no server is.
+    let idle = Some(ProcessTree::new(server.pid()).root_memory().rss).filter(|bytes| *bytes > 0);
     deploy(&server, &code)?;
     let node_peer = Peer::node(&code.node, scratch.path())?;
     let python_peer = Peer::python(&code.python, scratch.path())?;
@@ -106,7 +107,7 @@ pub(super) async fn run(run: &mut Run) -> anyhow::Result<Report> {
     let pause = Duration::from_millis(200);
     let how = (scale.rounds, pause);
     let arms = run_rounds("calls", plans, how, &run.folder, &mut run.noise, &progress).await?;
-    Ok(report(run.report("overhead"), &arms, idle.rss, server.binary_size()?))
+    Ok(report(run.report("overhead"), &arms, idle, server.binary_size()?))
 }
 
 /// Leaves the arms that were asked for.
@@ -306,10 +307,10 @@ impl Arm for AcceptArm {
 /// What is promised, of nothing that was measured.
 #[cfg(test)]
 pub(super) fn targets_of_nothing() -> Vec<Target> {
-    report(Report::default(), &[], 0, 0).targets
+    report(Report::default(), &[], None, 0).targets
 }
 
-fn report(empty: Report, arms: &[ArmRounds], idle_rss: u64, binary: u64) -> Report {
+fn report(empty: Report, arms: &[ArmRounds], idle_rss: Option<u64>, binary: u64) -> Report {
     let arm = |name: &str, concurrency: usize| {
         arms.iter().find(|arm| arm.plan.name == name && arm.plan.load.concurrency == concurrency)
     };
@@ -359,6 +360,9 @@ fn report(empty: Report, arms: &[ArmRounds], idle_rss: u64, binary: u64) -> Repo
     .filter_map(|(a, b, callers)| arm(a, callers)?.compared(arm(b, callers)?))
     .collect();
     let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+    let unread = idle_rss
+        .is_none()
+        .then(|| Unjudged::NotMeasured("the memory of the idle server cannot be read".to_owned()));
     let targets = vec![
         Target::at_most(
             "latency added to a Node call, p50, µs",
@@ -424,10 +428,28 @@ fn report(empty: Report, arms: &[ArmRounds], idle_rss: u64, binary: u64) -> Repo
             0.7,
         )
         .of("S11"),
-        Target::at_most("Flint idle, RSS, MiB", Some(mib(idle_rss)), 40.0).of("S12"),
+        Target::at_most("Flint idle, RSS, MiB", idle_rss.map(mib), 40.0).of("S12").unless(unread),
         Target::at_most("binary, MiB", Some(mib(binary)), 60.0).of("S13").exactly(),
     ];
     let mut reports: Vec<ArmReport> = arms.iter().map(ArmReport::from).collect();
-    reports.push(ArmReport { arm: "flint-idle".into(), rss_bytes: Some(idle_rss), ..ArmReport::default() });
+    reports.push(ArmReport { arm: "flint-idle".into(), rss_bytes: idle_rss, ..ArmReport::default() });
     Report { arms: reports, ratios, targets, comparisons, ..empty }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_that_cannot_be_read_is_not_little() {
+        let s12 = |idle| {
+            let targets = report(Report::default(), &[], idle, 0).targets;
+            targets.into_iter().find(|target| target.promise.as_deref() == Some("S12")).unwrap()
+        };
+        let read = s12(Some(30 << 20));
+        assert_eq!((read.value, read.met), (Some(30.0), Some(true)));
+        let unread = s12(None);
+        let why = Some(Unjudged::NotMeasured("the memory of the idle server cannot be read".into()));
+        assert_eq!((unread.value, unread.met, unread.unjudged), (None, None, why));
+    }
 }

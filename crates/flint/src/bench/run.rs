@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::Context as _;
-use flint_lab::{Host, Identity, NoiseWatch, Report, RunFolder};
+use flint_lab::{Host, Identity, Noise, NoiseWatch, Report, RunFolder, start_after_rest};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 
@@ -176,6 +176,9 @@ impl Run {
 
     /// Judges the report by the host's noise, says when and with what it was made, and writes it to the folder.
     pub(super) async fn end(mut self, mut report: Report) -> anyhow::Result<Report> {
+        self.noise.end().await?;
+        self.show("starting processes after a rest", 0, 1);
+        let noise = Noise { start_after_rest: start_after_rest().await, ..self.noise.noise() };
         self.bar.finish_and_clear();
         if report.settings.is_null() {
             report.settings = self.effort.settings();
@@ -198,8 +201,7 @@ impl Run {
                     .into(),
             );
         }
-        self.noise.end().await?;
-        report.judge(self.noise.noise(), self.effort.despite_noise);
+        report.judge(noise, self.effort.despite_noise);
         write(&self.folder, &report)?;
         Ok(report)
     }
@@ -289,7 +291,8 @@ mod tests {
             if part == 1 {
                 let report = run.report("x");
                 // One after the last measurement too.
-                assert_eq!(run.end(report).await.unwrap().noise.unwrap().looks, 4);
+                let noise = run.end(report).await.unwrap().noise.unwrap();
+                assert!(noise.looks == 4 && noise.start_after_rest.is_some(), "{noise:?}");
             }
         }
         let mut again = Run::begin("x", effort).unwrap();

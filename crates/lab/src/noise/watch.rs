@@ -295,6 +295,7 @@ impl NoiseWatch {
             memory_spread: spread(&|share| memory(looks.iter().copied(), share)),
             looks: others.len(),
             repeated: self.repeated,
+            start_after_rest: None,
         }
     }
 }

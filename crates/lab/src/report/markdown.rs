@@ -75,8 +75,11 @@ impl Report {
                 0.0 => String::new(),
                 spread => format!(", the memory's time to answer by {spread:.2} ×"),
             };
+            let rest = noise.start_after_rest.map_or_else(String::new, |times| {
+                format!(", a process started after a rest takes {times:.1} × as long")
+            });
             let text = format!(
-                "{:.1} % of the processors' time stolen, {:.1} % used by others, a fixed computation varied by {:.2} ×{memory}, load {} at the beginning",
+                "{:.1} % of the processors' time stolen, {:.1} % used by others, a fixed computation varied by {:.2} ×{memory}{rest}, load {} at the beginning",
                 100.0 * noise.stolen,
                 100.0 * noise.others,
                 noise.spread,

@@ -372,8 +372,13 @@ mod tests {
         quiet.judge(Noise { stolen: 0.0, ..noisy.clone() }, false);
         assert!(quiet.withheld.is_none() && quiet.notes.is_empty() && quiet.ratios.len() == 1);
         let mut repeated = report();
-        repeated.judge(Noise { stolen: 0.0, repeated: 2, ..noisy }, false);
+        repeated.judge(Noise { stolen: 0.0, repeated: 2, ..noisy.clone() }, false);
         assert!(repeated.to_string().contains("2 of the measurements were made in the place of others"));
+        // What a host is like all the time is said, and withholds nothing.
+        let mut slow = report();
+        slow.judge(Noise { stolen: 0.0, start_after_rest: Some(4.13), ..noisy }, false);
+        let said = ", a process started after a rest takes 4.1 × as long, load";
+        assert!(slow.withheld.is_none() && slow.markdown().contains(said), "{}", slow.markdown());
         // What was written is read back.
         let read: Report = serde_json::from_str(&serde_json::to_string(&judged).unwrap()).unwrap();
         assert_eq!(read.to_string(), text);

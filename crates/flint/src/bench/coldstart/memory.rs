@@ -31,13 +31,13 @@ const SETTLE: Duration = Duration::from_millis(300);
 const SPAWNED_BYTES: u64 = 80 << 20;
 
 /// The memory of `live` instances.
-#[derive(Clone, Copy, Debug, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub(super) struct Held {
     pub(super) live: usize,
     /// All their processes together.
     pub(super) instances: TreeMemory,
-    /// The process that they were forked from; nothing where there is none.
-    pub(super) zygote: TreeMemory,
+    /// The process that they were forked from, or why it is not known; nothing where there is none.
+    pub(super) zygote: Result<TreeMemory, String>,
 }
 
 impl Held {
@@ -70,11 +70,7 @@ pub(super) async fn held(
         ensure!(needed < available_memory() / 2, "{live} spawned instances need more memory than is free");
     }
     call_once(server, function).await?;
-    let begin = Instant::now();
-    while busy(server).await? > 0 || alive(server).await? > 0 {
-        ensure!(begin.elapsed() < QUIET_WITHIN, "instances of earlier calls stay");
-        sleep(Duration::from_millis(50)).await;
-    }
+    none_left(server).await?;
     let tree = ProcessTree::new(pid);
     let before: HashSet<u32> = tree.pids().into_iter().collect();
 
@@ -94,7 +90,19 @@ pub(super) async fn held(
     while let Some(call) = calls.join_next().await {
         call.context("a call that waits")??;
     }
+    // Those that stay are the next measurement's trouble.
+    let _ = none_left(server).await;
     seen
+}
+
+/// Waits until no instance is left.
+async fn none_left(server: SocketAddr) -> anyhow::Result<()> {
+    let begin = Instant::now();
+    while busy(server).await? > 0 || alive(server).await? > 0 {
+        ensure!(begin.elapsed() < QUIET_WITHIN, "instances of earlier calls stay");
+        sleep(Duration::from_millis(50)).await;
+    }
+    Ok(())
 }
 
 async fn watch(
@@ -112,13 +120,33 @@ async fn watch(
     sleep(SETTLE).await;
     let come: Vec<u32> = tree.pids().into_iter().filter(|pid| !before.contains(pid)).collect();
     let instances: TreeMemory = come.iter().copied().map(memory_of).sum();
-    let parents: HashSet<u32> = come.iter().filter_map(|&pid| parent_of(pid)).collect();
-    // What a forked process was forked from was there before; a spawned one's parent is the launcher, which holds none of its pages.
-    let zygote =
-        parents.into_iter().filter(|pid| before.contains(pid) && come.len() == live).map(memory_of).sum();
+    let zygote = zygote(live, &come, before, parent_of, memory_of);
     ensure!(busy(server).await? >= live, "some of {live} instances ended while their memory was read");
     ensure!(instances.rss > 0, "the memory of other users' processes cannot be read: this needs root");
     Ok(Held { live, instances, zygote })
+}
+
+/// The memory of what `come`, the processes of `live` instances, were forked from, which was there before them. A spawned one's parent is the
+/// launcher, which holds none of its pages.
+fn zygote(
+    live: usize,
+    come: &[u32],
+    before: &HashSet<u32>,
+    parent: impl Fn(u32) -> Option<u32>,
+    memory: impl Fn(u32) -> TreeMemory,
+) -> Result<TreeMemory, String> {
+    if come.len() != live {
+        return Err(format!(
+            "{} processes came with {live} instances, so that it is not known what they were forked from",
+            come.len()
+        ));
+    }
+    let parents: HashSet<u32> = come.iter().filter_map(|&pid| parent(pid)).collect();
+    let found: TreeMemory = parents.into_iter().filter(|pid| before.contains(pid)).map(memory).sum();
+    match found.pss {
+        0 => Err("the memory of what they were forked from cannot be read".to_owned()),
+        _ => Ok(found),
+    }
 }
 
 async fn call_once(server: SocketAddr, function: &str) -> anyhow::Result<()> {
@@ -159,5 +187,25 @@ pub(super) async fn processes(argv: &[String], code: PathBuf, live: usize) -> an
         connections.push(connection);
     }
     let instances = arm.pids().into_iter().map(memory_of).sum();
-    Ok(Held { live, instances, zygote: TreeMemory::default() })
+    Ok(Held { live, instances, zygote: Ok(TreeMemory::default()) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_zygote_that_is_not_known_takes_not_nothing() {
+        let before = HashSet::from([1, 2]);
+        let of = |come: &[u32], parent: Option<u32>| {
+            let memory = |pid| TreeMemory { pss: if pid == 2 { 30 } else { 0 }, ..TreeMemory::default() };
+            zygote(2, come, &before, |_| parent, memory).map(|found| found.pss)
+        };
+        assert_eq!(of(&[7, 8], Some(2)), Ok(30));
+        let why = of(&[7, 8, 9], Some(2)).unwrap_err();
+        assert!(why.starts_with("3 processes came with 2 instances, so"), "{why}");
+        for parent in [Some(1), Some(7), None] {
+            assert!(of(&[7, 8], parent).unwrap_err().contains("cannot be read"), "{parent:?}");
+        }
+    }
 }

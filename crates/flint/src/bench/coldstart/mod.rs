@@ -10,9 +10,9 @@ mod series;
 mod way;
 mod workload;
 
-use std::{net::SocketAddr, time::Duration};
+use std::{collections::BTreeSet, net::SocketAddr, time::Duration};
 
-use flint_lab::{ArmReport, Report};
+use flint_lab::{ArmReport, Report, Unjudged};
 use indicatif::ProgressBar;
 
 pub(super) use self::memory::{WAIT_NODE, WAIT_PYTHON};
@@ -63,7 +63,8 @@ impl Scale {
             (scale, "1,20,100,500")
         };
         let live = numbers("live", effort.set.get("live").map_or(live, String::as_str))?;
-        Ok(Self { rounds: effort.rounds(scale.rounds), live, ..scale })
+        let sizes = effort.set.get("sizes").map_or(Ok(scale.sizes), |name| Sizes::named(name))?;
+        Ok(Self { sizes, rounds: effort.rounds(scale.rounds), live, ..scale })
     }
 }
 
@@ -74,6 +75,8 @@ const RATES: [&str; 4] = [SPAWN_NEVER, FORK_NEVER, STANDBY, FORK_WARM];
 const RATE_FUNCTIONS: [&str; 2] = ["empty-node", "empty-python"];
 /// More processes than this are too many for the host, unless they share their memory.
 const MOST_SPAWNED: usize = 100;
+/// The kernel takes a moment to end hundreds of processes; the host is looked at after that.
+const AT_REST: Duration = Duration::from_secs(1);
 
 pub(super) async fn run(run: &mut Run) -> anyhow::Result<Report> {
     let scale = Scale::of(&run.effort)?;
@@ -89,11 +92,17 @@ pub(super) async fn run(run: &mut Run) -> anyhow::Result<Report> {
     let mut cells = cells(&mut stage, &workloads, &selection, &bar).await;
     rounds::run(&mut cells, scale.rounds, &run.folder, &mut run.noise, &show).await?;
     let mut rates = rates(&mut stage, &workloads, &selection, &scale, &bar).await;
-    rate::run(&mut rates, scale.rate_rounds, scale.rate_for, &run.folder, &show).await?;
+    rate::run(&mut rates, scale.rate_rounds, scale.rate_for, run, &show).await?;
     // The servers of the calls keep zygotes; those that memory is measured on have nothing else.
     stage.clear();
-    let memory = memories(&mut stage, &waiting, &selection, &scale, run).await;
+    let mut memory = memories(&mut stage, &waiting, &selection, &scale, run).await?;
     stage.clear();
+    let mut notes = BTreeSet::new();
+    if run.effort.despite_noise {
+        let of_rates = rates.iter_mut().map(|rate| &mut rate.spoilt);
+        let spoilt = of_rates.chain(memory.iter_mut().map(|memory| &mut memory.spoilt));
+        notes.extend(spoilt.filter_map(Option::take).map(|why| format!("{why}; judged all the same")));
+    }
 
     let mut arms: Vec<ArmReport> = cells
         .iter()
@@ -106,26 +115,17 @@ pub(super) async fn run(run: &mut Run) -> anyhow::Result<Report> {
         })
         .collect();
     arms.extend(rates.iter().map(Rate::report));
-    let mut held = Vec::new();
-    for (way, function, live, measured) in memory {
-        let arm = memory_arm(way.name);
-        arms.push(match measured {
-            Ok(measured) => {
-                held.push((way, function, measured));
-                measured.report(&arm, function)
-            }
-            Err(error) => unavailable(&arm, function, Some(live), &format!("{error:#}")),
-        });
-    }
-    let measured = Measured { cells: &cells, held: &held, rates: &rates };
+    arms.extend(memory.iter().map(Memory::report));
+    let measured = Measured { sizes: scale.sizes, cells: &cells, memory: &memory, rates: &rates };
     let (ratios, targets, comparisons) = (measured.ratios(), measured.targets(), measured.comparisons());
-    Ok(Report { arms, ratios, targets, comparisons, ..run.report("coldstart") })
+    let notes = notes.into_iter().collect();
+    Ok(Report { arms, ratios, targets, comparisons, notes, ..run.report("coldstart") })
 }
 
 /// What is promised, of nothing that was measured.
 #[cfg(test)]
 pub(super) fn targets_of_nothing() -> Vec<flint_lab::Target> {
-    Measured { cells: &[], held: &[], rates: &[] }.targets()
+    Measured { sizes: Sizes::FULL, cells: &[], memory: &[], rates: &[] }.targets()
 }
 
 fn unavailable(arm: &str, function: &str, concurrency: Option<usize>, why: &str) -> ArmReport {
@@ -251,28 +251,64 @@ async fn rates(
     rates
 }
 
-type Memory = (&'static Way, &'static str, usize, anyhow::Result<Held>);
+/// What so many instances of a function hold.
+struct Memory {
+    way: &'static Way,
+    function: &'static str,
+    live: usize,
+    held: anyhow::Result<Held>,
+    /// Why nothing is judged by it: the host was noisy meanwhile.
+    spoilt: Option<Unjudged>,
+}
+
+impl Memory {
+    /// What it and the looks around it are kept under.
+    fn key(way: &Way, function: &str, live: usize) -> String {
+        format!("{} {function} × {live}", memory_arm(way.name))
+    }
+
+    fn report(&self) -> ArmReport {
+        let arm = memory_arm(self.way.name);
+        match &self.held {
+            Ok(held) => held.report(&arm, self.function),
+            Err(error) => unavailable(&arm, self.function, Some(self.live), &format!("{error:#}")),
+        }
+    }
+}
 
 async fn memories(
     stage: &mut Stage,
     waiting: &[Workload],
     selection: &Selection,
     scale: &Scale,
-    run: &Run,
-) -> Vec<Memory> {
+    run: &mut Run,
+) -> anyhow::Result<Vec<Memory>> {
     let mut memories = Vec::new();
     for way in MEMORY.iter().filter_map(|name| Way::named(name)) {
         let arm = memory_arm(way.name);
         for workload in waiting.iter().filter(|workload| selection.has(&arm, workload.name)) {
             for &live in scale.live.iter().filter(|live| way.is_fork() || **live <= MOST_SPAWNED) {
-                let name = format!("{arm} {} × {live}", workload.name);
-                run.show(&name, 0, 1);
-                let measured = run.kept(&name, async || memory(stage, way, workload, live).await).await;
-                memories.push((way, workload.name, live, measured));
+                let key = Memory::key(way, workload.name, live);
+                run.show(&key, 0, 1);
+                run.look(&key, [key.clone()]).await?;
+                let held = run
+                    .kept(&key, async || {
+                        let held = memory(stage, way, workload, live).await;
+                        tokio::time::sleep(AT_REST).await;
+                        held
+                    })
+                    .await;
+                memories.push(Memory { way, function: workload.name, live, held, spoilt: None });
             }
         }
     }
-    memories
+    // The last one has a look after it too.
+    run.noise.end().await?;
+    for memory in &mut memories {
+        let key = Memory::key(memory.way, memory.function, memory.live);
+        memory.spoilt = run.noise.spoilt(&key).map(|why| Unjudged::Noise(format!("{key}: {why}")));
+    }
+    Ok(memories)
 }
 
 async fn memory(stage: &mut Stage, way: &Way, workload: &Workload, live: usize) -> anyhow::Result<Held> {
@@ -290,6 +326,7 @@ async fn memory(stage: &mut Stage, way: &Way, workload: &Workload, live: usize) 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::failure::{Exit, Failure};
 
     #[test]
     fn every_arm_of_the_issue_is_there_for_every_function() {
@@ -307,6 +344,32 @@ mod tests {
         assert!(has("fork-never-standby", "empty-node") && !has("fork-never-standby", "fact-node"));
         assert!(has("process", "fact-python") && !has("process", "fact-numba"));
         assert!(has("memory-fork-never", "wait-node") && has("rate-fork-never", "empty-python"));
+    }
+
+    #[test]
+    fn sizes_are_chosen_by_name_and_those_of_a_quick_run_are_quick() {
+        let sizes = |quick, name: Option<&str>| {
+            let effort = Effort {
+                quick,
+                size: crate::bench::Size::Small,
+                arms: Vec::new(),
+                repeat: None,
+                seed: 1,
+                set: name.map(|name| ("sizes".to_owned(), name.to_owned())).into_iter().collect(),
+                out: None,
+                despite_noise: false,
+            };
+            Scale::of(&effort).map(|scale| scale.sizes)
+        };
+        assert_eq!(sizes(true, None).unwrap(), Sizes::QUICK);
+        assert_eq!(sizes(false, None).unwrap(), Sizes::FULL);
+        assert_eq!(sizes(true, Some("full")).unwrap(), Sizes::FULL);
+        assert_eq!(sizes(false, Some("quick")).unwrap(), Sizes::QUICK);
+        let refused = sizes(true, Some("small")).unwrap_err().downcast::<Failure>().unwrap();
+        assert_eq!(
+            (refused.exit, &*refused.message),
+            (Exit::Usage, "--set sizes=small: it is full or quick")
+        );
     }
 
     #[test]

@@ -3,11 +3,16 @@
 use std::{net::SocketAddr, time::Duration};
 
 use flint_lab::{
-    ArmError, ArmReport, HttpArm, Latency, Load, RunFolder, drive, machine_cpu_us, median, process_cpu_us,
+    ArmError, ArmReport, HttpArm, Latency, Load, Unjudged, drive, machine_cpu_us, median, process_cpu_us,
 };
 use serde::{Deserialize, Serialize};
+use tokio::time::sleep;
 
 use super::{unavailable, workload::Workload};
+use crate::bench::run::Run;
+
+/// From the last answer of a round until the host is looked at: instances end after their answers.
+const AT_REST: Duration = Duration::from_millis(300);
 
 /// A closed loop on one function.
 pub(super) struct Rate {
@@ -21,6 +26,8 @@ pub(super) struct Rate {
     p90: Vec<f64>,
     p99: Vec<f64>,
     calls: u64,
+    /// Why nothing is judged by it: the host was noisy in one of its rounds.
+    pub(super) spoilt: Option<Unjudged>,
 }
 
 /// What one round measured.
@@ -54,7 +61,17 @@ impl Rate {
             p90: none(),
             p99: none(),
             calls: 0,
+            spoilt: None,
         }
+    }
+
+    fn name(&self) -> String {
+        format!("{} at {}", self.arm, self.concurrency)
+    }
+
+    /// What a round of it is kept under.
+    fn key(&self, round: usize) -> String {
+        format!("{} {} round {round}", self.name(), self.function)
     }
 
     /// One round of it. Clones end without being waited for, so the kernel tells nobody what they used: what the whole machine used
@@ -112,33 +129,91 @@ impl Rate {
     }
 }
 
-/// Drives all of them in turn, after one round that is not counted. What `folder` has is not measured again.
+/// What the looks around a round of all of them are kept under.
+fn part(round: usize) -> String {
+    format!("closed loops round {round}")
+}
+
+/// Drives all of them in turn, after one round that is not counted, with a look at the host before each round and after the last. What an
+/// earlier start of the run has measured is not measured again.
 pub(super) async fn run(
     rates: &mut [Rate],
     rounds: usize,
     duration: Duration,
-    folder: &RunFolder,
+    run: &mut Run,
     progress: &dyn Fn(&str, usize, usize),
 ) -> anyhow::Result<()> {
     let count = rates.len();
+    if count == 0 {
+        return Ok(());
+    }
     for round in 0..=rounds {
+        if round > 0 {
+            sleep(AT_REST).await;
+            let open = rates.iter().filter(|rate| rate.http.is_ok());
+            run.look(&part(round), open.map(|rate| rate.key(round))).await?;
+        }
         for (at, rate) in rates.iter_mut().enumerate() {
-            let name = format!("{} at {}", rate.arm, rate.concurrency);
-            progress(&name, round * count + at, (rounds + 1) * count);
-            let key = format!("{name} {} round {round}", rate.function);
-            if let Some(kept) = folder.get::<Round>(&key) {
+            progress(&rate.name(), round * count + at, (rounds + 1) * count);
+            let key = rate.key(round);
+            if let Some(kept) = run.folder.get::<Round>(&key) {
                 rate.take(kept);
                 continue;
             }
             match rate.round(duration).await {
                 Err(error) => rate.http = Err(error.to_string()),
                 Ok(Some(measured)) if round > 0 => {
-                    folder.put(&key, &measured)?;
+                    run.folder.put(&key, &measured)?;
                     rate.take(measured);
                 }
                 Ok(_) => {}
             }
         }
     }
+    sleep(AT_REST).await;
+    run.noise.end().await?;
+    let spoilt = (1..=rounds).find_map(|round| run.noise.spoilt(&part(round)));
+    for rate in rates {
+        rate.spoilt = spoilt.as_ref().map(|why| Unjudged::Noise(format!("closed loops: {why}")));
+    }
     Ok(())
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::bench::{Effort, Size, bare_http, coldstart::workload};
+
+    /// A loop of which a call takes so much CPU time.
+    pub(in crate::bench::coldstart) fn rate(arm: &str, cpu_us: f64, spoilt: Option<Unjudged>) -> Rate {
+        let empty = workload::all(workload::Sizes::QUICK, None).remove(0);
+        let nowhere = SocketAddr::from(([127, 0, 0, 1], 1));
+        let mut rate = Rate::new(arm.to_owned(), &empty, Ok((nowhere, "f".into())), 1);
+        rate.take(Round { rate: 1.0, cpu_us, quantiles: [1.0; 3], calls: 1 });
+        Rate { spoilt, ..rate }
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn the_host_is_looked_at_before_each_round_and_after_the_last() {
+        let scratch = tempfile::tempdir().unwrap();
+        let effort = Effort {
+            quick: true,
+            size: Size::Small,
+            arms: Vec::new(),
+            repeat: None,
+            seed: 1,
+            set: Default::default(),
+            out: Some(scratch.path().join("run")),
+            despite_noise: false,
+        };
+        let empty = workload::all(workload::Sizes::QUICK, None).remove(0);
+        let server = bare_http::start(b"{}").unwrap();
+        // Another start of the run has measured all of it, and looked.
+        for _ in 0..2 {
+            let mut bench = Run::begin("coldstart", effort.clone()).unwrap();
+            let mut rates = [Rate::new("rate-fork-never".into(), &empty, Ok((server, "f".into())), 1)];
+            run(&mut rates, 2, Duration::from_millis(20), &mut bench, &|_, _, _| {}).await.unwrap();
+            assert_eq!((rates[0].rates.len(), bench.noise.noise().looks), (2, 3));
+        }
+    }
 }

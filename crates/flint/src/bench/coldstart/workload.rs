@@ -10,7 +10,7 @@ use flint_lab::HttpRequest;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use crate::bench::caller::post;
+use crate::{bench::caller::post, failure::Failure};
 
 const EMPTY_NODE: &str = "exports.main = () => ({});\n";
 const EMPTY_PYTHON: &str = "def main(params):\n    return {}\n";
@@ -71,7 +71,7 @@ impl Workload {
 }
 
 /// How large the calls are.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sizes {
     pub(super) fact: u64,
     pub(super) matrix: u64,
@@ -86,6 +86,15 @@ impl Sizes {
         Self { fact: 88_834_647_444_046, matrix: 100, files: 1000, calls_of_empty: 13, calls: 2 };
     pub(super) const QUICK: Self =
         Self { fact: 88_834_647, matrix: 20, files: 20, calls_of_empty: 5, calls: 2 };
+
+    /// What `--set sizes=` says.
+    pub(super) fn named(name: &str) -> Result<Self, Failure> {
+        match name {
+            "full" => Ok(Self::FULL),
+            "quick" => Ok(Self::QUICK),
+            other => Err(Failure::usage(format!("--set sizes={other}: it is full or quick"))),
+        }
+    }
 }
 
 const FILE_BYTES: usize = 10_240;

@@ -24,6 +24,23 @@ pub(super) struct Kept {
     pub(super) quick: bool,
 }
 
+impl Kept {
+    /// One of which nothing was measured.
+    pub(super) fn not_measured(promise: &str, experiment: &str, name: &str, why: &str) -> Self {
+        Self {
+            promise: promise.to_owned(),
+            experiment: experiment.to_owned(),
+            name: name.to_owned(),
+            value: None,
+            target: String::new(),
+            verdict: format!("not measured: {why}"),
+            commit: None,
+            host: None,
+            quick: true,
+        }
+    }
+}
+
 pub(super) fn rows(report: &Report) -> Vec<Kept> {
     let row = |target: &Target| {
         // An arm that failed has no figures on a quiet host either.

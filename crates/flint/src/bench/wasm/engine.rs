@@ -102,9 +102,22 @@ pub(super) struct EngineArm {
     pub(super) executor: Arc<WasmExecutor>,
     pub(super) prepared: Arc<Prepared>,
     pub(super) body: Bytes,
-    pub(super) check: fn(&[u8], usize) -> bool,
-    /// What `check` compares with.
-    pub(super) length: usize,
+    pub(super) answer: Bytes,
+}
+
+impl EngineArm {
+    /// What it answers, rightly or not.
+    pub(super) async fn answered(&self) -> Result<Bytes, ArmError> {
+        let started = self.executor.start(&self.prepared, context()).await;
+        let instance = started.map_err(|failure| ArmError::WrongAnswer(failure.to_string()))?.instance;
+        match instance.invoke(call(&self.body)).await {
+            Invoked::Done { result: Ok(reply), .. } => Ok(reply.body),
+            Invoked::Done { result, end } => {
+                Err(ArmError::WrongAnswer(format!("{result:?}; logs: {:?}", end.logs)))
+            }
+            Invoked::Streaming { .. } => Err(ArmError::WrongAnswer("it streams".into())),
+        }
+    }
 }
 
 #[async_trait]
@@ -117,14 +130,10 @@ impl Arm for EngineArm {
 #[async_trait]
 impl Connection for EngineArm {
     async fn call(&mut self) -> Result<(), ArmError> {
-        let started = self.executor.start(&self.prepared, context()).await;
-        let instance = started.map_err(|failure| ArmError::WrongAnswer(failure.to_string()))?.instance;
-        match instance.invoke(call(&self.body)).await {
-            Invoked::Done { result: Ok(reply), .. } if (self.check)(&reply.body, self.length) => Ok(()),
-            Invoked::Done { result, end } => {
-                Err(ArmError::WrongAnswer(format!("{result:?}; logs: {:?}", end.logs)))
-            }
-            Invoked::Streaming { .. } => Err(ArmError::WrongAnswer("it streams".into())),
+        let answer = self.answered().await?;
+        match answer == self.answer {
+            true => Ok(()),
+            false => Err(ArmError::WrongAnswer(String::from_utf8_lossy(&answer).chars().take(300).collect())),
         }
     }
 }

@@ -3,7 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
+use anyhow::{Context as _, ensure};
 use flint_model::Contract;
+use sha2::{Digest as _, Sha256};
 
 /// A module or component in its text form.
 #[derive(Clone, Copy, Debug)]
@@ -76,11 +78,14 @@ pub(super) fn java_folder() -> Option<PathBuf> {
         .find(|folder| folder.join("build").is_dir())
 }
 
-/// How many bytes a program prints, from the oracles beside it.
-pub(super) fn java_bytes(folder: &Path, name: &str) -> anyhow::Result<usize> {
+/// Refuses what is not what a program prints, by the oracles beside it.
+pub(super) fn check_java(folder: &Path, name: &str, answer: &[u8]) -> anyhow::Result<()> {
     let oracles: serde_json::Value = serde_json::from_slice(&std::fs::read(folder.join("oracles.json"))?)?;
-    let bytes = oracles[name]["bytes"].as_u64();
-    Ok(bytes.ok_or_else(|| anyhow::anyhow!("oracles.json has nothing of {name}"))? as usize)
+    let right = oracles[name]["sha256"].as_str();
+    let right = right.with_context(|| format!("oracles.json has nothing of {name}"))?;
+    let digest: String = Sha256::digest(answer).iter().map(|byte| format!("{byte:02x}")).collect();
+    ensure!(digest == right, "a wrong answer, its digest {digest} is not {right}");
+    Ok(())
 }
 
 #[cfg(test)]
@@ -91,6 +96,20 @@ mod tests {
     fn samples_are_wasm() {
         for sample in SAMPLES {
             assert!(sample.code().unwrap().starts_with(b"\0asm"), "{}", sample.name);
+        }
+    }
+
+    #[test]
+    fn a_java_program_is_judged_by_all_that_it_prints() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../functions/java-faas");
+        assert!(check_java(&folder, "hello", b"hello, world!\n").is_ok());
+        let why = |name: &str, answer: &[u8]| check_java(&folder, name, answer).unwrap_err().to_string();
+        // Of the same length.
+        assert!(why("hello", b"hello, flint!\n").starts_with("a wrong answer, its digest "));
+        assert_eq!(why("nosuch", b""), "oracles.json has nothing of nosuch");
+        let oracles = std::fs::read_to_string(folder.join("oracles.json")).unwrap();
+        for (name, _) in JAVA {
+            assert!(oracles.contains(&format!("\"{name}\": ")), "{name}");
         }
     }
 }

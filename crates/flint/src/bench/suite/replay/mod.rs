@@ -123,7 +123,8 @@ pub(super) async fn run(
                     .extend(arm.spoilt.take().map(|why| format!("{title}: {why}; judged all the same")));
             }
         }
-        result::add(&mut report, &title, &arms, &wanted.holds(run.effort.size), run.effort.seed);
+        let holds = (wanted.holds(run.effort.size), wanted.holds_of_memory(run.effort.size));
+        result::add(&mut report, &title, &arms, &holds, run.effort.seed);
     }
     Ok(report)
 }
@@ -222,8 +223,7 @@ fn recorder(place: &Place, manifest: &Manifest, schedule: &Schedule) -> anyhow::
 /// What is promised, of nothing that was measured.
 #[cfg(test)]
 pub(super) fn targets_of_nothing() -> Vec<flint_lab::Target> {
-    use crate::bench::holds::Holds;
-    result::targets("", &[(super::strategy::LEAN.name, None)], (None, None), &Holds::default())
+    result::targets("", &[(super::strategy::LEAN.name, None)], (None, None), &Default::default())
 }
 
 fn recorder_of_copies(place: &Place, schedule: &Schedule) -> Recorder {

@@ -87,8 +87,8 @@ impl Done {
     }
 }
 
-/// The arms of one workload, and what is promised of them.
-pub(super) fn add(report: &mut Report, title: &str, arms: &[Done], holds: &Holds, seed: u64) {
+/// The arms of one workload, and what is promised of them: of their calls, and of their memory.
+pub(super) fn add(report: &mut Report, title: &str, arms: &[Done], holds: &(Holds, Holds), seed: u64) {
     let mut measured = Vec::new();
     for arm in arms {
         let strategy = arm.strategy;
@@ -150,12 +150,12 @@ pub(super) fn targets(
     title: &str,
     flint: &[(&str, Option<&Done>)],
     (sandboxes, containers): (Option<&Done>, Option<&Done>),
-    holds: &Holds,
+    (of_calls, of_memory): &(Holds, Holds),
 ) -> Vec<Target> {
     // What failed has no figures, and so none that noise has spoilt.
     let spoilt =
         |arm: Option<&Done>| arm.filter(|arm| arm.rounds().is_some()).and_then(|arm| arm.spoilt.clone());
-    let why = |arms: &[Option<&Done>]| -> Option<Unjudged> {
+    let why = |holds: &Holds, arms: &[Option<&Done>]| -> Option<Unjudged> {
         holds.clone().unjudged().or_else(|| arms.iter().find_map(|arm| spoilt(*arm)))
     };
     let mut targets = Vec::new();
@@ -168,10 +168,10 @@ pub(super) fn targets(
         waits.extend(iter::repeat_n(LONGEST_US, failed));
         let said = format!("{title}, {name}: calls that wait longer than 10 ms for an instance");
         let value = (!steady.is_empty() || failed > 0).then_some(felt as f64);
-        targets.push(Target::at_most(&said, value, 0.0).of("E6").unless(why(&[arm])));
+        targets.push(Target::at_most(&said, value, 0.0).of("E6").unless(why(of_calls, &[arm])));
         let said = format!("{title}, {name}: added latency, p99, ms");
         let value = quantile(&waits, 0.99).map(|us| us / 1e3);
-        targets.push(Target::at_most(&said, value, 20.0).of("E7").unless(why(&[arm])));
+        targets.push(Target::at_most(&said, value, 20.0).of("E7").unless(why(of_calls, &[arm])));
     }
     for &(name, arm) in flint.iter().filter(|(name, _)| *name != FLINT.name) {
         for (reference, theirs) in [(SPAWN_WARM.name, sandboxes), (OPENWHISK.name, containers)] {
@@ -182,7 +182,7 @@ pub(super) fn targets(
             };
             let share = took(arm).zip(took(theirs)).map(|(ours, theirs)| ours as f64 / theirs as f64);
             let said = format!("{title}, {name}: memory at its peak, of {reference}'s");
-            targets.push(Target::at_most(&said, share, 0.1).of("E8").unless(why(&[arm, theirs])));
+            targets.push(Target::at_most(&said, share, 0.1).of("E8").unless(why(of_memory, &[arm, theirs])));
         }
     }
     targets
@@ -256,14 +256,14 @@ mod tests {
         Done { strategy, rounds, failed: None, spoilt: None }
     }
 
-    fn judged_as(arms: &[Done], holds: &Holds) -> Report {
+    fn judged_as(arms: &[Done], holds: &(Holds, Holds)) -> Report {
         let mut report = Report::default();
         add(&mut report, "sleep node", arms, holds, 1);
         report
     }
 
     fn judged(arms: &[Done]) -> Report {
-        judged_as(arms, &Holds::default())
+        judged_as(arms, &Default::default())
     }
 
     #[test]
@@ -362,8 +362,13 @@ mod tests {
         let note = report.arms[0].note.as_ref().unwrap();
         assert!(note.ends_with("; not compared, host too noisy: openwhisk: others"), "{note}");
         let holds = Holds::default().of_the_procedure("a trace", Some("another"));
-        let other = judged_as(&arms(), &holds);
+        let other = judged_as(&arms(), &(holds.clone(), holds.clone()));
         let why = holds.unjudged();
         assert!(other.targets.iter().all(|one| one.value.is_none() && one.unjudged == why));
+        // Of too few copies calls are judged, and memory is not.
+        let few = judged_as(&arms(), &(Holds::default(), Holds::default().of_copies(20, 6)));
+        for target in few.targets.iter().filter(|target| target.name.contains("flint-lean")) {
+            assert_eq!(target.met.is_none(), target.promise.as_deref() == Some("E8"), "{}", target.name);
+        }
     }
 }

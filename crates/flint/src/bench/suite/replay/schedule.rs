@@ -20,6 +20,8 @@ use crate::{
 
 /// Nobody waits longer for a call that a trace has long: the longest are cut to this.
 const LONGEST: Duration = Duration::from_secs(30);
+/// As many copies as Photons starts: fewer share less of what a server and its snapshots take.
+const COPIES: usize = 20;
 /// Apps that are drawn for a whole trace: many more than are kept.
 const DRAWN: usize = 2000;
 /// No run makes more calls: each is held with its request and its record, and at a thousand a second these take a quarter of an hour.
@@ -90,7 +92,7 @@ impl Wanted {
             source,
             whole,
             trace: set("trace").map(str::to_owned),
-            copies: at_least_one(run, "copies", if quick { 3.0 } else { 20.0 })? as usize,
+            copies: at_least_one(run, "copies", if quick { 3.0 } else { COPIES as f64 })? as usize,
             minutes: minutes as usize,
             compression: at_least_one(run, "compress", if quick { 300.0 } else { 10.0 })?,
             part: Part {
@@ -102,7 +104,7 @@ impl Wanted {
         })
     }
 
-    /// What E6 to E8 promise something of: Photons' procedure with the trace that Flint comes with, and functions of the usual size.
+    /// What E6 and E7 promise something of: Photons' procedure with the trace that Flint comes with, and functions of the usual size.
     pub(super) fn holds(&self, size: Size) -> Holds {
         let other = match (&self.trace, self.whole) {
             (Some(trace), _) => Some(format!("--set trace={trace}")),
@@ -112,6 +114,11 @@ impl Wanted {
         Holds::default()
             .of_the_procedure("Photons' procedure with Flint's own trace", other.as_deref())
             .of_the_size(Some(size.as_str()))
+    }
+
+    /// What E8 promises something of: the same, and as many copies as Photons starts.
+    pub(super) fn holds_of_memory(&self, size: Size) -> Holds {
+        self.holds(size).of_copies(COPIES, self.copies)
     }
 
     /// A whole trace has durations, and not every workload takes as long as it is told.
@@ -339,6 +346,12 @@ mod tests {
             let said = wanted.holds(size).unjudged().unwrap().to_string();
             assert!(said.ends_with(why), "{said}");
         }
+        let all = Wanted { copies: 20, ..excerpt(false) };
+        assert_eq!(all.holds_of_memory(Size::Small).unjudged(), None);
+        let few = Wanted { copies: 19, ..excerpt(false) };
+        assert_eq!(few.holds(Size::Small).unjudged(), None);
+        let said = few.holds_of_memory(Size::Small).unjudged().unwrap().to_string();
+        assert_eq!(said, "not measured: it is promised of 20 copies or more, and there were 19");
     }
 
     #[test]
