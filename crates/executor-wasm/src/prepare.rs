@@ -80,16 +80,18 @@ pub(crate) async fn prepare(
     })?;
     let initialiser = preinit::initialiser(&module, shape).filter(|_| function.wasm.preinit);
     let key = if initialiser.is_some() { key::initialised(function) } else { key::as_deployed(function) };
-    let entry = Entry { key: &key, shape, wasi };
+    let entry = Entry { key: key.clone(), shape, wasi };
     let contract = function.contract;
-    let loaded = || ground.cache.load(&ground.engine, &key, shape);
     // What was collected meanwhile is made again, for the next start to find.
     let held = ground.cache.size(&key).and_then(|_| ground.shelf.find(&key, contract));
-    let held = held.map(|linked| linked.compiled.clone());
-    let (compiled, took) = match held.or_else(loaded) {
+    let found = match held {
+        Some(linked) => Some(linked.compiled.clone()),
+        None => load(ground, &entry).await?,
+    };
+    let (compiled, took) = match found {
         Some(compiled) => (compiled, Duration::ZERO),
         None => {
-            let raw = Raw { module, entry, initialiser, assets: folder() };
+            let raw = Raw { module, entry: entry.clone(), initialiser, assets: folder() };
             let make = make(house, ground, function, raw, progress);
             // With more memory code may fit that did not.
             let address = format!("wasm {key} {}", function.limits.memory);
@@ -100,16 +102,20 @@ pub(crate) async fn prepare(
     let begun = initialiser.map_or_else(String::new, |name| format!("ran {name}, "));
     let step = format!("{begun}compiled {} of Wasm to {machine_code} of machine code", function.code.size);
     fits(&compiled, function, house.config.table_elements)?;
-    let settle = |ground: &Arc<Ground>, compiled: &dyn Fn() -> Result<Compiled, PrepareError>| {
+    let mut settled = Vec::with_capacity(grounds.len());
+    for ground in grounds {
         let linked = match ground.shelf.find(&key, contract) {
             Some(linked) => linked,
             None => {
-                let compiled = compiled()?;
+                let compiled = match settled.is_empty() {
+                    true => compiled.clone(),
+                    false => read_again(house, function, ground, &entry).await?,
+                };
                 let code = ground.linkers.link(&compiled, contract)?;
                 ground.shelf.put(&key, contract, Linked { compiled, code })
             }
         };
-        Ok::<_, PrepareError>(Arc::new(Settled {
+        settled.push(Arc::new(Settled {
             code: linked.code.clone(),
             reads_environment: linked.compiled.reads_environment(),
             places: linked.compiled.places().min(ground.size.instances),
@@ -117,11 +123,7 @@ pub(crate) async fn prepare(
             ground: Arc::clone(ground),
             grants: Arc::new(Grants::of(function, folder())),
             _assets: assets.clone(),
-        }))
-    };
-    let mut settled = vec![settle(ground, &|| Ok(compiled.clone()))?];
-    for other in &grounds[1..] {
-        settled.push(settle(other, &|| read_again(house, function, other, &entry))?);
+        }));
     }
     let memory = usize::try_from(function.limits.memory.as_u64()).unwrap_or(usize::MAX);
     let has_gate = function.wants_api_key() && compiled.sends_requests();
@@ -130,33 +132,49 @@ pub(crate) async fn prepare(
 }
 
 /// Code on its way to the compiler.
-struct Raw<'a> {
+struct Raw {
     module: Bytes,
-    entry: Entry<'a>,
+    entry: Entry,
     initialiser: Option<&'static str>,
     assets: Option<PathBuf>,
 }
 
 /// What compiled code is kept as.
-#[derive(Clone, Copy)]
-struct Entry<'a> {
-    key: &'a str,
+#[derive(Clone)]
+struct Entry {
+    key: String,
     shape: Shape,
     wasi: Wasi,
+}
+
+/// Does work with the cache where no other call waits for it: code is read, hashed and written as a whole, and may have hundreds of megabytes.
+async fn aside<T: Send + 'static>(
+    ground: &Arc<Ground>,
+    entry: &Entry,
+    work: impl FnOnce(&Ground, &Entry) -> T + Send + 'static,
+) -> Result<T, PrepareError> {
+    let (ground, entry) = (Arc::clone(ground), entry.clone());
+    let done = tokio::task::spawn_blocking(move || work(&ground, &entry)).await;
+    done.map_err(|died| not_kept(died.to_string()))
+}
+
+/// What was compiled before.
+async fn load(ground: &Arc<Ground>, entry: &Entry) -> Result<Option<Compiled>, PrepareError> {
+    aside(ground, entry, |ground, entry| ground.cache.load(&ground.engine, &entry.key, entry.shape)).await
 }
 
 /// Compiles the code, initialised where it is to be, and keeps it.
 async fn make(
     house: &House,
-    ground: &Ground,
+    ground: &Arc<Ground>,
     function: &Function,
-    raw: Raw<'_>,
+    raw: Raw,
     progress: Progress<'_>,
 ) -> Result<Compiled, PrepareError> {
     let Raw { mut module, entry, initialiser, assets } = raw;
-    let Entry { key, shape, wasi } = entry;
+    let (shape, wasi) = (entry.shape, entry.wasi);
     // Whoever waited for a turn may find it done.
-    if let Some(compiled) = ground.cache.load(&ground.engine, key, shape) {
+    if let Some(compiled) = load(ground, &entry).await? {
         return Ok(compiled);
     }
     if let Some(name) = initialiser {
@@ -168,19 +186,20 @@ async fn make(
     progress("compiling");
     let machine_code = house.compiler.compile(module, shape, wasi).await?;
     // So that what runs is what a restart will find.
-    ground.cache.store(key, &machine_code).map_err(|error| not_kept(error.to_string()))?;
-    read_again(house, function, ground, &entry)
+    let stored = aside(ground, &entry, move |ground, entry| ground.cache.store(&entry.key, &machine_code));
+    stored.await?.map_err(|error| not_kept(error.to_string()))?;
+    read_again(house, function, ground, &entry).await
 }
 
 /// Takes compiled code from the cache that was written to it, or read from it, just now.
-fn read_again(
+async fn read_again(
     house: &House,
     function: &Function,
-    ground: &Ground,
-    entry: &Entry<'_>,
+    ground: &Arc<Ground>,
+    entry: &Entry,
 ) -> Result<Compiled, PrepareError> {
-    let Entry { key, shape, wasi } = *entry;
-    let error = match ground.cache.read(&ground.engine, key, shape) {
+    let read = |ground: &Ground, entry: &Entry| ground.cache.read(&ground.engine, &entry.key, entry.shape);
+    let error = match aside(ground, entry, read).await? {
         Some(Ok(compiled)) => return Ok(compiled),
         Some(Err(error)) => error,
         None => {
@@ -190,9 +209,12 @@ fn read_again(
         }
     };
     // The engine refuses what could never be instantiated within its pool. One without a pool says what it needs.
-    if let Ok(engine) = engine::without_pool(&house.config, wasi)
-        && let Some(Ok(compiled)) = ground.cache.read(&engine, key, shape)
-    {
+    let config = house.config.clone();
+    let without_pool = move |ground: &Ground, entry: &Entry| {
+        let engine = engine::without_pool(&config, entry.wasi).ok()?;
+        ground.cache.read(&engine, &entry.key, entry.shape)?.ok()
+    };
+    if let Some(compiled) = aside(ground, entry, without_pool).await? {
         fits(&compiled, function, house.config.table_elements)?;
     }
     Err(PrepareError::Code(format!(

@@ -1,6 +1,8 @@
 //! The mathematics that TeaVM's WASI programs import from their host, module `teavmMath`.
 
-use wasmtime::Linker;
+use wasmtime::{Caller, Linker};
+
+use crate::host::AsHost;
 
 pub(crate) const MODULE: &str = "teavmMath";
 
@@ -8,7 +10,7 @@ type OfOne = fn(f64) -> f64;
 type OfTwo = fn(f64, f64) -> f64;
 
 /// Adds all of it.
-pub(crate) fn add<T: 'static>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
+pub(crate) fn add<T: AsHost + 'static>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
     const OF_ONE: &[(&str, OfOne)] = &[
         ("sin", f64::sin),
         ("cos", f64::cos),
@@ -40,7 +42,10 @@ pub(crate) fn add<T: 'static>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
     for (name, function) in OF_TWO {
         linker.func_wrap(MODULE, name, |x: f64, y: f64| function(x, y))?;
     }
-    linker.func_wrap(MODULE, "random", random)?;
+    linker.func_wrap(MODULE, "random", |mut caller: Caller<'_, T>| {
+        caller.data_mut().host().draws();
+        random()
+    })?;
     Ok(())
 }
 

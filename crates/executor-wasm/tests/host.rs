@@ -11,7 +11,7 @@ use std::{
 
 use async_trait::async_trait;
 use flint_executor::{CallHead, Executor};
-use flint_executor_wasm::host::{HttpBounds, HttpClient, Reach, Services};
+use flint_executor_wasm::host::{HttpBounds, HttpClient, OpenFiles, Reach, Services};
 use flint_model::{Contract, Function, FunctionLimits, NamespaceName};
 use flint_store::{
     BucketPath, Change, KeyValue, KeyValueError, KeyValueQuota, KeyValueUsage, Page, StoreError,
@@ -218,6 +218,67 @@ async fn files_that_are_left_open_are_bounded() {
     let files: [(&str, &[u8]); 2] = [("f.wasm", &opener), ("assets/a", b"{}")];
     let ended = call(&house, Contract::WasiCommand, &archive(&files), "", |_| {}).await;
     assert!(ended.told().contains("table"), "{}", ended.told());
+}
+
+#[tokio::test]
+async fn files_of_all_calls_together_are_bounded_and_come_back() {
+    /// Opens so many files, and keeps them.
+    fn opener(files: u32) -> Vec<u8> {
+        let opener = wat(&format!(
+            r#"(module
+            (import "wasi_snapshot_preview1" "path_open"
+                (func $open (param i32 i32 i32 i32 i32 i64 i64 i32 i32) (result i32)))
+            (memory (export "memory") 1)
+            (data (i32.const 16) "a")
+            (func (export "_start") (local $n i32)
+                (loop $more
+                    (if (call $open (i32.const 3) (i32.const 0) (i32.const 16) (i32.const 1) (i32.const 0)
+                            (i64.const 2) (i64.const 2) (i32.const 0) (i32.const 8))
+                        (then unreachable))
+                    (local.set $n (i32.add (local.get $n) (i32.const 1)))
+                    (br_if $more (i32.lt_u (local.get $n) (i32.const {files}))))))"#
+        ));
+        archive(&[("f.wasm", &opener), ("assets/a", b"{}")])
+    }
+    let house =
+        |files| with_services(Services { files: OpenFiles::at_most(files), ..Services::new(None).unwrap() });
+    let open =
+        async |house: &House, files| call(house, Contract::WasiCommand, &opener(files), "", |_| {}).await;
+    let told =
+        |ended: &Done| ended.end.logs.iter().any(|line| line.text.contains("all functions may have open"));
+    let few = house(32);
+    let refused = open(&few, 40).await;
+    assert!(refused.told().contains("table") && told(&refused), "{refused:?}");
+    // What a call had is there for others, however it ended.
+    for _ in 0..3 {
+        let ended = open(&few, 20).await;
+        assert!(ended.result.is_ok(), "{ended:?}");
+    }
+    // Where there is none left at all, there are no assets.
+    let none = open(&house(0), 1).await;
+    assert!(none.result.is_err() && told(&none), "{none:?}");
+}
+
+const FOLDERS: &str = include_str!("modules/folders.wat");
+
+#[tokio::test]
+async fn what_components_open_is_bounded() {
+    let files = OpenFiles::at_most(64);
+    let house = with_services(Services { files, ..Services::new(None).unwrap() });
+    let code = archive(&[("f.wasm", &wat(FOLDERS)), ("assets/a", b"{}")]);
+    for _ in 0..3 {
+        let ended = call(&house, Contract::WasiCommand, &code, "", |_| {}).await;
+        assert!(ended.result.is_ok(), "{ended:?}");
+        assert!(ended.end.logs.iter().any(|line| line.text.contains("all functions may have open")));
+    }
+}
+
+const HEADS: &str = include_str!("modules/heads.wat");
+
+#[tokio::test]
+async fn heads_are_bounded() {
+    let ended = call(&house(None), Contract::WasiCommand, &wat(HEADS), "", |_| {}).await;
+    assert!(ended.result.is_ok(), "{ended:?}");
 }
 
 #[tokio::test]

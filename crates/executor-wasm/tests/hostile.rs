@@ -5,7 +5,9 @@
 mod support;
 
 use std::{
+    future::poll_fn,
     sync::Arc,
+    task::Poll,
     time::{Duration, Instant},
 };
 
@@ -185,6 +187,25 @@ async fn loops_leave_the_thread_to_others() {
     // One thread for all: others come to their turn only if the loop gives it up.
     all_is_well(&house).await;
     assert_eq!(looping.await.unwrap().fault(), &Fault::Deadline);
+}
+
+#[test]
+fn code_is_read_where_no_call_waits_for_it() {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build().unwrap();
+    runtime.block_on(async {
+        let (house, code) = (House::new(), core("", ""));
+        drop(house.prepare(function(Contract::WasmCore, &code, limits())).await.unwrap());
+        // From here on the only thread for such work has some.
+        let (release, held) = std::sync::mpsc::channel::<()>();
+        let busy = tokio::task::spawn_blocking(move || held.recv());
+        let mut preparing = Box::pin(house.prepare(function(Contract::WasmCore, &code, limits())));
+        let done = poll_fn(|cx| Poll::Ready(preparing.as_mut().poll(cx).is_ready())).await;
+        assert!(!done, "it was read by the thread of calls");
+        drop(release);
+        assert!(busy.await.unwrap().is_err());
+        preparing.await.unwrap();
+    });
 }
 
 /// A program that answers with a list without an end, so many bytes of it at a time.

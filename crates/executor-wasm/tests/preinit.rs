@@ -176,14 +176,25 @@ async fn hostile_initialisers_are_refused_with_the_way_out() {
     }
     let parameters = core(r#"(func (export "wizer-initialize") (param i32))"#, "");
     assert!(refused(&house, &parameters).await.contains("wizer-initialize"));
-    let random = wat(r#"(module
-            (import "wasi_snapshot_preview1" "random_get" (func $random (param i32 i32) (result i32)))
+    // By WASI, and as Java's programs do.
+    for (import, call) in [
+        (
+            r#""wasi_snapshot_preview1" "random_get" (func $random (param i32 i32) (result i32))"#,
+            "(call $random (i32.const 0) (i32.const 8))",
+        ),
+        (r#""teavmMath" "random" (func $random (result f64))"#, "(call $random)"),
+    ] {
+        let random = wat(&format!(
+            r#"(module
+            (import {import})
             (memory (export "memory") 1)
-            (func (export "wizer-initialize") (drop (call $random (i32.const 0) (i32.const 8))))
+            (func (export "wizer-initialize") (drop {call}))
             (func (export "flint_alloc") (param i32) (result i32) (i32.const 1024))
-            (func (export "flint_call") (param i32 i32) (result i64) (i64.const 0)))"#);
-    let told = refused(&house, &random).await;
-    assert!(told.contains("random numbers"), "{told}");
+            (func (export "flint_call") (param i32 i32) (result i64) (i64.const 0)))"#
+        ));
+        let told = refused(&house, &random).await;
+        assert!(told.contains("random numbers"), "{import}: {told}");
+    }
     house.end().await;
 }
 

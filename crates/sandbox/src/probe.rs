@@ -1,9 +1,15 @@
 //! What this host can do for isolation, for `flint doctor`.
 
+use std::ffi::CStr;
 use std::io;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
+use rustix::fs::{Mode, OFlags};
+use rustix::mount::{MountPropagationFlags, mount_change};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, recv, send, socket_with,
+};
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 
 use crate::cgroup::{Controller, Layout, Tree, moves, remove_trees};
@@ -47,7 +53,7 @@ const MANY_FILES: u64 = 1 << 16;
 /// Tries each ability that sandboxes build on. Takes some milliseconds and blocks; leaves nothing behind.
 pub fn probe() -> Vec<Probe> {
     let rootless = !is_root(0);
-    let mut probes = vec![kernel(), rights(rootless), open_files(), user_namespaces()];
+    let mut probes = vec![kernel(), rights(rootless), open_files(), user_namespaces(rootless)];
     probes.extend(namespaces(rootless));
     probes.extend(cgroups());
     let groups =
@@ -115,18 +121,62 @@ fn open_files() -> Probe {
     )
 }
 
-fn user_namespaces() -> Probe {
+fn user_namespaces(rootless: bool) -> Probe {
     const NAME: &str = "user-namespaces";
-    match try_clone(libc::CLONE_NEWUSER) {
-        Ok(()) => found(NAME, "can be made"),
-        Err(error) => lacking(
+    let lacks = |detail: String| {
+        lacking(
             NAME,
             ProbeState::Missing,
-            error.to_string(),
+            detail,
             "allow them: sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone, \
              kernel.apparmor_restrict_unprivileged_userns; in a container, its seccomp profile",
-        ),
+        )
+    };
+    if let Err(error) = try_clone(libc::CLONE_NEWUSER) {
+        return lacks(error.to_string());
     }
+    // AppArmor lets users make them, and takes away what they are made for.
+    match rootless.then(|| try_rights(&maps())) {
+        Some(Err(error)) => lacks(format!("can be made, and give no rights: {error}")),
+        _ => found(NAME, "can be made"),
+    }
+}
+
+/// A file of a process, and what is written to it.
+type Entry = (&'static CStr, String);
+
+/// What makes this user root in a user namespace.
+fn maps() -> [Entry; 3] {
+    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    [
+        (c"/proc/self/setgroups", "deny".to_owned()),
+        (c"/proc/self/uid_map", format!("0 {uid} 1")),
+        (c"/proc/self/gid_map", format!("0 {gid} 1")),
+    ]
+}
+
+/// Does in a user namespace what the launcher begins with.
+fn try_rights(maps: &[Entry]) -> io::Result<()> {
+    // SAFETY: whatever threads there are: the child only makes system calls, with what is there already.
+    match unsafe { sys::clone3(libc::CLONE_NEWUSER | libc::CLONE_NEWNS, None) }? {
+        Forked::Child => sys::exit_now(use_rights(maps).map_or_else(|errno| errno.raw_os_error(), |()| 0)),
+        Forked::Parent { pidfd, .. } => {
+            let ended = waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED)?;
+            match ended.and_then(|ended| ended.exit_status()) {
+                Some(0) => Ok(()),
+                Some(errno) => Err(io::Error::from_raw_os_error(errno)),
+                None => Err(io::Error::other("the process in it was killed")),
+            }
+        }
+    }
+}
+
+fn use_rights(maps: &[Entry]) -> rustix::io::Result<()> {
+    for (path, text) in maps {
+        let file = rustix::fs::open(*path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
+        rustix::io::write(&file, text.as_bytes())?;
+    }
+    mount_change(c"/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
 }
 
 fn namespaces(rootless: bool) -> Vec<Probe> {
@@ -282,8 +332,94 @@ fn exit_status() -> Probe {
 }
 
 fn egress(rootless: bool) -> Probe {
-    match net::egress_missing(rootless) {
+    let lacks = net::egress_missing(rootless).or_else(|| conntrack_missing(ask_conntrack()));
+    match lacks {
         None => found("egress", "veth pairs, nftables NAT"),
         Some((what, remedy)) => lacking("egress", ProbeState::Missing, what, remedy),
+    }
+}
+
+/// Without its netlink, connections of sandboxes that have ended cannot be forgotten, and egress is refused.
+fn conntrack_missing(answer: io::Result<()>) -> Option<(String, String)> {
+    let error = answer.err()?;
+    Some((
+        format!("the kernel's connection tracking does not answer by netlink: {error}"),
+        "load the module: modprobe nf_conntrack_netlink (CONFIG_NF_CT_NETLINK of the kernel)".into(),
+    ))
+}
+
+/// Asks the connection tracking for its figures, for which the kernel loads the module where it may.
+fn ask_conntrack() -> io::Result<()> {
+    /// `NFNL_SUBSYS_CTNETLINK` in the upper half, `IPCTNL_MSG_CT_GET_STATS`.
+    const GET_STATS: u16 = 1 << 8 | 5;
+    /// struct nlmsghdr, struct nfgenmsg.
+    const LENGTH: u32 = 16 + 4;
+    let socket =
+        socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, Some(netlink::NETFILTER))?;
+    let mut request = Vec::with_capacity(LENGTH as usize);
+    request.extend(LENGTH.to_ne_bytes());
+    request.extend(GET_STATS.to_ne_bytes());
+    request.extend((libc::NLM_F_REQUEST as u16).to_ne_bytes());
+    request.extend([0; 8]);
+    request.extend([libc::AF_INET as u8, 0, 0, 0]);
+    send(&socket, &request, SendFlags::empty())?;
+    let mut answer = [0u8; 1024];
+    // It is there when the request was sent.
+    let (length, _) = recv(&socket, &mut answer[..], RecvFlags::DONTWAIT)?;
+    refusal_in(&answer[..length])
+}
+
+/// The error in an answer of netlink, if it is one.
+fn refusal_in(answer: &[u8]) -> io::Result<()> {
+    let kind = answer.get(4..).and_then(|rest| rest.first_chunk::<2>());
+    let content = answer.get(16..).and_then(|rest| rest.first_chunk::<4>());
+    let (Some(kind), Some(content)) = (kind, content) else {
+        return Err(io::ErrorKind::InvalidData.into());
+    };
+    match i32::from_ne_bytes(*content) {
+        error if error != 0 && i32::from(u16::from_ne_bytes(*kind)) == libc::NLMSG_ERROR => {
+            Err(io::Error::from_raw_os_error(-error))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_whose_connection_tracking_does_not_answer_has_no_egress() {
+        let answer = |kind: u16, content: i32| {
+            let mut message = 20u32.to_ne_bytes().to_vec();
+            message.extend(kind.to_ne_bytes());
+            message.extend([0; 10]);
+            message.extend(content.to_ne_bytes());
+            message
+        };
+        // Figures.
+        assert!(refusal_in(&answer(1 << 8 | 5, 2)).is_ok());
+        // What a kernel says that has no such module.
+        let (what, remedy) =
+            conntrack_missing(refusal_in(&answer(libc::NLMSG_ERROR as u16, -libc::EINVAL))).unwrap();
+        assert!(what.contains("Invalid argument") && remedy.contains("modprobe nf_conntrack_netlink"));
+        assert!(refusal_in(&[]).is_err());
+        assert_eq!(conntrack_missing(Ok(())), None);
+    }
+
+    /// Where AppArmor restricts them, the map cannot be written; here it is one that nobody may write.
+    #[test]
+    fn a_user_namespace_without_rights_is_told_from_one_with_them() {
+        if let Err(error) = try_clone(libc::CLONE_NEWUSER) {
+            println!("not checked: no user namespaces here: {error}");
+            return;
+        }
+        let nonsense = [(c"/proc/self/uid_map", "0 0 0".to_owned())];
+        assert!(try_rights(&nonsense).is_err());
+        // What the launcher could do without root is not said to be impossible.
+        if let Err(error) = try_rights(&maps()) {
+            println!("user namespaces give no rights here: {error}");
+            assert_ne!(user_namespaces(true).state, ProbeState::Available);
+        }
     }
 }

@@ -45,6 +45,30 @@ pub(crate) unsafe fn clone3(flags: i32, cgroup: Option<BorrowedFd<'_>>) -> io::R
     }
 }
 
+/// Forks a helper that does `work` and then waits to be killed by its pidfd. It ends with this process too, however that ends: it may hold
+/// the very descriptors by whose end others would notice.
+///
+/// # Safety
+/// As [`clone3`].
+pub(crate) unsafe fn helper(flags: i32, work: impl FnOnce()) -> io::Result<(libc::pid_t, OwnedFd)> {
+    let parent = rustix::process::getpid();
+    // SAFETY: the caller's.
+    match unsafe { clone3(flags, None) }? {
+        Forked::Parent { pid, pidfd } => Ok((pid, pidfd)),
+        Forked::Child => {
+            let tied = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
+            // A parent that died before that leaves it to another.
+            if tied.is_err() || rustix::process::getppid() != Some(parent) {
+                exit_now(125);
+            }
+            work();
+            loop {
+                std::thread::park();
+            }
+        }
+    }
+}
+
 /// Runs `child` in a new process that shares this one's memory, while this one stands still until the child has executed a
 /// program or ended (`vfork`). It saves the copy of the page tables. `child` must not return normally other than by giving an exit code.
 ///
@@ -299,4 +323,36 @@ pub(crate) fn kernel_version() -> (u32, u32) {
         let mut numbers = release.split(['.', '-']).map(|word| word.parse().unwrap_or(0));
         (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use rustix::process::{WaitId, WaitIdOptions, waitid};
+
+    #[test]
+    fn a_helper_ends_with_whoever_made_it() {
+        let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
+        // SAFETY: whatever threads there are: neither process takes a lock or allocates.
+        match unsafe { clone3(0, None) }.unwrap() {
+            Forked::Child => {
+                // SAFETY: this process has one thread.
+                let made = unsafe { helper(libc::CLONE_FILES, || ()) };
+                exit_now(i32::from(made.is_err()));
+            }
+            Forked::Parent { pidfd, .. } => {
+                let ended = waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED).unwrap().unwrap();
+                assert_eq!(ended.exit_status(), Some(0));
+            }
+        }
+        drop(writer);
+        let minute = Timespec { tv_sec: 60, tv_nsec: 0 };
+        let mut watched = [PollFd::new(&reader, PollFlags::IN)];
+        assert_eq!(
+            poll(&mut watched, Some(&minute)).unwrap(),
+            1,
+            "the helper lives on, with all that it holds"
+        );
+    }
 }

@@ -20,7 +20,7 @@ use wasmtime_wasi::{
 use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 use wasmtime_wasi_io::IoView;
 
-use super::{ASSETS, Grants, LogSink, Services, http::Outbound};
+use super::{ASSETS, Grants, LogSink, Services, files::CallsFiles, http::Outbound};
 
 /// The most random bytes that a guest gets at once; it can ask again.
 const MOST_RANDOM: u64 = 1 << 20;
@@ -58,6 +58,8 @@ pub struct Host {
     pub(super) grants: Arc<Grants>,
     seed: Option<CallSeed>,
     gate: Option<Arc<DirectGate>>,
+    /// What it has of the files that all calls may open, once it can open any.
+    files: Option<CallsFiles>,
     /// Of a core module.
     p1: Option<Box<WasiP1Ctx>>,
     /// Of a component.
@@ -68,7 +70,7 @@ pub struct Host {
 /// What a component's call has beside WASI's clocks, files and the like.
 pub(super) struct Context {
     http: WasiHttpCtx,
-    outbound: Outbound,
+    pub(super) outbound: Outbound,
     pub(super) table: ResourceTable,
 }
 
@@ -76,7 +78,7 @@ impl Host {
     /// For one call of the function that `grants` are of.
     pub fn new(services: &Arc<Services>, grants: &Arc<Grants>, mut seed: CallSeed) -> Self {
         let (services, grants, gate) = (Arc::clone(services), Arc::clone(grants), seed.gate.take());
-        Self { services, grants, seed: Some(seed), gate, p1: None, p2: None, wasi: None }
+        Self { services, grants, seed: Some(seed), gate, files: None, p1: None, p2: None, wasi: None }
     }
 
     /// WASI preview 1, for core modules.
@@ -86,7 +88,11 @@ impl Host {
             context.ctx().table.set_max_capacity(MOST_FILES);
             self.p1 = Some(Box::new(context));
         }
-        self.p1.as_mut().expect("made above")
+        let context = self.p1.as_mut().expect("made above");
+        if let Some(files) = &mut self.files {
+            files.make_room(context.ctx().table);
+        }
+        context
     }
 
     /// The handles of a component, and HTTP.
@@ -102,6 +108,29 @@ impl Host {
         self.p2.as_mut().expect("made above")
     }
 
+    /// Whether there is a file left for a component to open.
+    pub(super) fn may_open(&mut self) -> bool {
+        match (&mut self.files, &mut self.p2) {
+            (Some(files), Some(context)) => files.have_room(&mut context.table),
+            // It has no folder to open one in.
+            _ => true,
+        }
+    }
+
+    /// A guest draws a random number in another way than by WASI.
+    pub(crate) fn draws(&self) {
+        if let Some(drawn) = &self.grants.drawn {
+            drawn.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the heads of requests and answers that the guest keeps hold as much as they may.
+    pub(super) fn has_full_heads(&mut self) -> bool {
+        let context = self.p2();
+        context.outbound.look_at_heads(&mut context.table);
+        context.outbound.has_full_heads()
+    }
+
     /// The builder denies what it is not told to grant: files, addresses, names, arguments, environment.
     fn builder(&mut self) -> WasiCtxBuilder {
         let mut builder = WasiCtx::builder();
@@ -111,11 +140,19 @@ impl Host {
         }
         let Some(CallSeed { stdin, stdout, logs, env, gate: _ }) = self.seed.take() else { return builder };
         builder.stdin(stdin).stdout(stdout).stderr(logs.stream(LogStream::Stderr)).envs(&env);
-        if let Some(folder) = &self.grants.assets
-            && let Err(error) = builder.preopened_dir(folder, ASSETS, FsPerms::ReadOnly)
-        {
-            // The guest finds no file; its developer finds out why.
-            logs.write(LogStream::Stderr, format!("flint: {ASSETS} cannot be opened: {error}\n").as_bytes());
+        if let Some(folder) = &self.grants.assets {
+            let opened = self.services.files.begin(&logs).and_then(|files| {
+                let opened = builder.preopened_dir(folder, ASSETS, FsPerms::ReadOnly);
+                opened.map(|_| files).map_err(|error| error.to_string())
+            });
+            match opened {
+                Ok(files) => self.files = Some(files),
+                // The guest finds no file; its developer finds out why.
+                Err(error) => logs.write(
+                    LogStream::Stderr,
+                    format!("flint: {ASSETS} cannot be opened: {error}\n").as_bytes(),
+                ),
+            }
         }
         builder
     }
@@ -171,6 +208,7 @@ impl IoView for Host {
 impl WasiHttpView for Host {
     fn http(&mut self) -> WasiHttpCtxView<'_> {
         let context = self.p2();
+        context.outbound.look_at_heads(&mut context.table);
         WasiHttpCtxView { hooks: &mut context.outbound, table: &mut context.table, ctx: &mut context.http }
     }
 }

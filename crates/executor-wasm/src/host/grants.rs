@@ -10,7 +10,10 @@ use flint_model::{ByteSize, Function, HostPattern, NamespaceName};
 use flint_store::{KeyValue, KeyValueQuota};
 use wasmtime_wasi_config::WasiConfigVariables;
 
-use super::http::{HttpBounds, HttpClient, Reach};
+use super::{
+    OpenFiles,
+    http::{HttpBounds, HttpClient, Reach},
+};
 
 /// What an initialiser is called, whatever function it is of: several share what it leaves.
 const INITIALISED_AS: &str = "function";
@@ -27,16 +30,18 @@ pub struct Services {
     pub http: Arc<HttpClient>,
     /// How they reach the server's own API; absent: they do not.
     pub gates: Option<Gates>,
+    /// The files that they have open together.
+    pub files: OpenFiles,
 }
 
 impl Services {
     /// How much a namespace may keep unless the operator says otherwise.
     pub const QUOTA: KeyValueQuota = KeyValueQuota { keys: 100_000, bytes: ByteSize::mib(64) };
 
-    /// With the usual bounds, and no way to the server's API.
+    /// With the usual bounds, and no way to the server's API. Files are a part of what this process may have open by now.
     pub fn new(values: Option<Arc<dyn KeyValue>>) -> Result<Self, rustls::Error> {
         let http = Arc::new(HttpClient::new(HttpBounds::default(), Reach::Public)?);
-        Ok(Self { values, quota: Self::QUOTA, http, gates: None })
+        Ok(Self { values, quota: Self::QUOTA, http, gates: None, files: OpenFiles::of_this_process() })
     }
 }
 

@@ -9,7 +9,7 @@ use wasmtime_wasi_config::WasiConfig;
 use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
 use wasmtime_wasi_io::IoView;
 
-use super::{context::AsHost, error, key_value};
+use super::{context::AsHost, error, files, http, key_value};
 
 /// WASI preview 1, for core modules.
 pub(crate) fn add_p1_to_linker<T: AsHost + 'static>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
@@ -23,12 +23,14 @@ where
     T: AsHost + WasiView + WasiHttpView + IoView + 'static,
 {
     wasmtime_wasi::p2::add_to_linker_async(linker)?;
-    // Again, as what needs nothing but the table of handles.
+    // Again, as what needs nothing but the table of handles, and with bounds.
     linker.allow_shadowing(true);
     wasmtime_wasi_io::add_to_linker_async(linker)?;
     error::add_to_linker(linker)?;
-    linker.allow_shadowing(false);
+    files::bound_files(linker)?;
     wasmtime_wasi_http::p2::add_only_http_to_linker_async(linker)?;
+    http::bound_heads(linker)?;
+    linker.allow_shadowing(false);
     wasmtime_wasi_config::add_to_linker(linker, |data: &mut T| WasiConfig::new(&data.host().grants.config))?;
     key_value::add_to_linker(linker)
 }

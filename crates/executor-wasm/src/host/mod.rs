@@ -6,6 +6,7 @@
 mod assets;
 mod context;
 mod error;
+mod files;
 mod grants;
 mod http;
 mod key_value;
@@ -16,6 +17,7 @@ pub(crate) use self::linker::{add_0_3_to_linker, add_p1_to_linker, add_to_linker
 pub use self::{
     assets::{ASSETS, Disk, PackageArchive, PackageBounds, PackageError},
     context::{AsHost, CallSeed, Host},
+    files::OpenFiles,
     grants::{Grants, Services},
     http::{HttpBounds, HttpClient, Reach},
     logs::{LogSink, LoggedStream},

@@ -166,7 +166,13 @@ impl Leaf {
         match &self.cpu {
             Some((Version::V1, path)) => {
                 put(path, "cpu.cfs_period_us", CPU_PERIOD_US)?;
-                put(path, "cpu.cfs_quota_us", quota)?;
+                match put(path, "cpu.cfs_quota_us", quota) {
+                    // v1 refuses more than a group above has, as where the server is in a container with less. That holds all the same.
+                    Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+                        put(path, "cpu.cfs_quota_us", -1)?;
+                    }
+                    other => other?,
+                }
             }
             Some((Version::V2, path)) => put(path, "cpu.max", format_args!("{quota} {CPU_PERIOD_US}"))?,
             None => {}
@@ -378,6 +384,28 @@ mod tests {
             }
             leaf.begin(&limits, 0).unwrap();
             assert_eq!(limit(&leaf), Some(own));
+        }
+        drop(leaf);
+        super::super::remove_trees(&tree.directories(), std::time::Duration::from_secs(60)).unwrap();
+    }
+
+    /// As in a container with half a processor.
+    #[test]
+    fn more_than_the_server_itself_has_is_no_reason_to_refuse() {
+        let tree = Tree::create(&format!("flint-test-quota-{}", std::process::id()), None);
+        let Some((Version::V1, above)) = tree.place(Controller::Cpu) else {
+            println!("not checked: no v1 hierarchy for the processor, or none that can be written to");
+            return;
+        };
+        put(above, "cpu.cfs_quota_us", CPU_PERIOD_US / 2).unwrap();
+        let mut leaf = tree.leaf("leaf").unwrap();
+        let quota = |leaf: &Leaf| {
+            let (_, path) = leaf.cpu.as_ref().unwrap();
+            super::super::read(path, "cpu.cfs_quota_us").unwrap().trim().to_owned()
+        };
+        for (cpu_millis, expected) in [(2000, "-1"), (250, "25000"), (1000, "-1")] {
+            leaf.begin(&ResourceLimits { cpu_millis, ..ResourceLimits::default() }, 0).unwrap();
+            assert_eq!(quota(&leaf), expected, "{cpu_millis}");
         }
         drop(leaf);
         super::super::remove_trees(&tree.directories(), std::time::Duration::from_secs(60)).unwrap();

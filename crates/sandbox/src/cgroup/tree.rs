@@ -4,7 +4,10 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{Controller, Layout, Leaf, Version, put};
+use super::{Controller, Layout, Leaf, Version, put, read};
+
+/// How often the server's processes are moved out of the way, when more come.
+const MOVES: u32 = 10;
 
 /// The server's group in each hierarchy in use, and what each is used for.
 #[derive(Debug)]
@@ -18,8 +21,8 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    /// Creates the groups, named `name`, below this process's own. Where v2 asks for it, `server` and this process are moved into a leaf of
-    /// their own; with `None` nothing is moved.
+    /// Creates the groups, named `name`, below this process's own. Where v2 asks for it, `server`, this process and their children are moved into a leaf of
+    /// their own; with `None` nothing is moved, and groups that would take it are named and not made.
     pub(crate) fn create(name: &str, server: Option<u32>) -> Self {
         let layout = Layout::of_this_process();
         let mut tree = Self { controllers: Vec::new(), unified: None, missing: Vec::new() };
@@ -66,15 +69,35 @@ impl Tree {
             .filter(|controller| controllers.iter().any(|name| name == controller.name()))
             .filter(|controller| self.place(*controller).is_none())
             .collect();
-        let mut last = None;
-        for parent in [own, root] {
-            match unified_group(parent, name, server, &wanted) {
+        let given = read(own, "cgroup.controllers").unwrap_or_default();
+        let of_own: Vec<Controller> = wanted
+            .iter()
+            .copied()
+            .filter(|controller| given.split_whitespace().any(|name| name == controller.name()))
+            .collect();
+        // All of them where that is possible, otherwise those that this process's own group was given.
+        let has_all = of_own.len() == wanted.len();
+        let attempts = [(own, &wanted, has_all), (root, &wanted, true), (own, &of_own, !has_all)];
+        let mut why = None;
+        for (parent, part, _) in attempts.into_iter().filter(|(_, _, sensible)| *sensible) {
+            if part.is_empty() && !wanted.is_empty() {
+                continue;
+            }
+            match unified_group(parent, name, server, part) {
                 Ok(directory) => {
-                    self.controllers.extend(wanted.iter().map(|c| (*c, Version::V2, directory.clone())));
+                    self.controllers.extend(part.iter().map(|c| (*c, Version::V2, directory.clone())));
                     self.unified = Some(directory);
+                    for controller in wanted.iter().filter(|controller| !part.contains(controller)) {
+                        self.missing.push(format!(
+                            "{} cgroup (v2) is not delegated to this user: {} was not given it",
+                            controller.name(),
+                            own.display()
+                        ));
+                    }
                     return;
                 }
-                Err(error) => last = Some(error),
+                // What stands in the way in its own group is the most telling.
+                Err(error) => why = why.or(Some(error)),
             }
         }
         // Without controllers a group can still freeze, kill and count.
@@ -82,7 +105,7 @@ impl Tree {
             Ok(()) => self.unified = Some(own.join(name)),
             Err(error) => self.missing.push(format!("unified cgroup (v2) in {}: {error}", own.display())),
         }
-        if let Some(error) = last {
+        if let Some(error) = why {
             for controller in wanted {
                 self.missing.push(format!(
                     "{} cgroup (v2) is not delegated to this user: {error}",
@@ -153,19 +176,23 @@ fn unified_group(
         }
         Ok(())
     };
-    if let Err(error) = enable(parent) {
-        // v2 lets a group have either processes or children with controllers: make room if only the server's own processes are here.
-        let Some(server) = server else { return Err(error) };
-        if error.raw_os_error() != Some(libc::EBUSY) || !only_ours(parent, server)? {
-            return Err(error);
+    // v2 lets a group have either processes or children with controllers, but for the root, which alone has no type. Some controllers can be enabled all the same:
+    // then the children are good for threads only.
+    let is_root = !parent.join("cgroup.type").exists();
+    if !wanted.is_empty() && !is_root && !processes(parent)?.is_empty() {
+        if !only_ours(parent, server)? {
+            let text = format!(
+                "there are other processes in {}: start flint in a group of its own",
+                parent.display()
+            );
+            return Err(io::Error::new(io::ErrorKind::ResourceBusy, text));
         }
-        let supervisor = parent.join("supervisor");
-        make(&supervisor)?;
-        for pid in processes(parent)? {
-            put(&supervisor, "cgroup.procs", pid)?;
+        if server.is_none() {
+            return Ok(parent.join(name));
         }
-        enable(parent)?;
+        make_room(parent)?;
     }
+    enable(parent)?;
     let directory = parent.join(name);
     make(&directory)?;
     enable(&directory).inspect_err(|_| {
@@ -174,11 +201,100 @@ fn unified_group(
     Ok(directory)
 }
 
+/// Moves all processes of a group into a leaf of their own.
+fn make_room(parent: &Path) -> io::Result<()> {
+    let supervisor = parent.join("supervisor");
+    make(&supervisor)?;
+    // A program that the server runs for a moment may come, or go, meanwhile.
+    for _ in 0..MOVES {
+        let here = processes(parent)?;
+        if here.is_empty() {
+            break;
+        }
+        for pid in here {
+            match put(&supervisor, "cgroup.procs", pid) {
+                Err(error) if error.raw_os_error() != Some(libc::ESRCH) => return Err(error),
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
 pub(super) fn processes(directory: &Path) -> io::Result<Vec<u32>> {
     let text = fs::read_to_string(directory.join("cgroup.procs"))?;
     Ok(text.lines().filter_map(|line| line.parse().ok()).collect())
 }
 
-fn only_ours(directory: &Path, server: u32) -> io::Result<bool> {
-    Ok(processes(directory)?.into_iter().all(|pid| pid == server || pid == std::process::id()))
+/// Whether nobody is in it but this process, the server, and what these have started.
+fn only_ours(directory: &Path, server: Option<u32>) -> io::Result<bool> {
+    let own = [Some(std::process::id()), server];
+    let is_own = |pid| own.contains(&Some(pid));
+    // Those of other pid namespaces are listed as 0.
+    let is_ours = |pid| pid != 0 && (is_own(pid) || parent_of(pid).is_none_or(is_own));
+    Ok(processes(directory)?.into_iter().all(is_ours))
+}
+
+/// The parent of a process; `None` when it has ended.
+fn parent_of(pid: u32) -> Option<u32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The command name, in parentheses, may contain anything; the state is behind it.
+    stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As a group of v2 that was given these controllers.
+    fn group(directory: &Path, controllers: &str) {
+        fs::create_dir_all(directory).unwrap();
+        for (file, text) in [("cgroup.controllers", controllers), ("cgroup.subtree_control", "")] {
+            fs::write(directory.join(file), text).unwrap();
+        }
+    }
+
+    /// systemd gives a user's services memory and pids, and the processor only where it is told so.
+    #[test]
+    fn what_was_delegated_is_used_though_it_is_not_all() {
+        let scratch = tempfile::tempdir().unwrap();
+        let (root, own) = (scratch.path().join("root"), scratch.path().join("root/own"));
+        group(&own, "memory pids");
+        group(&own.join("name"), "memory pids");
+        let mut tree = Tree { controllers: Vec::new(), unified: None, missing: Vec::new() };
+        // The root is not this user's to change: there is nothing that could be written to.
+        tree.create_unified("name", None, &own, &root, &["memory", "pids", "cpu"].map(str::to_owned));
+        let place = own.join("name");
+        for controller in [Controller::Memory, Controller::Pids] {
+            assert_eq!(tree.place(controller), Some((Version::V2, place.as_path())), "{tree:?}");
+        }
+        assert_eq!((tree.place(Controller::Cpu), tree.unified()), (None, Some(place.as_path())));
+        assert!(tree.missing.len() == 1 && tree.missing[0].starts_with("cpu cgroup"), "{:?}", tree.missing);
+    }
+
+    #[test]
+    fn what_was_started_from_here_is_no_stranger() {
+        let scratch = tempfile::tempdir().unwrap();
+        let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+        let own = std::process::id();
+        group(scratch.path(), "pids");
+        fs::write(scratch.path().join("cgroup.type"), "domain\n").unwrap();
+        // Whether the group could be used, if its processes were moved out of the way.
+        let here = |pids: &[u32]| {
+            let text: String = pids.iter().map(|pid| format!("{pid}\n")).collect();
+            fs::write(scratch.path().join("cgroup.procs"), text).unwrap();
+            match unified_group(scratch.path(), "name", None, &[Controller::Pids]) {
+                Ok(place) => place == scratch.path().join("name") && !place.exists(),
+                Err(error) => {
+                    assert!(error.to_string().contains("other processes"), "{error}");
+                    false
+                }
+            }
+        };
+        assert!(here(&[own, child.id()]) && !here(&[own, 0]));
+        let stranger = parent_of(own).filter(|pid| *pid != 0);
+        assert!(stranger.is_none_or(|pid| !here(&[own, pid])));
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
 }

@@ -6,24 +6,18 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use crate::descriptors::keep;
 use crate::inside::PAYLOAD_ID;
-use crate::sys::{self, Forked};
+use crate::sys;
 
 /// A user namespace in which uid and gid [`PAYLOAD_ID`] are `outside` and nothing else exists.
 pub(super) fn namespace(outside: u32) -> io::Result<OwnedFd> {
     // SAFETY: the launcher is single-threaded.
-    match unsafe { sys::clone3(libc::CLONE_NEWUSER | libc::CLONE_FILES, None) }? {
-        Forked::Child => loop {
-            std::thread::park();
-        },
-        Forked::Parent { pid, pidfd } => {
-            let map = format!("{PAYLOAD_ID} {outside} 1");
-            let made = fs::write(format!("/proc/{pid}/uid_map"), &map)
-                .and_then(|()| fs::write(format!("/proc/{pid}/gid_map"), &map))
-                .and_then(|()| fs::File::open(format!("/proc/{pid}/ns/user")));
-            rustix::process::pidfd_send_signal(&pidfd, rustix::process::Signal::KILL)?;
-            let id = rustix::process::WaitId::PidFd(pidfd.as_fd());
-            rustix::process::waitid(id, rustix::process::WaitIdOptions::EXITED)?;
-            Ok(keep(made?.into()))
-        }
-    }
+    let (pid, pidfd) = unsafe { sys::helper(libc::CLONE_NEWUSER | libc::CLONE_FILES, || ()) }?;
+    let map = format!("{PAYLOAD_ID} {outside} 1");
+    let made = fs::write(format!("/proc/{pid}/uid_map"), &map)
+        .and_then(|()| fs::write(format!("/proc/{pid}/gid_map"), &map))
+        .and_then(|()| fs::File::open(format!("/proc/{pid}/ns/user")));
+    rustix::process::pidfd_send_signal(&pidfd, rustix::process::Signal::KILL)?;
+    let id = rustix::process::WaitId::PidFd(pidfd.as_fd());
+    rustix::process::waitid(id, rustix::process::WaitIdOptions::EXITED)?;
+    Ok(keep(made?.into()))
 }

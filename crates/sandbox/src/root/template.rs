@@ -17,7 +17,7 @@ use rustix::thread::UnshareFlags;
 use super::{RootKind, etc, targets};
 use crate::error::Fault;
 use crate::spec::Network;
-use crate::sys::{self, Forked};
+use crate::sys;
 
 /// Directories of the host's `/usr` that a sandbox sees, where they exist.
 const USR: [&str; 6] = ["bin", "lib", "lib32", "lib64", "libexec", "share"];
@@ -148,34 +148,28 @@ fn populate_sys(sys: &Path) -> io::Result<()> {
 /// Makes the mount namespace whose root is `place`, in a helper process, and keeps it by its descriptor.
 fn enclose(place: &Path, rootless: bool) -> io::Result<OwnedFd> {
     let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    let work = || {
+        let outcome = enclose_here(place, rootless);
+        let errno = outcome.err().map_or(0, |error| error.raw_os_error().unwrap_or(libc::EIO));
+        // The launcher opens our mount namespace, then ends us.
+        let _ = rustix::io::write(&writer, &errno.to_ne_bytes());
+    };
     // SAFETY: the launcher is single-threaded.
-    match unsafe { sys::clone3(0, None) }? {
-        Forked::Child => {
-            let outcome = enclose_here(place, rootless);
-            let errno = outcome.err().map_or(0, |error| error.raw_os_error().unwrap_or(libc::EIO));
-            let _ = rustix::io::write(&writer, &errno.to_ne_bytes());
-            // The launcher opens our mount namespace, then ends us.
-            loop {
-                std::thread::park();
-            }
-        }
-        Forked::Parent { pid, pidfd } => {
-            drop(writer);
-            let mut errno = [0u8; 4];
-            let length = rustix::io::read(&reader, &mut errno)?;
-            let result = match (length, i32::from_ne_bytes(errno)) {
-                (4, 0) => fs::File::open(format!("/proc/{pid}/ns/mnt")).map(OwnedFd::from),
-                (4, errno) => Err(io::Error::from_raw_os_error(errno)),
-                _ => Err(io::Error::other("the helper that builds the root ended early")),
-            };
-            rustix::process::pidfd_send_signal(&pidfd, rustix::process::Signal::KILL)?;
-            rustix::process::waitid(
-                rustix::process::WaitId::PidFd(pidfd.as_fd()),
-                rustix::process::WaitIdOptions::EXITED,
-            )?;
-            result
-        }
-    }
+    let (pid, pidfd) = unsafe { sys::helper(0, work) }?;
+    drop(writer);
+    let mut errno = [0u8; 4];
+    let length = rustix::io::read(&reader, &mut errno)?;
+    let result = match (length, i32::from_ne_bytes(errno)) {
+        (4, 0) => fs::File::open(format!("/proc/{pid}/ns/mnt")).map(OwnedFd::from),
+        (4, errno) => Err(io::Error::from_raw_os_error(errno)),
+        _ => Err(io::Error::other("the helper that builds the root ended early")),
+    };
+    rustix::process::pidfd_send_signal(&pidfd, rustix::process::Signal::KILL)?;
+    rustix::process::waitid(
+        rustix::process::WaitId::PidFd(pidfd.as_fd()),
+        rustix::process::WaitIdOptions::EXITED,
+    )?;
+    result
 }
 
 fn enclose_here(place: &Path, rootless: bool) -> io::Result<()> {

@@ -6,6 +6,7 @@
 
 mod bounded;
 mod connect;
+mod heads;
 mod send;
 mod way;
 
@@ -19,12 +20,14 @@ use std::{
 
 use flint_gate::DirectGate;
 use flint_model::{ByteSize, HttpScheme};
-use http::{Request, Response, Uri};
+use http::{HeaderName, Request, Response, Uri};
 use tokio::sync::Semaphore;
-use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpHooks};
+use wasmtime::component::ResourceTable;
+use wasmtime_wasi_http::{DEFAULT_FORBIDDEN_HEADERS, Error, RequestOptions, WasiBody, WasiHttpHooks};
 
 pub use self::connect::HttpClient;
-use self::way::Way;
+pub(super) use self::heads::bound_heads;
+use self::{heads::Heads, way::Way};
 use super::{Grants, Services};
 
 /// Where guests find the gate: as those in a sandbox find theirs, on a loopback of their own. Here there is none, and nothing is connected to.
@@ -89,6 +92,7 @@ pub(super) struct Outbound {
     gate: Option<Arc<DirectGate>>,
     /// What is left of [`UNTAKEN`].
     untaken: usize,
+    heads: Heads,
 }
 
 impl Outbound {
@@ -97,7 +101,7 @@ impl Outbound {
         let bounds = services.http.bounds();
         let (left, places) =
             (AtomicU32::new(bounds.requests), Arc::new(Semaphore::new(bounds.at_once as usize)));
-        Self { services, grants, left, places, gate, untaken: UNTAKEN }
+        Self { services, grants, left, places, gate, untaken: UNTAKEN, heads: Heads::default() }
     }
 
     /// To the hosts of one pattern.
@@ -117,6 +121,16 @@ impl Outbound {
         let (mut grants, _) = Grants::of_initialiser(&"guest".parse().unwrap(), None);
         grants.allow_hosts = [pattern.parse().unwrap()].into();
         self.grants = Arc::new(grants);
+    }
+
+    /// Before a call of the host that is about HTTP.
+    pub(super) fn look_at_heads(&mut self, table: &mut ResourceTable) {
+        self.heads.look(table);
+    }
+
+    /// Whether the guest's heads hold as much as they may.
+    pub(super) fn has_full_heads(&self) -> bool {
+        self.heads.is_full()
     }
 
     /// How a request goes where it wants to, if it may. The gate's address means the gate to whom has one, and to everybody else what it says.
@@ -184,8 +198,16 @@ impl WasiHttpHooks for Outbound {
         options: Option<RequestOptions>,
         _: Box<dyn Future<Output = Result<(), Error>> + Send>,
     ) -> Box<dyn Future<Output = Sent> + Send> {
-        let admitted = self.admit(request.uri());
-        Box::new(async move { send::send(admitted?, request, options.unwrap_or_default()).await })
+        let (admitted, head) = (self.admit(request.uri()), self.heads.send(&request));
+        Box::new(async move {
+            let _head = head;
+            send::send(admitted?, request, options.unwrap_or_default()).await
+        })
+    }
+
+    /// Nothing is added to heads that hold as much as they may.
+    fn is_forbidden_header(&mut self, name: &HeaderName) -> bool {
+        self.heads.is_full() || DEFAULT_FORBIDDEN_HEADERS.contains(name)
     }
 
     /// Asked once for each body.

@@ -1,0 +1,197 @@
+//! Files that guests have open. Each takes one of the server's descriptors, which everything else in it needs as well.
+
+use std::sync::Arc;
+
+use flint_model::LogStream;
+use rustix::process::getrlimit;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use wasmtime::{
+    Result, StoreContextMut,
+    component::{Linker, Resource, ResourceTable},
+};
+use wasmtime_wasi::{
+    WasiView,
+    filesystem::WasiFilesystemView,
+    p2::{
+        ReaddirIterator,
+        bindings::filesystem::types::{
+            Descriptor, DescriptorFlags, ErrorCode, Host as _, HostDescriptor as _, OpenFlags, PathFlags,
+        },
+    },
+};
+
+use super::{AsHost, LogSink};
+
+/// Guests have one of so many of the descriptors that the server may have...
+const PART: u64 = 4;
+/// ...and no more than these.
+const MOST: u64 = 1 << 16;
+/// So many are taken at a time: a call that has a file or two takes no more.
+const STEP: usize = 8;
+
+/// The most lists of folders that a component has at once: each has all names, which may be 10,000 long ones.
+const MOST_LISTS: usize = 16;
+
+/// The interface as wasmtime links it. Where a new release of it links another one, `what_components_open_is_bounded` fails.
+const TYPES: &str = "wasi:filesystem/types@0.2.12";
+
+const NONE_LEFT: &str = "the files that all functions may have open together are in use";
+
+/// What the guests of a server may have open together. Clones are handles of the same.
+#[derive(Clone, Debug)]
+pub struct OpenFiles(Arc<Semaphore>);
+
+/// What one call has of them.
+pub(super) struct CallsFiles {
+    all: Arc<Semaphore>,
+    /// More than the most handles that the call has had at once.
+    held: OwnedSemaphorePermit,
+    logs: LogSink,
+    refused: bool,
+}
+
+/// In the place of a handle that is not to be.
+struct Nothing;
+
+impl OpenFiles {
+    /// A part of what this process may have open by now.
+    pub fn of_this_process() -> Self {
+        let limit = getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX);
+        Self::at_most((limit / PART).min(MOST) as usize)
+    }
+
+    /// So many.
+    pub fn at_most(files: usize) -> Self {
+        Self(Arc::new(Semaphore::new(files)))
+    }
+
+    /// The first ones of a call, or why it gets none.
+    pub(super) fn begin(&self, logs: &LogSink) -> Result<CallsFiles, String> {
+        let held = take(&self.0).ok_or(NONE_LEFT)?;
+        Ok(CallsFiles { all: Arc::clone(&self.0), held, logs: logs.clone(), refused: false })
+    }
+}
+
+impl CallsFiles {
+    /// Whether there is a file for the next one to be opened. A call has as many as it has handles, of whatever.
+    pub(super) fn have_room(&mut self, table: &mut ResourceTable) -> bool {
+        let handles = table.iter_mut().count();
+        while self.held.num_permits() <= handles {
+            let Some(more) = take(&self.all) else {
+                if !std::mem::replace(&mut self.refused, true) {
+                    self.logs.write(LogStream::Stderr, format!("flint: {NONE_LEFT}\n").as_bytes());
+                }
+                return false;
+            };
+            self.held.merge(more);
+        }
+        true
+    }
+
+    /// Before any call of a core module, which opens one file at most: when there is none for it, the module gets a handle only where it has given one back.
+    /// It cannot be told in another way.
+    pub(super) fn make_room(&mut self, table: &mut ResourceTable) {
+        if self.refused || self.have_room(table) {
+            return;
+        }
+        table.set_max_capacity(0);
+        // Places of handles that were given back before are taken whatever the capacity is.
+        while table.push(Nothing).is_ok() {}
+    }
+}
+
+/// Puts bounds around what components open.
+pub(super) fn bound_files<T: AsHost + WasiView + 'static>(linker: &mut Linker<T>) -> Result<()> {
+    let mut types = linker.instance(TYPES)?;
+    types.func_wrap_async(
+        "[method]descriptor.open-at",
+        |mut store: StoreContextMut<'_, T>,
+         (folder, how, path, open, flags): (
+            Resource<Descriptor>,
+            PathFlags,
+            String,
+            OpenFlags,
+            DescriptorFlags,
+        )| {
+            Box::new(async move {
+                let opened = if store.data_mut().host().may_open() {
+                    let mut files = store.data_mut().filesystem();
+                    match files.open_at(folder, how, path, open, flags).await {
+                        Ok(file) => Ok(file),
+                        Err(error) => Err(files.convert_error_code(error)?),
+                    }
+                } else {
+                    Err(ErrorCode::Quota)
+                };
+                Ok::<_, wasmtime::Error>((opened,))
+            })
+        },
+    )?;
+    types.func_wrap_async(
+        "[method]descriptor.read-directory",
+        |mut store: StoreContextMut<'_, T>, (folder,): (Resource<Descriptor>,)| {
+            Box::new(async move {
+                let mut files = store.data_mut().filesystem();
+                let lists = files.table.iter_mut().filter(|handle| handle.is::<ReaddirIterator>()).count();
+                let listed = if lists < MOST_LISTS {
+                    match files.read_directory(folder).await {
+                        Ok(list) => Ok(list),
+                        Err(error) => Err(files.convert_error_code(error)?),
+                    }
+                } else {
+                    Err(ErrorCode::InsufficientMemory)
+                };
+                Ok::<_, wasmtime::Error>((listed,))
+            })
+        },
+    )
+}
+
+fn take(all: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
+    Arc::clone(all).try_acquire_many_owned(STEP as u32).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use flint_model::ByteSize;
+
+    use super::*;
+
+    /// As a guest that opens files until it gets no more.
+    fn open_all(files: &mut CallsFiles, table: &mut ResourceTable) -> Vec<Resource<u8>> {
+        let mut open = Vec::new();
+        loop {
+            files.make_room(table);
+            match table.push(0_u8) {
+                Ok(file) => open.push(file),
+                Err(_) => return open,
+            }
+        }
+    }
+
+    #[test]
+    fn calls_have_no_more_than_there_are_and_give_them_back() {
+        let all = OpenFiles::at_most(5 * STEP);
+        let logs = LogSink::new(ByteSize::kib(1));
+        let mut tables = [ResourceTable::new(), ResourceTable::new()];
+        let mut calls = [all.begin(&logs).unwrap(), all.begin(&logs).unwrap()];
+        // Places that were given back before are no way around it.
+        let [first, _] = &mut tables;
+        let many: Vec<_> = (0..100).map(|_| first.push(0_u8).unwrap()).collect();
+        for handle in many {
+            first.delete(handle).unwrap();
+        }
+        let open = std::iter::zip(&mut calls, &mut tables).map(|(call, table)| open_all(call, table));
+        let mut open: Vec<_> = open.collect();
+        let counts: Vec<_> = open.iter().map(Vec::len).collect();
+        assert!(counts[0] >= 3 * STEP && counts.iter().sum::<usize>() <= 5 * STEP, "{counts:?}");
+        assert!(all.begin(&logs).is_err());
+        assert!(logs.finish().0.iter().any(|line| line.text.contains(NONE_LEFT)));
+        // Who closes one can open one.
+        tables[0].delete(open[0].remove(0)).unwrap();
+        assert_eq!(open_all(&mut calls[0], &mut tables[0]).len(), 1);
+        drop(calls);
+        let mut again = all.begin(&logs).unwrap();
+        assert!(open_all(&mut again, &mut ResourceTable::new()).len() >= 4 * STEP);
+    }
+}
