@@ -1,5 +1,7 @@
 """Data: restarts, kill -9, backup, restore, damage."""
 
+import os
+import subprocess
 from pathlib import Path
 
 from harness import Server, claim, eventually
@@ -116,6 +118,38 @@ def test_a_backup_of_a_stopped_server_replaces_damaged_data(world):
     server = Server(world, data)
     claim(world.ok("invoke", "keep", "-p", "n=3", url=server.url).json() == {"n": 3})
     server.stop()
+
+
+def test_what_root_does_with_data_of_a_service_user_stays_that_users(world):
+    if os.geteuid() != 0:
+        return  # Nobody else can give files away.
+    nobody, data, copy = 65534, world.path("served-data"), world.path("served-copy")
+
+    def of_others(directory):
+        return [str(path) for path in [directory, *directory.rglob("*")] if path.lstat().st_uid != nobody]
+
+    server = Server(world, data)
+    world.ok("secret", "set", "password", stdin=b"hunter2", url=server.url)
+    world.ok("deploy", world.file("keep.js", KEEP), url=server.url)
+    server.stop()
+    claim(world.bare("backup", copy, "--data-dir", data).code == 0)
+    subprocess.run(["chown", "-hR", f"{nobody}:{nobody}", data], check=True)
+    (data / "operator.json").unlink()
+    done = world.bare("secret", "rotate-key", "--data-dir", data)
+    claim(done.code == 0 and (data / "operator.json").exists() and not of_others(data), (done, of_others(data)))
+    done = world.bare("restore", copy, "--data-dir", data, "--force")
+    claim(done.code == 0 and not of_others(data), (done, of_others(data)))
+    # As a unit of systemd has it before the first start; also where the backup cannot be used.
+    fresh, database = world.path("served-fresh"), copy / "flint.db"
+    fresh.mkdir()
+    os.chown(fresh, nobody, nobody)
+    whole = database.read_bytes()
+    database.write_bytes(whole[:100] + b"x" + whole[101:])
+    done = world.bare("restore", copy, "--data-dir", fresh)
+    claim(done.code == 5 and not of_others(fresh), (done, of_others(fresh)))
+    database.write_bytes(whole)
+    done = world.bare("restore", copy, "--data-dir", fresh)
+    claim(done.code == 0 and (fresh / "flint.db").exists() and not of_others(fresh), (done, of_others(fresh)))
 
 
 def test_what_is_no_backup_is_refused(world):

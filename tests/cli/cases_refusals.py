@@ -28,6 +28,8 @@ def test_wrong_usage_is_exit_code_2(world):
         (["deploy", hello, "--timeout", "60"], ["'60' is not a time"]),
         (["deploy", hello, "--memory", "much"], ["'much'"]),
         (["deploy", hello, "--start", "teleport"], ["teleport", "spawn"]),
+        (["deploy", hello, "--name", ""], ["--name", "is empty"]),
+        (["deploy", "-f", world.file("stack.yml", "provider:\n  name: openfaas\nfunctions: {}\n")], ["OpenFaaS", "docs/manifests.md"]),
         (["deploy", hello, "--param", "novalue"], ["no '='"]),
         (["invoke", "x", "-p", "=1"], ["no key"]),
         (["invoke", "x", "-P", notes], ["not JSON"]),
@@ -57,6 +59,15 @@ def test_limits_within_which_nothing_fits_are_refused_at_the_start(world):
     for setting, part in (("limits.max_memory=1", "limits.min_memory"), ("limits.max_timeout=1s", "defaults.timeout")):
         done = world.bare("up", "--listen", "127.0.0.1:0", "--data-dir", world.path("narrow"), "--set", setting)
         claim(done.code == 2 and part in done.said and not world.path("narrow").exists(), done)
+
+
+def test_variables_that_are_empty_count_as_not_set(world):
+    world.ok("list", env={"FLINT_AUTH": ""})
+    # Whether or not a server is at the usual address.
+    done = world.bare("list", environment=world.environment({"FLINT_URL": ""}))
+    claim(done.code != 2 and "is not the address" not in done.said, done)
+    world.refused(2, "not a key", arguments=["list", "--auth", ""])
+    world.refused(2, "not the address", arguments=["list", "--url", ""])
 
 
 def test_no_server_is_exit_code_3(world):

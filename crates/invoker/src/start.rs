@@ -64,6 +64,9 @@ pub enum StartError {
     /// Its code is wrong: every further start would fail in the same way.
     #[error("{0}")]
     Code(StartFailure),
+    /// Too many functions are being prepared for this one to be: later it will work.
+    #[error("{0}")]
+    Busy(StartFailure),
     /// This start has failed.
     #[error("{0}")]
     Failed(StartFailure),
@@ -170,7 +173,8 @@ fn cannot_prepare(error: PrepareError) -> StartError {
             let message = "the function's code cannot be unpacked: that of its namespace takes as much of the server's disk as it may (prepare.per_namespace). Delete functions of the namespace that are not needed, or have the server's operator raise it".to_owned();
             StartError::Code(failure(Fault::Developer { message }, Duration::ZERO))
         }
-        PrepareError::Busy(_) | PrepareError::NoRoom(_) | PrepareError::Failed { .. } => {
+        PrepareError::Busy(cause) => StartError::Busy(failure(Fault::Platform { cause }, Duration::ZERO)),
+        PrepareError::NoRoom(_) | PrepareError::Failed { .. } => {
             StartError::Failed(failure(Fault::Platform { cause: error.to_string() }, Duration::ZERO))
         }
     }

@@ -30,6 +30,8 @@ pub(crate) struct Board {
     pub(crate) waiting: usize,
     pub(crate) running: usize,
     pub(crate) starting: usize,
+    /// When the starts in progress began, ascending.
+    begun: Vec<Instant>,
     /// Some function waits for memory, or did when this was last looked at.
     pub(crate) short: bool,
     /// For whom the next instance of somebody richer is given up.
@@ -146,8 +148,10 @@ impl Board {
     }
 
     /// A start begins: it was its function's, and its namespace's, turn.
-    pub(crate) fn begin_start(&mut self, key: &Arc<InstanceKey>) {
+    pub(crate) fn begin_start(&mut self, key: &Arc<InstanceKey>, now: Instant) {
         self.starting += 1;
+        let at = self.begun.partition_point(|began| *began <= now);
+        self.begun.insert(at, now);
         let turns = self.namespaces.entry(key.namespace.clone()).or_default();
         turns.starting += 1;
         if let Some(at) = turns.functions.iter().position(|listed| listed == key)
@@ -168,15 +172,24 @@ impl Board {
         }
     }
 
-    /// A start is over.
-    pub(crate) fn end_start(&mut self, key: &InstanceKey) {
+    /// A start is over that began at `began`.
+    pub(crate) fn end_start(&mut self, key: &InstanceKey, began: Instant) {
         self.starting -= 1;
+        if let Ok(at) = self.begun.binary_search(&began) {
+            self.begun.remove(at);
+        }
         if let Some(turns) = self.namespaces.get_mut(&key.namespace) {
             turns.starting -= 1;
         }
         if let Some(queue) = self.queues.get_mut(key) {
             queue.starting -= 1;
         }
+    }
+
+    /// Starts in progress that are younger than `age`.
+    pub(crate) fn starting_for_less_than(&self, age: Duration, now: Instant) -> usize {
+        let older = self.begun.partition_point(|began| now.saturating_duration_since(*began) >= age);
+        self.begun.len() - older
     }
 
     /// Starts in progress for a namespace.

@@ -20,6 +20,9 @@ const PLATFORM_TRIES: u32 = 3;
 /// that start began.
 const BROKEN_AFTER: u32 = 3;
 
+/// A start that takes longer mostly waits for something: it keeps no namespace from its first one. Its memory is charged like any other's.
+const LONG_START: Duration = Duration::from_secs(1);
+
 /// A start in progress. Reports a failure when its task dies.
 struct Attempt {
     scheduler: Arc<Scheduler>,
@@ -105,9 +108,13 @@ impl Scheduler {
     /// Whether a start for this function is worth it and allowed now.
     pub(crate) fn may_start(&self, board: &Board, key: &Arc<InstanceKey>, now: Instant) -> bool {
         let Some(queue) = board.queues.get(key) else { return false };
-        // A namespace for which nothing is being started may always begin one, so that slow starts of others do not block it.
+        // A namespace for which nothing is being started may always begin one, so that slow starts of others do not block it. When theirs
+        // have become long ones is seen by the task that tends the queues, which comes by for as long as a call waits.
         let none_yet = board.starting_for(&key.namespace) == 0;
-        let room = board.starting < if none_yet { 2 * self.most_starting } else { self.most_starting };
+        let room = match none_yet {
+            true => board.starting_for_less_than(LONG_START, now) < 2 * self.most_starting,
+            false => board.starting < self.most_starting,
+        };
         room && queue.wants_start(self.cores, self.most_starting_per_function, board.by_the_clock, now)
             // One start prepares the function; the others would only wait for it.
             && (queue.starting == 0 || self.invoker.is_prepared(&queue.function))
@@ -140,7 +147,7 @@ impl Scheduler {
                 return Err(shortage);
             }
         };
-        board.begin_start(key);
+        board.begin_start(key, now);
         let attempt =
             Attempt { scheduler: Arc::clone(self), key: Arc::clone(key), ticket, began: now, over: false };
         self.tasks.spawn(attempt.run(permit, call));
@@ -157,7 +164,7 @@ impl Scheduler {
     ) {
         let now = Instant::now();
         let mut board = self.board();
-        board.end_start(key);
+        board.end_start(key, began);
         match outcome {
             Ok(lease) => {
                 if let Some(queue) = board.queues.get_mut(key) {
@@ -213,6 +220,7 @@ fn start_failed(
     now: Instant,
 ) {
     let Some(queue) = board.queues.get_mut(key) else { return };
+    let busy = matches!(error, StartError::Busy(_));
     let (failure, hopeless) = match error {
         StartError::Unavailable(reason) => {
             for waiter in queue.waiting.drain(..) {
@@ -225,7 +233,7 @@ fn start_failed(
             return;
         }
         StartError::Code(failure) => (failure, true),
-        StartError::Failed(failure) => (failure, false),
+        StartError::Failed(failure) | StartError::Busy(failure) => (failure, false),
     };
     queue.failures.add(&failure.fault, now);
     let broken =
@@ -237,7 +245,8 @@ fn start_failed(
             std::mem::take(&mut queue.waiting).into_iter().partition(|waiter| waiter.since <= began);
         (answered, queue.waiting) = (those, later);
     } else if let Some(mut waiter) = queue.remove(ticket) {
-        waiter.platform_failures += u32::from(platform);
+        // Room to prepare is a shortage like another: the call waits for it as long as a call may.
+        waiter.platform_failures += u32::from(platform && !busy);
         if platform && waiter.platform_failures < PLATFORM_TRIES {
             queue.add(waiter);
         } else {

@@ -4,10 +4,10 @@ mod common;
 
 use std::{sync::Arc, time::Duration};
 
-use common::{Node, all, all_good, is_good, millis, seconds};
+use common::{Node, all, all_good, is_good, millis, node, pool, seconds};
 use flint_executor::Fault;
 use flint_invoker::testing::{Answer, Script, function};
-use flint_scheduler::{Outcome, Ran, Refusal};
+use flint_scheduler::{Outcome, QueueConfig, Ran, Refusal};
 use tokio::time::Instant;
 
 fn fault(ran: &Ran) -> Option<Fault> {
@@ -123,6 +123,22 @@ async fn a_platform_fault_is_tried_again_a_few_times() {
     assert!(is_good(&node.call(&f).await));
     assert_eq!(fault(&node.call(&g).await), Some(platform()));
     assert_eq!(node.sim.seen().starts_of("guest/g"), 3);
+    node.ends_clean().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_whose_function_cannot_be_prepared_for_now_waits_as_long_as_a_call_may() {
+    let node = node(pool(), QueueConfig { max_wait: seconds(5.0), ..QueueConfig::default() });
+    let f = Arc::new(function("guest/f"));
+    node.sim.make_busy(usize::MAX);
+    let began = Instant::now();
+    let Outcome::Refused(Refusal::WaitedTooLong { why, .. }) = node.call(&f).await.outcome else { panic!() };
+    assert!(why.contains("builds are waiting"), "{why}");
+    assert!(began.elapsed() >= seconds(5.0), "{:?}", began.elapsed());
+    node.sim.make_busy(8);
+    assert!(is_good(&node.call(&f).await));
+    let prepared = node.sim.seen().prepared.len();
+    assert!((9..40).contains(&prepared), "{prepared} preparations");
     node.ends_clean().await;
 }
 

@@ -12,7 +12,7 @@ use super::{ManifestArgs, RetryArgs, values};
 #[derive(Clone, Debug, Default, PartialEq, Args)]
 pub(crate) struct FunctionArgs {
     /// Its name, `name` or `package/name` [default: the file's or directory's name]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = values::function_name)]
     pub(crate) name: Option<String>,
     /// Its runtime, `family` or `family:version` [default: by extension and content]
     #[arg(long)]

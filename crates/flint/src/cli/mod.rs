@@ -17,7 +17,7 @@ mod version_args;
 use std::process::ExitCode;
 
 use clap::{
-    Parser,
+    CommandFactory, FromArgMatches,
     error::{ContextKind, ContextValue},
 };
 
@@ -32,7 +32,7 @@ pub(crate) use namespace_args::*;
 pub(crate) use retry_args::*;
 pub(crate) use secret_args::*;
 pub(crate) use sequence_args::*;
-pub(crate) use values::{cpu_millis, duration, mebibytes};
+pub(crate) use values::{cpu_millis, duration, function_name, mebibytes};
 pub(crate) use version_args::*;
 
 use crate::{
@@ -44,7 +44,7 @@ use crate::{
 
 /// Reads the command line, does what it asks and says how that ended.
 pub(crate) fn run() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match parsed() {
         Ok(cli) => cli,
         Err(instead) => return said_instead(&instead),
     };
@@ -53,6 +53,21 @@ pub(crate) fn run() -> ExitCode {
         Ok(exit) => exit.into(),
         Err(error) => failure::report(&error, json).into(),
     }
+}
+
+fn parsed() -> Result<Cli, clap::Error> {
+    let mut grammar = grammar();
+    let mut matches = grammar.try_get_matches_from_mut(std::env::args_os())?;
+    Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut grammar))
+}
+
+/// What the command line may say. FLINT_URL and FLINT_AUTH count as not set when they are empty, as scripts leave them.
+fn grammar() -> clap::Command {
+    let unless_empty = |arg: clap::Arg| {
+        let is_empty = arg.get_env().and_then(std::env::var_os).is_some_and(|value| value.is_empty());
+        if is_empty { arg.env(None::<&'static str>) } else { arg }
+    };
+    Cli::command().mut_arg("url", unless_empty).mut_arg("auth", unless_empty)
 }
 
 /// Prints what the command line asked for instead of a command, such as help, or what is wrong with it, which ends with code 2.
@@ -167,7 +182,7 @@ fn single_threaded<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
+    use clap::Parser;
 
     use super::*;
 

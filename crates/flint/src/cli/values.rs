@@ -56,6 +56,14 @@ pub(crate) fn cpu_millis(text: &str) -> Result<u32, String> {
     Ok(millis.round() as u32)
 }
 
+/// A function's name. What it may be the server says; none at all would be the address of something else.
+pub(crate) fn function_name(text: &str) -> Result<String, String> {
+    match text.trim().is_empty() {
+        true => Err("it is empty: write NAME or PACKAGE/NAME".to_owned()),
+        false => Ok(text.to_owned()),
+    }
+}
+
 /// `key=value`. The value is JSON when it reads as JSON, otherwise a string.
 pub(crate) fn parameter(text: &str) -> Result<(String, Value), String> {
     let (key, value) = pair(text)?;

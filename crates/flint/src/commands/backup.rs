@@ -21,7 +21,7 @@ use crate::{
     config,
     failure::{Exit, Failure},
     output::{Progress, human_size, print_json, print_line, tell},
-    server::{KEY_FILE, explain_store, open_unserved},
+    server::{KEY_FILE, Owner, explain_store, open_unserved},
 };
 
 /// What may be in a data directory before a backup is restored into it.
@@ -74,6 +74,7 @@ pub(crate) async fn restore(args: &RestoreArgs, json: bool) -> anyhow::Result<Ex
     }
     let free = restorable(&data_dir, BESIDE)
         .map_err(|error| Failure::local(format!("{}: {error}", data_dir.display())))?;
+    let owner = Owner::of(&data_dir);
     let aside = match (free, args.force) {
         (true, _) => None,
         (false, true) => Some(move_aside(&data_dir).await?),
@@ -83,6 +84,10 @@ pub(crate) async fn restore(args: &RestoreArgs, json: bool) -> anyhow::Result<Ex
                 .into());
         }
     };
+    if owner.is_some() && aside.is_none() {
+        Owner::take(&data_dir)
+            .map_err(|error| Failure::local(format!("cannot take {}: {error}", data_dir.display())))?;
+    }
     let kept_key = match &aside {
         None => false,
         Some(aside) => keep_key(aside, &data_dir).inspect_err(|_| put_back(aside, &data_dir))?,
@@ -94,8 +99,10 @@ pub(crate) async fn restore(args: &RestoreArgs, json: bool) -> anyhow::Result<Ex
     let summary = match restored {
         Ok(summary) => summary,
         Err(error) => {
-            if let Some(aside) = &aside {
-                put_back(aside, &data_dir);
+            match (&aside, owner) {
+                (Some(aside), _) => put_back(aside, &data_dir),
+                (None, Some(owner)) => drop(owner.give_all(&data_dir)), // the first error is the one to tell
+                (None, None) => {}
             }
             return Err(match error {
                 // The backup is damaged, not the data.
@@ -110,6 +117,15 @@ pub(crate) async fn restore(args: &RestoreArgs, json: bool) -> anyhow::Result<Ex
             .into());
         }
     };
+    if let Some(owner) = owner {
+        owner.give_all(&data_dir).map_err(|error| {
+            Failure::local(format!(
+                "the data is restored, but {} cannot be given back to its user: {error}",
+                data_dir.display()
+            ))
+            .hint("give it to the user that runs the server: chown -R USER DIRECTORY")
+        })?;
+    }
     drop(progress);
     if json {
         print_json(

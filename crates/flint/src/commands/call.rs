@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     fs,
-    io::Read,
+    io::{self, Read},
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -20,7 +20,8 @@ use crate::{
     cli::CallArgs,
     client::{CUT_SHORT, Client, collect, refusal_from, segment},
     failure::{Exit, Failure},
-    package::media_type,
+    output::human_size,
+    package::{contents::LARGEST, media_type},
 };
 
 /// How long a record may take to appear after its call has ended.
@@ -92,14 +93,23 @@ impl Input {
     }
 }
 
+/// A file, or stdin.
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
-    let mut content = Vec::new();
-    let result = match path.as_os_str() == "-" {
-        true => std::io::stdin().lock().read_to_end(&mut content).map(drop),
-        false => fs::read(path).map(|read| content = read),
+    let content = match path.as_os_str() == "-" {
+        true => read_within(LARGEST, io::stdin().lock()),
+        false => fs::File::open(path).and_then(|file| read_within(LARGEST, file)),
     };
-    result.map_err(|error| Failure::usage(format!("cannot read {}: {error}", path.display())))?;
-    Ok(content)
+    content.map_err(|error| Failure::usage(format!("cannot read {}: {error}", path.display())))
+}
+
+/// All of it. What no server would take is not read to its end: it may have none.
+fn read_within(most: u64, from: impl Read) -> io::Result<Vec<u8>> {
+    let mut content = Vec::new();
+    from.take(most + 1).read_to_end(&mut content)?;
+    match content.len() as u64 > most {
+        true => Err(io::Error::other(format!("it has more than {}, too much for a call", human_size(most)))),
+        false => Ok(content),
+    }
 }
 
 fn arguments(path: &Path) -> Result<Arguments, Failure> {
@@ -251,6 +261,13 @@ mod tests {
             fs::write(file.path(), bad).unwrap();
             assert!(Input::read(&args).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn what_has_no_end_is_not_read_to_its_end() {
+        let error = read_within(2048, io::repeat(b'y')).unwrap_err();
+        assert_eq!(error.to_string(), "it has more than 2.0 KB, too much for a call");
+        assert_eq!(read_within(3, &b"yes"[..]).unwrap(), b"yes");
     }
 
     #[test]

@@ -17,7 +17,7 @@ const LEFT_OUT: &[&str] =
 const LEFT_OUT_AT_TOP: &[&str] = &["flint.toml", "flint.json"];
 
 /// The most bytes of a file, and of all files of a directory. Servers take much less, unless their operator has other plans.
-pub(super) const LARGEST: u64 = 4 << 30;
+pub(crate) const LARGEST: u64 = 4 << 30;
 
 /// One thing to pack.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -139,7 +139,7 @@ impl Manifest {
 
     /// What `args` say, and for the rest this manifest.
     pub(crate) fn complete(self, args: FunctionArgs) -> Result<FunctionArgs, String> {
-        use crate::cli::{cpu_millis, duration, mebibytes};
+        use crate::cli::{cpu_millis, duration, function_name, mebibytes};
         let merged = |mut ours: BTreeMap<String, Value>, theirs: Vec<(String, Value)>| {
             ours.extend(theirs);
             ours.into_iter().collect()
@@ -154,8 +154,12 @@ impl Manifest {
         let allow_hosts = if args.allow_hosts.is_empty() { self.wasm.allow_hosts } else { args.allow_hosts };
         let mut wasm_config = self.wasm.config;
         wasm_config.extend(args.wasm_config);
+        let name = match (args.name, self.name) {
+            (None, Some(name)) => Some(function_name(&name).map_err(|why| format!("name: {why}"))?),
+            (name, _) => name,
+        };
         Ok(FunctionArgs {
-            name: args.name.or(self.name),
+            name,
             kind: args.kind.or(self.kind),
             main: args.main.or(self.main),
             contract: args.contract.or(self.contract),
@@ -307,6 +311,10 @@ mod tests {
         let error = manifest.complete(FunctionArgs::default()).unwrap_err();
         assert!(error.starts_with("limits.timeout: '60' is not a time"), "{error}");
         assert!(Manifest::from_toml("start = 'teleport'").is_err());
+        let nameless = || Manifest::from_toml("name = ' '").unwrap();
+        assert!(nameless().complete(FunctionArgs::default()).unwrap_err().starts_with("name: it is empty"));
+        let named = FunctionArgs { name: Some("mine".into()), ..Default::default() };
+        assert!(nameless().complete(named).is_ok());
     }
 
     proptest! {

@@ -8,6 +8,7 @@ mod data_dir;
 mod head_guard;
 mod notify;
 mod operator;
+mod owner;
 mod parts;
 mod refusal;
 mod secret_keys;
@@ -17,6 +18,7 @@ mod timer;
 
 pub(crate) use data_dir::{explain_store, open_unserved};
 pub(crate) use operator::OperatorFile;
+pub(crate) use owner::Owner;
 pub(crate) use parts::offline_api;
 pub(crate) use secret_keys::KEY_FILE;
 

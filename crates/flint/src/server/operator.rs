@@ -12,6 +12,7 @@ use flint_model::{ApiKey, KeyId};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::Owner;
 use crate::failure::Failure;
 
 const FILE: &str = "operator.json";
@@ -63,13 +64,14 @@ impl OperatorFile {
     pub(crate) fn write(&self, data_dir: &Path) -> Result<(), Failure> {
         let path: PathBuf = data_dir.join(FILE);
         let new = data_dir.join(format!("{FILE}.new"));
+        let _ = fs::remove_file(&new); // what a crash left
         let written = fs::OpenOptions::new()
             .write(true)
-            .create(true)
-            .truncate(true)
+            .create_new(true)
             .mode(0o600)
             .open(&new)
             .and_then(|mut file| {
+                Owner::of(data_dir).map_or(Ok(()), |owner| owner.give(&file))?;
                 file.write_all(&serde_json::to_vec(self).unwrap_or_default())?;
                 // A power cut must not leave the new name without what it stands for: the next start would refuse that.
                 file.sync_all()

@@ -9,6 +9,7 @@ use std::{
 
 use flint_controller::{SecretKey, SecretKeys};
 
+use super::Owner;
 use crate::config::Config;
 
 /// In the data directory, unless `secrets.key_file` names another file.
@@ -104,13 +105,18 @@ fn write(path: &Path, keys: &[SecretKey]) -> Result<(), String> {
     new.push(".new");
     let mut text = HEAD.to_owned();
     keys.iter().for_each(|key| text.extend([&key.expose(), "\n"]));
+    let owner = Owner::of(path).or_else(|| Owner::of(path.parent()?));
+    let _ = fs::remove_file(&new); // what a crash left
     let written = OpenOptions::new()
         .write(true)
-        .create(true)
-        .truncate(true)
+        .create_new(true)
         .mode(0o600)
         .open(&new)
-        .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()))
+        .and_then(|mut file| {
+            owner.map_or(Ok(()), |owner| owner.give(&file))?;
+            file.write_all(text.as_bytes())?;
+            file.sync_all()
+        })
         .and_then(|()| fs::rename(&new, path))
         .and_then(|()| match path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
             Some(parent) => File::open(parent)?.sync_all(),
@@ -142,6 +148,24 @@ mod tests {
         assert_eq!(ids(&keys), [second.id()]);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left beside it");
         assert!(!format!("{keys:?}").contains(&second.expose()));
+    }
+
+    #[test]
+    fn a_key_that_root_makes_or_renews_belongs_to_who_has_the_directory() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        std::os::unix::fs::chown(dir.path(), Some(65534), Some(65534)).unwrap();
+        let path = dir.path().join("secrets.key");
+        let keys = KeptKeys::File(path.clone());
+        let owner = || fs::metadata(&path).map(|data| (data.uid(), data.gid())).unwrap();
+        // Nobody's link is followed.
+        std::os::unix::fs::symlink("elsewhere", dir.path().join("secrets.key.new")).unwrap();
+        keys.create().unwrap();
+        assert!(owner() == (65534, 65534) && !dir.path().join("elsewhere").exists());
+        keys.renew().unwrap();
+        assert_eq!(owner(), (65534, 65534));
     }
 
     #[test]

@@ -25,6 +25,8 @@ pub struct Sim {
     scripts: Mutex<HashMap<String, Script>>,
     prepare_time: Mutex<Duration>,
     unavailable: Mutex<Option<String>>,
+    /// How many preparations to come find it busy.
+    busy: Mutex<usize>,
     /// Memory of snapshots.
     snapshots: Mutex<ByteSize>,
     /// That of snapshots which were used just now.
@@ -91,6 +93,11 @@ impl Sim {
     /// Nothing can be prepared any more.
     pub fn make_unavailable(&self, reason: &str) {
         *lock(&self.unavailable) = Some(reason.to_owned());
+    }
+
+    /// It is too busy for the next preparations, so many of them.
+    pub fn make_busy(&self, preparations: usize) {
+        *lock(&self.busy) = preparations;
     }
 
     /// It keeps snapshots of this much memory, until it is told to keep nothing.
@@ -165,6 +172,12 @@ impl Executor for Sim {
         if let Some(reason) = lock(&self.unavailable).clone() {
             return Err(PrepareError::Unavailable { what: source.function.kind.to_string(), reason });
         }
+        let mut busy = lock(&self.busy);
+        if let Some(left) = busy.checked_sub(1) {
+            *busy = left;
+            return Err(PrepareError::Busy("32 builds are waiting already".to_owned()));
+        }
+        drop(busy);
         Ok(Arc::new(Prepared::plain(source.function, Vec::new(), time, Box::new(()))))
     }
 

@@ -1,6 +1,7 @@
 //! From the tree of a manifest to what it says: keys are looked up, variables completed, and everything odd is noted with its line.
 
 mod action;
+mod foreign;
 mod inputs;
 mod overlay;
 mod package;
@@ -88,6 +89,12 @@ impl<'a> Reader<'a> {
 
     /// The map with the packages in it, and the keys that lead to it.
     fn top(&mut self, text: &str) -> Option<(Node, String)> {
+        if let Some((line, platform)) = foreign::platform_of(text) {
+            let what = format!("it is {platform}, which is not supported yet");
+            let next = "write a manifest with packages: and actions: (docs/manifests.md), or deploy each function with `flint deploy DIRECTORY`";
+            self.problems.error(line, "", what, next);
+            return None;
+        }
         let root = match yaml::parse(text) {
             Ok(Some(root)) if !root.is_null() => root,
             Ok(_) => {

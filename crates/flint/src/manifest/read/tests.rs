@@ -45,6 +45,28 @@ fn values(text: &str) -> Vec<(String, Value)> {
 }
 
 #[test]
+fn files_of_other_platforms_are_named_in_one_error() {
+    let openfaas = "version: 1.0\nprovider:\n  name: openfaas # the default\nfunctions:\n  f:\n    lang: node20\n    handler: ./f\n";
+    let sam =
+        "Transform: 'AWS::Serverless-2016-10-31'\nResources:\n  F:\n    Properties:\n      Role: !Ref R\n";
+    let list = "Transform:\n- AWS::LanguageExtensions\n- AWS::Serverless-2016-10-31\nResources: {}\n";
+    let dated = "AWSTemplateFormatVersion: '2010-09-09'\nResources:\n  F: { Role: !Ref R }\n";
+    for (text, line, platform) in
+        [(openfaas, 3, "OpenFaaS"), (sam, 1, "AWS SAM"), (list, 3, "AWS SAM"), (dated, 1, "AWS SAM")]
+    {
+        let (project, problems) = read(text);
+        assert!(project.packages.is_empty() && problems.warnings().is_empty(), "{platform}");
+        let failure = problems.check().unwrap_err();
+        let begin = format!("manifest.yaml:{line}: it is a ");
+        assert!(failure.message.starts_with(&begin) && failure.message.contains(platform), "{failure}");
+        assert!(failure.hint.is_some_and(|hint| hint.contains("docs/manifests.md")));
+    }
+    // The same words below an action are its own.
+    let inputs = "        inputs:\n          provider: { name: openfaas }\n          name: openfaas\n          Transform: AWS::Serverless\n";
+    fine(&with_action(inputs));
+}
+
+#[test]
 fn the_three_tops_mean_the_same() {
     let package = "demo:\n        actions:\n          hello:\n            function: hello.js\n";
     for text in [
