@@ -143,7 +143,7 @@ impl Controller {
             at: self.stores.clock.now(),
         };
         // Whoever leases it, which may be at once, finds its key.
-        self.accepted.keys.keep(activation, api_key);
+        self.accepted.keys.keep(activation, &call.namespace, api_key);
         let redriven = self.stores.dead_letters.redrive(&call.namespace, call.activation, redrive).await;
         if !matches!(redriven, Ok(true)) {
             self.accepted.keys.take(activation);

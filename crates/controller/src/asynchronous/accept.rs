@@ -51,7 +51,7 @@ impl Controller {
             }
             None => {
                 // Whoever leases it, which may be at once, finds its key.
-                self.accepted.keys.keep(id, api_key);
+                self.accepted.keys.keep(id, &queued.namespace, api_key);
                 if let Err(error) = self.stores.queue.enqueue_due(queued).await {
                     self.accepted.keys.take(id);
                     return Err(error.into());
@@ -138,7 +138,7 @@ impl Controller {
             }
             None => {
                 for Accepting { call, api_key, .. } in &calls {
-                    accepted.keys.keep(call.activation, api_key.clone());
+                    accepted.keys.keep(call.activation, &call.namespace, api_key.clone());
                 }
                 if let Err(error) = self.commit_all(queued, None, goes_on).await {
                     for Accepting { call, .. } in &calls {

@@ -5,31 +5,36 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use flint_model::ActivationId;
+use flint_model::{ActivationId, NamespaceName};
 
 /// The most keys kept; a call beyond them is run without, as one is that an earlier life of the server accepted.
 const MOST: usize = 100_000;
 
-/// Keys that this life of the server knows.
+/// Keys that this life of the server knows, each with the namespace whose call it is.
 #[derive(Default)]
-pub(crate) struct Keys(Mutex<HashMap<ActivationId, Arc<str>>>);
+pub(crate) struct Keys(Mutex<HashMap<ActivationId, (NamespaceName, Arc<str>)>>);
 
 impl Keys {
     /// The call waits on disk from now on.
-    pub(crate) fn keep(&self, call: ActivationId, key: Option<Arc<str>>) {
+    pub(crate) fn keep(&self, call: ActivationId, namespace: &NamespaceName, key: Option<Arc<str>>) {
         let Some(key) = key else { return };
         let mut keys = self.keys();
         if keys.len() < MOST {
-            keys.insert(call, key);
+            keys.insert(call, (namespace.clone(), key));
         }
     }
 
     /// The call is in this server's hands, or over.
     pub(crate) fn take(&self, call: ActivationId) -> Option<Arc<str>> {
-        self.keys().remove(&call)
+        self.keys().remove(&call).map(|(_, key)| key)
     }
 
-    fn keys(&self) -> MutexGuard<'_, HashMap<ActivationId, Arc<str>>> {
+    /// The namespace was deleted, and its calls with it.
+    pub(super) fn forget(&self, namespace: &NamespaceName) {
+        self.keys().retain(|_, (of, _)| of != namespace);
+    }
+
+    fn keys(&self) -> MutexGuard<'_, HashMap<ActivationId, (NamespaceName, Arc<str>)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -41,10 +46,11 @@ mod tests {
     #[test]
     fn keys_are_kept_for_one_taking_and_bounded() {
         let (keys, id) = (Keys::default(), ActivationId::generate());
-        keys.keep(id, Some("k".into()));
+        let guest = "guest".parse().unwrap();
+        keys.keep(id, &guest, Some("k".into()));
         assert_eq!((keys.take(id).as_deref(), keys.take(id)), (Some("k"), None));
         for number in 0..MOST as u128 + 10 {
-            keys.keep(ActivationId::from_u128(number), Some("k".into()));
+            keys.keep(ActivationId::from_u128(number), &guest, Some("k".into()));
         }
         assert_eq!(keys.keys().len(), MOST);
     }

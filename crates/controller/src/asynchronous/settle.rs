@@ -3,6 +3,8 @@
 //! The order of writes is that of durability: a record is on disk before the queue is told that there is one. A crash between the two repeats
 //! the attempt, if the policy leaves one; it loses neither the call nor its count.
 
+use std::sync::Arc;
+
 use flint_model::{Activation, ActivationId, Attempt, DeadLetterReason, FailureKind};
 use flint_store::{QueuedCall, StoreError};
 
@@ -10,7 +12,7 @@ use super::{
     policy::{self, Next},
     state::Held,
 };
-use crate::Controller;
+use crate::{Controller, account::Account};
 
 /// The annotation of a record that says which attempt of a call it is.
 const ATTEMPT: &str = "attempt";
@@ -180,7 +182,7 @@ impl Controller {
     fn let_wait(&self, held: Held) {
         let Held { call, api_key, in_flight, room, .. } = held;
         self.accepted.leased().remove(&call.activation);
-        self.accepted.keys.keep(call.activation, api_key);
+        self.keep_key(&call, api_key, in_flight.account());
         drop((in_flight, room));
         self.accepted.hungry.notify_one();
     }
@@ -189,13 +191,22 @@ impl Controller {
     pub(super) fn leave_to_queue(&self, held: Held) {
         let Held { call, attempt, api_key, in_flight, room, .. } = held;
         self.accepted.leased().remove(&call.activation);
-        self.accepted.keys.keep(call.activation, api_key);
+        self.keep_key(&call, api_key, in_flight.account());
         if attempt == 1 {
             self.accepted.leave_one();
         }
         in_flight.leave_to_queue();
         drop(room);
         self.accepted.hungry.notify_one();
+    }
+
+    /// Of a call of a namespace that was deleted meanwhile no key is kept: the queue hands it out to nobody.
+    fn keep_key(&self, call: &QueuedCall, api_key: Option<Arc<str>>, account: &Account) {
+        self.accepted.keys.keep(call.activation, &call.namespace, api_key);
+        // In this order: a namespace that is deleted from now on takes the key along.
+        if account.check_open().is_err() {
+            self.accepted.keys.take(call.activation);
+        }
     }
 
     /// A call's places are free.

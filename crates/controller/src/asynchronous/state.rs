@@ -154,6 +154,7 @@ impl AcceptedCalls {
         }
         drop(leased);
         drop(gone);
+        self.keys.forget(namespace);
     }
 
     pub(crate) fn leased(&self) -> MutexGuard<'_, HashSet<ActivationId>> {
@@ -184,5 +185,22 @@ impl AcceptedCalls {
 
     pub(super) fn left(&self) -> usize {
         self.left.load(Ordering::Acquire)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_go_with_their_namespace() {
+        let accepted = AcceptedCalls::new(&AsyncConfig::default());
+        let [gone, stays] = ["team", "guest"].map(|name| {
+            let (call, namespace) = (ActivationId::generate(), name.parse().unwrap());
+            accepted.keys.keep(call, &namespace, Some(name.into()));
+            call
+        });
+        accepted.forget(&"team".parse().unwrap());
+        assert_eq!((accepted.keys.take(gone), accepted.keys.take(stays).as_deref()), (None, Some("guest")));
     }
 }
