@@ -57,7 +57,7 @@ impl Controller {
 
     /// Creates a namespace with a first key. The key is shown this once and never again.
     pub async fn create_namespace(
-        &self,
+        self: &Arc<Self>,
         name: NamespaceName,
         limits: NamespaceLimits,
     ) -> Result<(Namespace, ApiKey), ControllerError> {
@@ -66,7 +66,7 @@ impl Controller {
 
     /// The same; the subject, who calls with the key, is the namespace unless said.
     pub async fn create_namespace_for(
-        &self,
+        self: &Arc<Self>,
         name: NamespaceName,
         limits: NamespaceLimits,
         subject: Option<String>,
@@ -84,16 +84,20 @@ impl Controller {
         if let Some(subject) = &subject {
             EntityName::parse(subject)?;
         }
-        let changing = self.namespaces.lock().await;
-        if self.stores.catalog.namespace(&name).await?.is_some() {
-            return Err(ControllerError::Exists);
-        }
-        let namespace = new_namespace(name.clone(), limits);
-        self.stores.catalog.put_namespace(&namespace).await?;
-        self.invoker.keep_warm(&name, namespace.limits.keep_warm());
-        drop(changing);
-        let key = self.create_key(&name, subject).await?;
-        Ok((namespace, key))
+        let controller = Arc::clone(self);
+        let creating = async move {
+            let changing = controller.namespaces.lock().await;
+            if controller.stores.catalog.namespace(&name).await?.is_some() {
+                return Err(ControllerError::Exists);
+            }
+            let namespace = new_namespace(name.clone(), limits);
+            controller.stores.catalog.put_namespace(&namespace).await?;
+            controller.invoker.keep_warm(&name, namespace.limits.keep_warm());
+            drop(changing);
+            let key = controller.create_key(&name, subject).await?;
+            Ok((namespace, key))
+        };
+        self.detached(creating).await
     }
 
     /// The namespace of that name.

@@ -311,6 +311,24 @@ async fn its_records_are_not_its_successors() {
 }
 
 #[tokio::test]
+async fn one_whose_creator_goes_away_has_its_key_all_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), config()).await;
+    let (controller, name) = (&server.controller, TEAM.parse().unwrap());
+    tokio::select! {
+        biased;
+        _ = controller.create_namespace(TEAM.parse().unwrap(), Default::default()) => panic!("it has to write"),
+        () = std::future::ready(()) => {}
+    }
+    eventually("it has its key", || async {
+        let keys = controller.keys(&name).await;
+        keys.is_ok_and(|keys| keys.len() == 1).then_some(())
+    })
+    .await;
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn changes_at_the_same_moment_all_hold() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(dir.path(), config()).await;
