@@ -121,6 +121,15 @@ impl Resolved {
         }
     }
 
+    /// Whether this is a version that was found by `asked`, perhaps through a binding, because no action had that name at `path`.
+    fn is_in_place_of(&self, path: &FunctionPath, asked: &FunctionPath) -> bool {
+        let at = self.path();
+        self.named.is_some()
+            && asked.name == path.name
+            && at.namespace == path.namespace
+            && at.package == path.package
+    }
+
     /// Whether this was made from the package, as provider or as binding.
     fn is_of(&self, package: &EntityPath) -> bool {
         self.origin.package.as_ref() == Some(package) || self.origin.binding.as_ref() == Some(package)
@@ -317,7 +326,9 @@ impl Controller {
 
     /// Calls meet an action anew that was written or deleted, whichever path they take to it.
     pub(crate) fn forget_action(&self, path: &FunctionPath) {
-        self.functions.remove_where(|key, resolved| key == path || resolved.path() == path);
+        self.functions.remove_where(|key, resolved| {
+            key == path || resolved.path() == path || resolved.is_in_place_of(path, key)
+        });
     }
 
     /// Calls meet everything anew that was made from a package or binding.

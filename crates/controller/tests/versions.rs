@@ -296,6 +296,26 @@ async fn a_deleted_function_takes_its_past_with_it() {
 }
 
 #[tokio::test]
+async fn an_action_of_an_aliass_name_is_met_through_a_binding_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), config()).await;
+    let caller = server.guest().await;
+    for (name, binding) in [("guest/p", None), ("guest/b", Some("guest/p".parse().unwrap()))] {
+        let put = PutPackage { binding, ..PutPackage::default() };
+        server.controller.put_package(&caller, name.parse().unwrap(), put).await.unwrap();
+    }
+    history(&server, "p/f", 2).await;
+    alias(&server, "p/f", "old", &[("0.0.1", 1)]).await.unwrap();
+    let both = async || (called(&server, "p/f@old").await.0, called(&server, "b/f@old").await.0);
+    assert_eq!(both().await, (json!(1), json!(1)));
+    deploy(&server, "p/f@old", r#"answer {"n":"its own"}"#).await;
+    assert_eq!(both().await, (json!("its own"), json!("its own")));
+    server.controller.delete_function(&caller, &at("p/f@old")).await.unwrap();
+    assert_eq!(both().await, (json!(1), json!(1)));
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn others_get_what_is_offered_and_no_old_version() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(dir.path(), config()).await;

@@ -1,10 +1,7 @@
 //! Who answers a path: the APIs of a namespace as a table, kept in memory.
 
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, PoisonError, RwLock},
     time::Duration,
 };
 
@@ -118,8 +115,8 @@ fn segments(path: &str) -> Vec<&str> {
 /// Tables by namespace. The store is the truth; a write forgets the table before it is acknowledged.
 pub(crate) struct Tables {
     tables: Cache<NamespaceName, Arc<Table>>,
-    /// Counts writes.
-    epoch: AtomicU64,
+    /// Counts writes. A write is counted while nobody adds a table.
+    epoch: RwLock<u64>,
     /// Held while a table is made: what it is made from is large.
     making: Mutex<()>,
 }
@@ -127,7 +124,7 @@ pub(crate) struct Tables {
 impl Default for Tables {
     fn default() -> Self {
         let tables = Cache::builder().max_capacity(REMEMBERED).time_to_idle(IDLE).build();
-        Self { tables, epoch: AtomicU64::new(0), making: Mutex::default() }
+        Self { tables, epoch: RwLock::default(), making: Mutex::default() }
     }
 }
 
@@ -145,19 +142,28 @@ impl Tables {
         if let Some(table) = self.tables.get(namespace) {
             return Ok(table);
         }
-        let began = self.epoch.load(Ordering::Acquire);
+        let began = self.epoch();
         let table = Arc::new(Table::new(apis.apis(namespace).await?));
-        self.tables.insert(namespace.clone(), Arc::clone(&table));
-        // Somebody wrote meanwhile: this table may be of before.
-        if self.epoch.load(Ordering::Acquire) != began {
-            self.tables.invalidate(namespace);
-        }
+        self.keep(namespace, &table, began);
         Ok(table)
+    }
+
+    /// Keeps a table that was begun then, unless somebody has written since: it may be of before.
+    fn keep(&self, namespace: &NamespaceName, table: &Arc<Table>, began: u64) {
+        let epoch = self.epoch.read().unwrap_or_else(PoisonError::into_inner);
+        if *epoch == began {
+            self.tables.insert(namespace.clone(), Arc::clone(table));
+        }
+    }
+
+    fn epoch(&self) -> u64 {
+        *self.epoch.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// To be called after a write, before it is acknowledged.
     pub(crate) fn forget(&self, namespace: &NamespaceName) {
-        self.epoch.fetch_add(1, Ordering::AcqRel);
+        let mut epoch = self.epoch.write().unwrap_or_else(PoisonError::into_inner);
+        *epoch += 1;
         self.tables.invalidate(namespace);
     }
 }
@@ -235,6 +241,21 @@ mod tests {
         ] {
             assert_eq!(route(method, path), action, "{method} {path:?}");
         }
+    }
+
+    #[test]
+    fn a_table_that_a_write_overtook_is_not_kept() {
+        let (tables, guest) = (Tables::default(), "guest".parse().unwrap());
+        let kept = |began| {
+            tables.keep(&guest, &Arc::new(table()), began);
+            tables.tables.get(&guest).is_some()
+        };
+        let began = tables.epoch();
+        tables.forget(&guest);
+        assert!(!kept(began), "it may be of before the write");
+        assert!(kept(tables.epoch()));
+        tables.forget(&guest);
+        assert!(tables.tables.get(&guest).is_none());
     }
 
     #[test]
