@@ -22,6 +22,16 @@ FUNCTIONS = {
         function listed(array $args): array { return [...$args, count($args)]; }
         function nothing(): void {}
         function number(): int { return 5; }
+        function forks(array $args): array {
+            if (!function_exists("pcntl_fork")) { return ["status" => $args["status"]]; }
+            $child = pcntl_fork();
+            if ($child === 0) {
+                if ($args["raise"] ?? false) { throw new Exception("in the child"); }
+                return ["from" => "the child"];
+            }
+            pcntl_waitpid($child, $status);
+            return ["status" => pcntl_wexitstatus($status) > 0 ? 1 : 0];
+        }
         function reads(): array { return ["status" => trim(shell_exec("timeout 10 cat; echo \\$?"))]; }
         class Other { static function run(array $args): array { return ["run" => true]; } }""", "Other::run"),
     "ruby": ("main.rb", """
@@ -34,6 +44,14 @@ FUNCTIONS = {
         def listed(args) = args + [args.length]
         def nothing(_) = nil
         def number(_) = 5
+        def forks(args)
+          unless (child = fork)
+            raise 'in the child' if args['raise']
+            return { from: 'the child' }
+          end
+          Process.wait(child)
+          { status: $?.exitstatus }
+        end
         def reads(_) = { status: `timeout 10 cat; echo $?`.strip }
         module Other
           def self.run(_) = { run: true }
@@ -47,10 +65,10 @@ import (
     "os/exec"
 )
 
-func Main(map[string]any) map[string]any {
+func Main(map[string]interface{}) map[string]interface{} {
     command := exec.Command("timeout", "10", "cat")
     command.Stdin = os.Stdin
-    return map[string]any{"failed": command.Run() != nil}
+    return map[string]interface{}{"failed": command.Run() != nil}
 }
 """
 
@@ -132,12 +150,19 @@ class ActionLoop(unittest.TestCase):
                 self.assertEqual(loop.call({}), {"status": "0"})
             loop.end()
 
+    def test_a_process_that_the_function_forks_gives_no_answer(self):
+        for language, folder, _, _ in self.each():
+            loop = Loop(language, folder, "forks", ack=False)
+            for value in ({"status": 0}, {"status": 1, "raise": True}, {"status": 0}):
+                self.assertEqual(loop.call(value), {"status": value["status"]})
+            self.assertEqual(loop.end()[0], 0)
+
     @unittest.skipUnless(shutil.which("go"), "Go is not here")
     def test_what_a_go_function_starts_does_not_read_its_calls(self):
         with tempfile.TemporaryDirectory() as folder:
             (Path(folder) / "launcher.go").write_text((RUNTIMES / "go/launcher.go").read_text().replace("FLINT_MAIN", "Main"))
             (Path(folder) / "function.go").write_text(GO)
-            (Path(folder) / "go.mod").write_text("module function\n\ngo 1.18\n")
+            (Path(folder) / "go.mod").write_text("module function\n\ngo 1.13\n")  # older than what the launcher needs of the toolchain
             subprocess.run(["go", "build", "-o", "program", "."], cwd=folder, check=True, env=dict(os.environ, CGO_ENABLED="0"))
             loop = Loop("go", Path(folder) / "program", ack=False)
             for _ in range(2):
@@ -167,6 +192,23 @@ class ActionLoop(unittest.TestCase):
             (folder / name).write_text("Encoding.default_external = Encoding::ISO_8859_1\ndef main(args) = args\n")
             loop = Loop(language, folder, ack=False)
             self.assertEqual(loop.call({"text": "Zoë ☃"}), {"text": "Zoë ☃"})
+            loop.end()
+
+    def test_a_ruby_function_finds_its_gems_and_no_arguments(self):
+        for language, folder, name, _ in self.each():
+            if language != "ruby":
+                continue
+            line = subprocess.run(["ruby", "-e", "print RbConfig::CONFIG['ruby_version']"], check=True, capture_output=True, text=True).stdout
+            gems = folder / "vendor/bundle/ruby" / line
+            for path, text in {
+                "specifications/hey-1.0.0.gemspec": "Gem::Specification.new { |s| s.name = 'hey'; s.version = '1.0.0'; s.summary = 'hey'; s.authors = ['me'] }",
+                "gems/hey-1.0.0/lib/hey.rb": "HEY = 'hey'",
+            }.items():
+                (gems / path).parent.mkdir(parents=True)
+                (gems / path).write_text(text)
+            (folder / name).write_text("require 'hey'\ndef main(_) = { hey: HEY, arguments: ARGV, read: gets, child: `ruby -e \"require 'hey'; print HEY\"` }\n")
+            loop = Loop(language, folder, ack=False)
+            self.assertEqual(loop.call({}), {"hey": "hey", "arguments": [], "read": None, "child": "hey"})
             loop.end()
 
     def test_code_that_does_not_load_is_said_in_place_of_the_acknowledgement(self):

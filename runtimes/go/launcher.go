@@ -1,5 +1,6 @@
 // Flint compiles this beside a Go function that has no main of its own. It runs the function as OpenWhisk's ActionLoop: one JSON line on
-// stdin is a call, one JSON line on descriptor 3 its answer; what the function prints is its log.
+// stdin is a call, one JSON line on descriptor 3 its answer; what the function prints is its log. It is a part of the function's module, whose
+// go.mod may ask for a Go that did not have "any" yet.
 
 package main
 
@@ -14,15 +15,15 @@ import (
 )
 
 // flintEntry is the function; its name is put in by the build.
-var flintEntry any = FLINT_MAIN
+var flintEntry interface{} = FLINT_MAIN
 
 // flintCall calls the function with what its signature asks for.
-func flintCall(arguments json.RawMessage) (any, error) {
-	var object map[string]any
-	var list []any
+func flintCall(arguments json.RawMessage) (interface{}, error) {
+	var object map[string]interface{}
+	var list []interface{}
 	var err error
 	switch flintEntry.(type) {
-	case func([]any) []any, func([]any) ([]any, error):
+	case func([]interface{}) []interface{}, func([]interface{}) ([]interface{}, error):
 		err = json.Unmarshal(arguments, &list)
 	default:
 		err = json.Unmarshal(arguments, &object)
@@ -31,22 +32,22 @@ func flintCall(arguments json.RawMessage) (any, error) {
 		return nil, fmt.Errorf("the arguments are not what the function takes: %w", err)
 	}
 	switch entry := flintEntry.(type) {
-	case func(map[string]any) map[string]any:
+	case func(map[string]interface{}) map[string]interface{}:
 		return entry(object), nil
-	case func(map[string]any) (map[string]any, error):
+	case func(map[string]interface{}) (map[string]interface{}, error):
 		return entry(object)
-	case func(map[string]any) any:
+	case func(map[string]interface{}) interface{}:
 		return entry(object), nil
-	case func(map[string]any) []any:
+	case func(map[string]interface{}) []interface{}:
 		return entry(object), nil
-	case func([]any) []any:
+	case func([]interface{}) []interface{}:
 		return entry(list), nil
-	case func([]any) ([]any, error):
+	case func([]interface{}) ([]interface{}, error):
 		return entry(list)
-	case func() map[string]any:
+	case func() map[string]interface{}:
 		return entry(), nil
 	}
-	return nil, fmt.Errorf("the function's type is %T: it is to be func(map[string]any) map[string]any or func([]any) []any", flintEntry)
+	return nil, fmt.Errorf("the function's type is %T: it is to be func(map[string]interface{}) map[string]interface{} or func([]interface{}) []any", flintEntry)
 }
 
 func flintRun(line []byte) []byte {

@@ -92,13 +92,21 @@ function serve(string $code, string $main): int
         $answer('{"ok":true}');
     }
     $environment = [];
+    $process = getmypid();
     while (($line = fgets($calls)) !== false) {
         try {
             $call = json_decode($line, true, 512, JSON_THROW_ON_ERROR | JSON_BIGINT_AS_STRING);
             $environment = set_environment($call, $environment);
-            $result = encode($function($call['value'] ?? []));
+            $result = $function($call['value'] ?? []);
+            if (getmypid() !== $process) {
+                return 0; // The function has forked: the answer is the parent's to give.
+            }
+            $result = encode($result);
         } catch (\Throwable $error) {
             fwrite(STDERR, "$error\n");
+            if (getmypid() !== $process) {
+                return 255;
+            }
             $result = json_encode(['error' => $error->getMessage()], JSON_INVALID_UTF8_SUBSTITUTE);
         }
         while (ob_get_level() > 0 && @ob_end_flush()); // what a call has left in a buffer is its own, and not the next one's

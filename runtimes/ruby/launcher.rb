@@ -24,6 +24,7 @@ module Flint
     end
 
     def serve
+      @process = Process.pid
       $stdout.sync = true
       $stderr.sync = true
       function = load_function
@@ -49,6 +50,7 @@ module Flint
     def load_function
       file = entry_file
       Dir.chdir(File.dirname(file))
+      find_gems(File.dirname(file))
       $LOAD_PATH.unshift(File.dirname(file))
       require file
       owner, name = @main.match?(/[.#]/) ? @main.split(/[.#]/, 2) : [nil, @main]
@@ -58,13 +60,30 @@ module Flint
       receiver.method(name)
     end
 
+    # Those that came with the code, where `bundle install` puts them by its option `path`; processes that the function starts find them too.
+    def find_gems(folder)
+      gems = File.join(folder, 'vendor/bundle/ruby', RbConfig::CONFIG['ruby_version'])
+      return unless File.directory?(gems)
+
+      ENV['GEM_PATH'] = [gems, *Gem.path].join(File::PATH_SEPARATOR)
+      Gem.clear_paths
+    end
+
     def run(function, line)
       call = JSON.parse(line)
       enter(call)
       result = function.call(call.fetch('value', {}))
+      exit if forked?
       JSON.generate(result.nil? ? {} : result)
     rescue *FAILURES => e
-      failure(e)
+      said = failure(e)
+      exit(1) if forked?
+      said
+    end
+
+    # Whether the function has forked this process: its parent gives the answer.
+    def forked?
+      Process.pid != @process
     end
 
     # Every text of the call but its arguments is in the environment while it runs.
@@ -89,4 +108,5 @@ module Flint
   end
 end
 
-exit Flint::Launcher.new(ARGV[0], ARGV[1] || 'main').serve
+code, main = ARGV.slice!(0..) # which `gets` would take for files to read
+exit Flint::Launcher.new(code, main || 'main').serve

@@ -210,6 +210,9 @@ def test_letters_are_redriven_once_though_they_fail_again(world):
         claim(sorted(one["letter"] for one in done.json()["redriven"]) == sorted(before), done)
         eventually("they failed again", lambda: len(letters()) == CALLS)
     claim("no dead letters in this part" in world.ok("dlq", "list", "-n", "0").text)
+    one = letters().pop()
+    done = world.run("dlq", "rm", "0" * 32, one, "--json")
+    claim(done.code == 4 and done.json() == {"removed": 1} and one not in letters(), done)
     world.ok("dlq", "rm", "--function", "dies")
 
 

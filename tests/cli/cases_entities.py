@@ -25,7 +25,7 @@ def test_a_package_is_created_bound_shown_and_deleted(world):
     claim(world.ok("package", "delete", "mine").text.strip() == "deleted mine")
     claim(world.ok("package", "delete", "tools", "--force").text.strip() == "deleted tools")
     world.refused(4, "there is no function", arguments=["invoke", "tools/echo"])
-    world.refused(4, "does not exist", arguments=["package", "get", "tools"])
+    world.refused(4, "there is no package 'tools'", "flint package list", arguments=["package", "get", "tools"])
 
 
 def test_a_fired_trigger_calls_the_functions_of_its_rules(world):
@@ -49,7 +49,8 @@ def test_a_fired_trigger_calls_the_functions_of_its_rules(world):
     world.refused(2, "is not a name", arguments=["trigger", "get", "a/b"])
     for arguments in (["rule", "delete", "reacts"], ["trigger", "delete", "event"], ["rm", "listens"]):
         claim("deleted" in world.ok(*arguments).text)
-    world.refused(4, "does not exist", arguments=["trigger", "fire", "event"])
+    world.refused(4, "there is no trigger 'event'", "flint trigger list", arguments=["trigger", "fire", "event"])
+    world.refused(4, "there is no rule 'reacts'", "flint rule list", arguments=["rule", "enable", "reacts"])
 
 
 def test_a_trigger_is_fired_by_its_feed(world):
@@ -83,7 +84,7 @@ def test_a_trigger_is_fired_by_its_feed(world):
     claim("deleted yearly" in world.ok("trigger", "delete", "yearly").text)
     # What cannot be is refused, and leaves no trigger behind.
     world.refused(4, "cron pattern 'never' is not valid", arguments=["trigger", "create", "t", "--feed", alarm, "-p", "cron=never"])
-    world.refused(4, "does not exist", arguments=["trigger", "get", "t"])
+    world.refused(4, "there is no trigger", arguments=["trigger", "get", "t"])
     world.refused(2, "is not a feed", arguments=["trigger", "create", "t", "--feed", "a//b"])
     world.ok("trigger", "create", "plain")
     world.refused(2, "has no feed", arguments=["trigger", "pause", "plain"])

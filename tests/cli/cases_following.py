@@ -21,6 +21,16 @@ def test_logs_follow_calls_as_they_end(world):
     claim(text.count("said 2") == 1 and "out said 2" in text and "err loud 2" in text and "said 99" not in text, text)
 
 
+def test_logs_say_why_there_are_none(world):
+    world.ok("deploy", world.file("silent.js", "exports.main = () => ({});\n"))
+    done = world.ok("logs", "silent")
+    claim(done.text == "" and "no calls of 'silent' are recorded" in done.said, done)
+    world.ok("invoke", "silent")
+    done = world.ok("logs", "silent")
+    claim(done.text == "" and "logged nothing" in done.said, done)
+    claim(world.ok("logs", "silent", "--json").said == "", "a program needs no words")
+
+
 def test_logs_follow_what_is_called_through_a_binding(world):
     world.ok("package", "create", "speech")
     world.ok("deploy", world.file("talks.js", TALKS), "--name", "speech/talks")

@@ -86,7 +86,7 @@ def test_a_project_is_deployed_called_changed_and_pruned(world):
     planned = world.ok(*deploy, "--dry-run", env=TOKEN)
     claim("11 to create" in planned.text and "done" not in planned.text, planned)
     claim("s3cret" not in planned.text + planned.said, planned)
-    world.refused(4, "does not exist", arguments=["package", "get", "shout"])
+    world.refused(4, "there is no package", arguments=["package", "get", "shout"])
 
     done = world.ok(*deploy, env=TOKEN)
     claim("11 to create" in done.text and "done: 11 changes" in done.text, done)
@@ -146,7 +146,7 @@ def test_a_project_is_deployed_called_changed_and_pruned(world):
     done = world.ok(*deploy, "--managed", env=other)
     claim(lines(done, "-") == gone and "done: 3 changes" in done.text, done)
     claim("3 to delete" not in world.ok(*deploy, "--prune", env=other).text)
-    world.refused(4, "does not exist", arguments=["trigger", "get", "shout-yearly"])
+    world.refused(4, "there is no trigger", arguments=["trigger", "get", "shout-yearly"])
     claim(opened(url)[0] == 404 and opened(url.replace("/other", "/mine"))[0] == 200, "only what the project made is gone")
     claim(world.ok("invoke", "shout/mine", "-p", "name=z").json()["text"] == "hello z")
 
@@ -232,7 +232,7 @@ package:
     claim("5 unchanged" in world.ok(*deploy, "--param", "count=6", env=env).text, "without a name it is left as it is")
     claim("belongs to the project old" in world.ok("undeploy", "-f", path, env=env).text)
     claim("5 to delete" in world.ok("undeploy", "-f", path, "--project", "old", env=env).text)
-    world.refused(4, "does not exist", arguments=["package", "get", "older"])
+    world.refused(4, "there is no package", arguments=["package", "get", "older"])
 
 
 def test_a_deployment_that_fails_half_way_says_so_and_goes_on(world):
@@ -250,7 +250,7 @@ def test_a_deployment_that_fails_half_way_says_so_and_goes_on(world):
     # A feed that refuses leaves no trigger that nothing fires.
     world.file("halfway/manifest.yaml", manifest.replace("{ half-t: {} }", "{ half-t: {}, half-alarm: { feed: /whisk.system/alarms/alarm, inputs: { cron: never } } }"))
     world.refused(4, "trigger half-alarm", "cron pattern 'never'", arguments=["deploy", "-f", path])
-    world.refused(4, "does not exist", arguments=["trigger", "get", "half-alarm"])
+    world.refused(4, "there is no trigger", arguments=["trigger", "get", "half-alarm"])
     world.file("halfway/manifest.yaml", manifest)
     world.ok("undeploy", "-f", path)
 

@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import time
 
 from harness import COMMAND_WITHIN_S, CaseFailed, claim
 
@@ -110,10 +111,10 @@ def test_an_endless_answer_ends_with_its_reader(world):
 LOUD = "exports.main = () => { console.log('\\x1b]0;renamed\\x07\\x1b[31mred\\x1b[0m \\x1b[2Jgone'); return {}; };\n"
 
 
-def on_a_terminal(world, *arguments):
+def on_a_terminal(world, *arguments, term="xterm"):
     """What a terminal is sent."""
     ours, theirs = os.openpty()
-    environment = world.environment({"FLINT_URL": world.server.url, "TERM": "xterm"})
+    environment = world.environment({"FLINT_URL": world.server.url, "TERM": term})
     command = [world.flint, *map(str, arguments)]
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs, env=environment)
     os.close(theirs)
@@ -138,3 +139,19 @@ def test_logs_have_no_power_over_a_terminal_and_keep_their_colours(world):
     claim(b"\x1b]" not in sent and b"\x1b[2J" not in sent and b"\x07" not in sent, sent)
     piped = world.ok("logs", "colourful").out
     claim(b"\x1b]0;renamed\x07\x1b[31mred" in piped, piped)
+
+
+WAITS = "exports.main = ({ ms }) => new Promise((done) => setTimeout(() => done({ over: true }), ms));\n"
+
+
+def test_what_takes_long_says_what_it_is_where_a_line_can_be_written_anew(world):
+    world.ok("deploy", world.file("waits.js", WAITS))
+    began = time.monotonic()
+    code, sent = on_a_terminal(world, "invoke", "waits", "-p", "ms=1")
+    claim(code == 0 and b"over" in sent, sent)
+    if time.monotonic() - began < 1:
+        claim(b"waiting" not in sent and b"\x1b" not in sent, sent)
+    code, sent = on_a_terminal(world, "invoke", "waits", "-p", "ms=4000")
+    claim(code == 0 and b"waiting for waits" in sent and b"over" in sent, sent)
+    code, sent = on_a_terminal(world, "invoke", "waits", "-p", "ms=4000", term="dumb")
+    claim(code == 0 and b"over" in sent and b"waiting" not in sent and b"\x1b" not in sent, sent)

@@ -19,6 +19,7 @@ def test_wrong_usage_is_exit_code_2(world):
         (["frobnicate"], ["frobnicate"]),
         (["deploy", "/no/such/file.js"], ["/no/such/file.js"]),
         (["deploy", notes], ["cannot tell what", "executable"]),
+        (["deploy", world.file("typed.ts", "export const main = () => ({});")], ["cannot tell what", "TypeScript", "esbuild"]),
         (["deploy", empty], ["is empty"]),
         (["deploy", latin], ["not UTF-8"]),
         (["deploy", bad_zip], ["not a zip archive"]),
@@ -63,6 +64,7 @@ def test_limits_within_which_nothing_fits_are_refused_at_the_start(world):
 
 def test_variables_that_are_empty_count_as_not_set(world):
     world.ok("list", env={"FLINT_AUTH": ""})
+    claim(world.bare("config", "log", environment=world.environment({"FLINT_CONFIG": ""})).code == 0)
     # Whether or not a server is at the usual address.
     done = world.bare("list", environment=world.environment({"FLINT_URL": ""}))
     claim(done.code != 2 and "is not the address" not in done.said, done)
@@ -124,6 +126,73 @@ def test_each_error_is_json_of_its_own(world):
 def test_commands_of_other_platforms_are_named_as_they_are_here(world):
     for arguments, part in ((["action", "create", "x"], "flint deploy"), (["delete", "x"], "flint rm"), (["package", "update", "x"], "--update")):
         world.refused(2, "unrecognized subcommand", part, arguments=arguments)
+
+
+def test_what_is_for_a_manifest_deploys_no_function(world):
+    path = world.file("rehearsed.js", "exports.main = () => ({});")
+    for option in (["--dry-run"], ["--prune"], ["--show-values"], ["--project", "p"], ["--deployment", path]):
+        world.refused(2, option[0], "flint deploy -f", arguments=["deploy", path, *option])
+    world.refused(4, "there is no function", arguments=["get", "rehearsed"])
+
+
+def test_a_name_that_is_empty_is_no_name(world):
+    """As a script has it whose variable was not set."""
+    for command in (
+        "get",
+        "rm",
+        "explain",
+        "logs",
+        "activations",
+        "invoke",
+        "url",
+        "versions",
+        "rollback",
+        "alias list",
+        "sequence get",
+        "sequence rm",
+        "api list",
+        "api delete",
+        "api delete /club",
+        "dlq list --function",
+        "dlq rm --function",
+        "package list",
+        "namespace rm --yes",
+        "namespace keys x --remove",
+        "bench load",
+    ):
+        world.refused(2, "it is empty", arguments=[*command.split(), ""])
+    world.refused(2, "it is empty", arguments=["sequence", "create", "s", "a,,b"])
+
+
+def test_where_an_answer_cannot_be_written_no_call_is_made(world):
+    world.ok("deploy", world.file("written.js", "exports.main = () => ({});"))
+    missing = world.path("no-such-directory") / "out"
+    for arguments in (["invoke", "written", "-o"], ["get", "written", "--save"]):
+        done = world.refused(5, str(missing), "No such file", "make the directory", arguments=[*arguments, missing])
+        claim(".flint-" not in done.said, done)
+        world.refused(5, "is a directory", arguments=[*arguments, world.scratch])
+        world.refused(2, "standard output", "./-", arguments=[*arguments, "-"])
+    world.refused(2, "--async", arguments=["invoke", "written", "--async", "-o", world.path("out")])
+    listed = world.ok("activations", "written", "--json").json()
+    claim(listed["activations"] == [], listed)
+
+
+def test_what_is_not_there_is_named_with_the_next_step(world):
+    hello = world.file("hello.js", "exports.main = () => ({});")
+    world.ok("deploy", hello)
+    for arguments, parts in [
+        (["trigger", "fire", "no-such"], ["there is no trigger 'no-such'", "flint trigger list"]),
+        (["trigger", "pause", "no-such"], ["there is no trigger 'no-such'"]),
+        (["rule", "delete", "no-such"], ["there is no rule 'no-such'", "flint rule list"]),
+        (["package", "get", "no-such"], ["there is no package 'no-such'", "flint package list"]),
+        (["deploy", hello, "--name", "no-such/hello"], ["no-such", "flint package create no-such"]),
+    ]:
+        world.refused(4, *parts, arguments=arguments)
+
+
+def test_options_of_other_tools_are_named_as_they_are_here(world):
+    for arguments, part in ((["deploy", "x.js", "-p", "a=b"], "--param"), (["invoke", "x", "name=you"], "-p KEY=VALUE"), (["up", "--port", "1"], "--listen")):
+        world.refused(2, "unexpected argument", part, arguments=arguments)
 
 
 def test_a_pattern_that_is_none_lets_nothing_through(world):

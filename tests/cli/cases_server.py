@@ -219,6 +219,31 @@ def test_health_ready_metrics_and_the_description_answer(world):
     claim("/v1/functions/{name}/invoke" in json.loads(fetch(f"{url}/v1/openapi.json"))["paths"])
 
 
+def test_what_is_refused_before_a_front_sees_it_is_counted(world):
+    import urllib.error
+    import urllib.request
+
+    url = world.server.url
+    for path, front, headers, status in [
+        ("/v1/functions", "native", {"origin": "https://example.com"}, 403),
+        ("/v1/functions", "native", {"x-long": "x" * 70_000}, 431),
+        ("/api/v1", "openwhisk", {"origin": "https://example.com"}, 403),
+    ]:
+        series = f'flint_http_requests_total{{front="{front}",status="{status}"}} '
+        before = counted(url, series)
+        try:
+            urllib.request.urlopen(urllib.request.Request(f"{url}{path}", headers=headers), timeout=60)
+            claim(False, f"it is refused: {status}")
+        except urllib.error.HTTPError as refused:
+            claim(refused.code == status, refused.code)
+        claim(counted(url, series) > before, series)
+
+
+def counted(url, series):
+    lines = fetch(f"{url}/metrics").decode().splitlines()
+    return next((int(line[len(series):]) for line in lines if line.startswith(series)), 0)
+
+
 def fetch(url):
     import urllib.request
 

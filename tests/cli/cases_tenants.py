@@ -3,7 +3,7 @@
 import subprocess
 import time
 
-from harness import Server, claim, free_port
+from harness import Server, claim, eventually, free_port
 
 HELLO = "exports.main = () => ({ ok: true });\n"
 
@@ -69,6 +69,7 @@ def test_nobody_from_outside_comes_in_before_there_is_a_key(world):
             time.sleep(0.1)
         world.refused(4, "key", arguments=["list"], url=url)  # the guest key
         claim("guest" not in log.read_text(), log.read_text())
+        eventually("it says that a key is needed", lambda: "export FLINT_AUTH=KEY" in log.read_text())
     finally:
         process.terminate()
         process.wait(120)

@@ -37,6 +37,10 @@ def test_versions_run_side_by_side_and_a_rollback_is_a_new_one(world):
     claim([v["version"] for v in listed] == ["0.0.3", "0.0.2", "0.0.1"], listed)
     claim(listed[0]["newest"] and len({v["code"]["digest"] for v in listed}) == 3, listed)
     world.refused(4, "paged@0.0.9", "flint versions paged", arguments=["invoke", "paged@0.0.9"])
+    world.refused(4, "not by version", "'paged'", arguments=["activations", "paged@0.0.1"])
+    done = world.ok("activations", "paged@0.0.9")
+    claim("'paged' has no version or alias 0.0.9 now" in done.text and "flint activations paged" in done.text, done)
+    claim("no calls of 'nothing@0.0.9' are recorded" in world.ok("activations", "nothing@0.0.9").text)
 
     done = world.ok("rollback", "paged")
     claim(done.text.strip() == "paged 0.0.4 is 0.0.2 again", done)
@@ -63,7 +67,7 @@ def test_aliases_spread_calls_and_live_is_what_the_bare_name_means(world):
     claim(deploy(world, "split", 3) == "0.0.3" and answer(world, "split")["n"] == 1, "a deploy is no release then")
     text = world.ok("alias", "list", "split").text
     claim("canary" in text and "live" in text, text)
-    world.refused(4, "live", arguments=["rollback", "split"])
+    world.refused(4, "live", "flint rollback split --to VERSION", arguments=["rollback", "split"])
     world.ok("rollback", "split", "--to", "0.0.2")
     claim(answer(world, "split") == {"n": 2, "version": "0.0.4"})
     world.ok("alias", "rm", "split", "canary")

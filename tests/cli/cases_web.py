@@ -61,7 +61,7 @@ def test_wrong_apis_are_refused_with_the_cause(world):
     world.refused(2, "BASE_PATH", arguments=["api", "create"])
     world.refused(2, "not JSON", arguments=["api", "create", "--swagger", world.file("bad.yaml", "swagger: 2\n")])
     world.refused(4, "there is no API", "flint api list", arguments=["api", "get", "/none"])
-    world.refused(4, "does not exist", arguments=["api", "delete", "/none"])
+    world.refused(4, "does not exist", "flint api list", arguments=["api", "delete", "/none"])
 
 
 def test_a_stream_reaches_anybody_with_its_status_and_headers(world):

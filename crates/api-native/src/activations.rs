@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use axum::{Json, extract::State, http::StatusCode};
+use axum::{Json, extract::State, http::StatusCode, response::Response};
 use flint_controller::ControllerError;
 use flint_model::{Activation, ActivationId, FunctionPath, LogLine, Qualifier, Timestamp};
-use flint_store::ActivationQuery;
+use flint_store::{ActivationQuery, Page};
 use serde::Deserialize;
 
 use crate::{
@@ -13,6 +13,7 @@ use crate::{
     auth::Tenant,
     error::{ApiError, Asked, Path},
     functions::{MOST, PageQuery, path_of},
+    listed::roomy,
     resource::{ActivationList, ActivationResource, CallResource},
 };
 
@@ -38,12 +39,12 @@ pub(crate) struct ListQuery {
         ("upto" = Option<u64>, Query, description = "Only those that began at this time or earlier"),
         ("logs" = Option<bool>, Query, description = "With what they logged"),
     ),
-    responses((status = 200, body = ActivationList)))]
+    responses((status = 200, body = ActivationList), (status = 503, body = crate::resource::ErrorBody, description = "Too many large answers are being sent")))]
 pub(crate) async fn list(
     State(native): State<Arc<Native>>,
     tenant: Tenant,
     Asked(query): Asked<ListQuery>,
-) -> Result<Json<ActivationList>, ApiError> {
+) -> Result<Response, ApiError> {
     let page = PageQuery { limit: query.limit.unwrap_or(100).min(MOST), skip: query.skip }.page();
     let function = match &query.function {
         Some(name) => Some(listed_name(&native, &tenant, name).await?),
@@ -54,9 +55,21 @@ pub(crate) async fn list(
         since: query.since.map(Timestamp::from_millis),
         upto: query.upto.map(Timestamp::from_millis),
     };
+    let read = || page_of(&native, &tenant, &which, page, query.logs);
+    roomy(&native, &tenant, read).await
+}
+
+/// A page of records of the namespace, the latest first.
+pub(crate) async fn page_of(
+    native: &Native,
+    tenant: &Tenant,
+    which: &ActivationQuery,
+    page: Page,
+    with_logs: bool,
+) -> Result<ActivationList, ApiError> {
     let namespace = &tenant.caller.namespace.name;
-    let records = native.controller.activations(&tenant.caller, namespace, &which, page, query.logs).await?;
-    Ok(Json(ActivationList { activations: records.into_iter().map(ActivationResource::from).collect() }))
+    let records = native.controller.activations(&tenant.caller, namespace, which, page, with_logs).await?;
+    Ok(ActivationList { activations: records.into_iter().map(ActivationResource::from).collect() })
 }
 
 /// The name that records of a function are listed under, of any name that it is called by.
@@ -91,21 +104,29 @@ async fn find(native: &Native, tenant: &Tenant, id: &str) -> Result<Activation, 
         .map_err(|error| ApiError::no_activation(error, id))
 }
 
+async fn record(native: &Native, tenant: &Tenant, id: &str) -> Result<ActivationResource, ApiError> {
+    Ok(find(native, tenant, id).await?.into())
+}
+
+async fn lines(native: &Native, tenant: &Tenant, id: &str) -> Result<Vec<LogLine>, ApiError> {
+    Ok(find(native, tenant, id).await?.logs)
+}
+
 /// One record with its logs.
 #[utoipa::path(get, path = "/v1/activations/{id}", tag = "activations",
-    params(("id" = String, Path, description = "32 hex digits")),
+    params(("id" = String, Path, description = "32 hex digits", pattern = "^[0-9a-fA-F]{32}$")),
     responses((status = 200, body = ActivationResource), (status = 404, body = crate::resource::ErrorBody)))]
 pub(crate) async fn get(
     State(native): State<Arc<Native>>,
     tenant: Tenant,
     Path(id): Path<String>,
-) -> Result<Json<ActivationResource>, ApiError> {
-    Ok(Json(find(&native, &tenant, &id).await?.into()))
+) -> Result<Response, ApiError> {
+    roomy(&native, &tenant, || record(&native, &tenant, &id)).await
 }
 
 /// An accepted call that is not over, or is a dead letter: where it is, and what became of its attempts so far.
 #[utoipa::path(get, path = "/v1/calls/{id}", tag = "activations",
-    params(("id" = String, Path, description = "The activation that it was accepted as, 32 hex digits")),
+    params(("id" = String, Path, description = "The activation that it was accepted as, 32 hex digits", pattern = "^[0-9a-fA-F]{32}$")),
     responses((status = 200, body = CallResource), (status = 404, body = crate::resource::ErrorBody, description = "There is no such call, or it is over: see its record")))]
 pub(crate) async fn accepted(
     State(native): State<Arc<Native>>,
@@ -126,12 +147,12 @@ pub(crate) async fn accepted(
 
 /// What one activation logged, in order.
 #[utoipa::path(get, path = "/v1/activations/{id}/logs", tag = "activations",
-    params(("id" = String, Path, description = "32 hex digits")),
+    params(("id" = String, Path, description = "32 hex digits", pattern = "^[0-9a-fA-F]{32}$")),
     responses((status = 200, body = Vec<Object>), (status = 404, body = crate::resource::ErrorBody)))]
 pub(crate) async fn logs(
     State(native): State<Arc<Native>>,
     tenant: Tenant,
     Path(id): Path<String>,
-) -> Result<Json<Vec<LogLine>>, ApiError> {
-    Ok(Json(find(&native, &tenant, &id).await?.logs))
+) -> Result<Response, ApiError> {
+    roomy(&native, &tenant, || lines(&native, &tenant, &id)).await
 }

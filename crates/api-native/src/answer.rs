@@ -1,30 +1,23 @@
 //! What came of a call, as HTTP.
 
-use std::time::{Duration, Instant};
-
 use axum::{
     Json,
     http::{HeaderName, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use flint_controller::{Answer, HttpAnswer};
-use flint_executor::Body;
-use flint_model::{Activation, ActivationId, FunctionPath, Status};
+use flint_controller::HttpAnswer;
+use flint_model::{Activation, ActivationId, Status};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::{
-    Native,
-    auth::Tenant,
     body::outgoing,
-    error::ApiError,
+    feed::cut_logs,
     resource::{ActivationResource, StatusWord},
 };
 
 const ACTIVATION: HeaderName = HeaderName::from_static("x-flint-activation-id");
 const STATUS: HeaderName = HeaderName::from_static("x-flint-status");
-/// How long a record may take to be written down after its call has ended.
-const RECORD_WITHIN: Duration = Duration::from_secs(2);
 
 /// A call that goes on by itself.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
@@ -56,7 +49,7 @@ pub(crate) fn finished(activation: Activation) -> Response {
 }
 
 pub(crate) fn http_answer(answer: HttpAnswer) -> Response {
-    let HttpAnswer { activation, status, mut headers, body, .. } = answer;
+    let HttpAnswer { activation, status, mut headers, body } = answer;
     // The length of what is really sent is said by the server.
     headers.remove(header::CONTENT_LENGTH);
     let mut response = Response::new(outgoing(body));
@@ -84,42 +77,10 @@ fn mark(response: &mut Response, id: ActivationId, status: Option<Status>) {
     };
 }
 
-/// The activation record in place of the answer. An answer of HTTP's is read to its end and left out.
-pub(crate) async fn record(
-    native: &Native,
-    tenant: &Tenant,
-    path: &FunctionPath,
-    answer: Answer,
-) -> Result<Response, ApiError> {
-    let id = answer.activation();
-    if let Answer::Http(answer) = answer {
-        // What does not come to its end is seen in the record.
-        if let Body::Stream(mut pieces) = answer.body {
-            while let Some(Ok(_)) = pieces.recv().await {}
-        }
-    } else if let Answer::Finished(activation) = answer {
-        let status = activation.response.status;
-        return Ok(shown(*activation, status));
-    }
-    let namespace = &tenant.caller.namespace.name;
-    let began = Instant::now();
-    loop {
-        match native.controller.activation(&tenant.caller, namespace, id).await {
-            Ok(activation) => {
-                let status = activation.response.status;
-                return Ok(shown(activation, status));
-            }
-            Err(error) if began.elapsed() > RECORD_WITHIN => {
-                tracing::debug!(%id, function = %path, "its record was asked for and is not there");
-                return Err(ApiError::no_activation(error, &id.to_string()));
-            }
-            Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
-        }
-    }
-}
-
-fn shown(activation: Activation, status: Status) -> Response {
-    let id = activation.id;
+/// The activation record in place of the answer. Of long logs it has the beginning: it may be kept in memory for a client that does not read.
+pub(crate) fn shown(mut activation: Activation) -> Response {
+    cut_logs(&mut activation.logs);
+    let (id, status) = (activation.id, activation.response.status);
     let mut response = Json(ActivationResource::from(activation)).into_response();
     mark(&mut response, id, Some(status));
     response

@@ -2,24 +2,21 @@
 
 use std::{
     convert::Infallible,
-    pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    task::{Context, Poll},
 };
 
 use axum::{
     body::Body as HttpBody,
-    http::{HeaderValue, StatusCode, header::CONNECTION},
+    http::{HeaderValue, header::CONNECTION},
     response::Response,
 };
 use bytes::Bytes;
 use flint_controller::ControllerError;
-use flint_executor::{Body, BodyError, BodyReceiver, body_channel};
-use flint_request_body::{Pace, Unread, discard};
-use http_body::{Frame, SizeHint};
+use flint_executor::{Body, BodyError, body_channel};
+use flint_request_body::{Pieces, Unread, hand_on};
 use tokio::sync::mpsc;
 
 use crate::error::ApiError;
@@ -33,8 +30,7 @@ pub(crate) async fn collect(body: HttpBody, limit: u64) -> Result<Bytes, ApiErro
         Unread::TooLarge { size } => {
             ControllerError::TooLarge { what: "Request", size, allowed: limit }.into()
         }
-        Unread::Late => ApiError::new(StatusCode::REQUEST_TIMEOUT, "timeout", unread.to_string()),
-        Unread::Broken(_) => ApiError::invalid(unread.to_string()),
+        unread => unread.into(),
     })
 }
 
@@ -48,39 +44,12 @@ pub(crate) async fn incoming(body: HttpBody, limit: u64) -> Result<(Body, Upload
     let (sender, receiver) = body_channel();
     let unread = Arc::new(AtomicBool::new(true));
     let upload = Upload(Some(Arc::clone(&unread)));
-    // Ends with the body, with the connection that it comes from, or soon after the receiver.
-    tokio::spawn(async move {
-        let mut body = body;
-        let (mut taken, mut pace) = (0u64, Pace::default());
-        loop {
-            let frame = tokio::select! {
-                frame = pace.frame(&mut body) => frame,
-                () = sender.closed() => return discard(body).await,
-            };
-            let Ok(frame) = frame else {
-                let _ = sender.send(Err(BodyError::Late)).await;
-                return discard(body).await;
-            };
-            let piece = match frame.map(|frame| frame.map(Frame::into_data)) {
-                None => break unread.store(false, Ordering::Release),
-                Some(Ok(Ok(piece))) => piece,
-                Some(Ok(Err(_trailers))) => continue,
-                Some(Err(error)) => {
-                    let _ = sender.send(Err(BodyError::Broken(error.to_string()))).await;
-                    return;
-                }
-            };
-            taken += piece.len() as u64;
-            let sent = if taken > limit { Err(BodyError::TooLarge(limit)) } else { Ok(piece) };
-            let last = sent.is_err();
-            if http_body::Body::is_end_stream(&body) {
-                unread.store(false, Ordering::Release);
-            }
-            if sender.send(sent).await.is_err() || last {
-                return discard(body).await;
-            }
-        }
-    });
+    let failed = move |failed: Unread| match failed {
+        Unread::TooLarge { .. } => BodyError::TooLarge(limit),
+        Unread::Late => BodyError::Late,
+        Unread::Broken(why) => BodyError::Broken(why),
+    };
+    tokio::spawn(hand_on(body, limit, sender, failed, move || unread.store(false, Ordering::Release)));
     Ok((Body::Stream(receiver), upload))
 }
 
@@ -107,43 +76,10 @@ pub(crate) fn outgoing(body: Body) -> HttpBody {
     }
 }
 
-/// A streamed answer. An error in it breaks the connection, which is how HTTP/1 says that an answer is not complete.
-struct Pieces(BodyReceiver);
-
-impl http_body::Body for Pieces {
-    type Data = Bytes;
-    type Error = BodyError;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        self.0.poll_recv(context).map(|piece| piece.map(|piece| piece.map(Frame::data)))
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        SizeHint::default()
-    }
-}
-
-/// A body that somebody else writes piece by piece.
-pub(crate) fn written() -> (mpsc::Sender<Bytes>, HttpBody) {
-    let (sender, receiver) = mpsc::channel(16);
-    (sender, HttpBody::new(Written(receiver)))
-}
-
-struct Written(mpsc::Receiver<Bytes>);
-
-impl http_body::Body for Written {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        self.0.poll_recv(context).map(|piece| piece.map(|piece| Ok(Frame::data(piece))))
-    }
+/// A body that somebody else writes piece by piece; so many are kept for a client that does not read.
+pub(crate) fn written(pieces: usize) -> (mpsc::Sender<Result<Bytes, Infallible>>, HttpBody) {
+    let (sender, receiver) = mpsc::channel(pieces);
+    (sender, HttpBody::new(Pieces(receiver)))
 }
 
 #[cfg(test)]
@@ -152,10 +88,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_client_that_stalls_is_late() {
-        let (written, body) = written();
+        let (written, body) = written(1);
         let (body, upload) = incoming(body, 1 << 20).await.unwrap();
         let Body::Stream(mut pieces) = body else { panic!("it is not large") };
-        written.send(Bytes::from_static(b"piece")).await.unwrap();
+        written.send(Ok(Bytes::from_static(b"piece"))).await.unwrap();
         assert_eq!(pieces.recv().await, Some(Ok(Bytes::from_static(b"piece"))));
         assert_eq!(pieces.recv().await, Some(Err(BodyError::Late)));
         assert!(upload.answered(Response::default()).headers().contains_key(CONNECTION));
@@ -166,10 +102,10 @@ mod tests {
         const SIZE: u64 = 1 << 20;
         let closes = |answer: Response| answer.headers().contains_key(CONNECTION);
         let upload = || async {
-            let (written, body) = written();
+            let (written, body) = written(1);
             let (body, upload) = incoming(body, SIZE).await.unwrap();
             let Body::Stream(pieces) = body else { panic!("it is not large") };
-            written.send(Bytes::from_static(b"piece")).await.unwrap();
+            written.send(Ok(Bytes::from_static(b"piece"))).await.unwrap();
             (written, pieces, upload)
         };
         let (written, mut pieces, read) = upload().await;
@@ -182,7 +118,7 @@ mod tests {
         drop(pieces);
         // As long as it still sends, what comes is taken: it would not see its answer otherwise.
         for _ in 0..100 {
-            written.send(Bytes::from_static(b"piece")).await.unwrap();
+            written.send(Ok(Bytes::from_static(b"piece"))).await.unwrap();
         }
         assert!(closes(unread.answered(Response::default())));
         let (_written, _pieces, goes_on) = upload().await;

@@ -93,7 +93,7 @@ pub(crate) async fn list(
 
 /// One letter with its arguments.
 #[utoipa::path(get, path = "/v1/dead-letters/{id}", tag = "activations",
-    params(("id" = String, Path, description = "The activation that it was, 32 hex digits")),
+    params(("id" = String, Path, description = "The activation that it was, 32 hex digits", pattern = "^[0-9a-fA-F]{32}$")),
     responses((status = 200, body = DeadLetterResource), (status = 404, body = ErrorBody)))]
 pub(crate) async fn get(
     State(native): State<Arc<Native>>,
@@ -108,7 +108,7 @@ pub(crate) async fn get(
 /// Accepts a letter's call again, with all the attempts that its function gives it now. Durable when it is answered; a letter is redriven once,
 /// however often it is asked for.
 #[utoipa::path(post, path = "/v1/dead-letters/{id}/redrive", tag = "activations",
-    params(("id" = String, Path, description = "The activation that it was, 32 hex digits")),
+    params(("id" = String, Path, description = "The activation that it was, 32 hex digits", pattern = "^[0-9a-fA-F]{32}$")),
     responses((status = 202, body = RedrivenResource), (status = 404, body = ErrorBody), (status = 429, body = ErrorBody)))]
 pub(crate) async fn redrive(
     State(native): State<Arc<Native>>,
@@ -148,7 +148,7 @@ pub(crate) async fn redrive_some(
 
 /// Removes a letter.
 #[utoipa::path(delete, path = "/v1/dead-letters/{id}", tag = "activations",
-    params(("id" = String, Path, description = "The activation that it was, 32 hex digits")),
+    params(("id" = String, Path, description = "The activation that it was, 32 hex digits", pattern = "^[0-9a-fA-F]{32}$")),
     responses((status = 204), (status = 404, body = ErrorBody)))]
 pub(crate) async fn delete(
     State(native): State<Arc<Native>>,

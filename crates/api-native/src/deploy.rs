@@ -13,8 +13,8 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use flint_controller::{LimitsWish, PrepareWhen, PutCode, PutFunction};
 use flint_model::{
-    Annotations, CodeFormat, Entity, Function, FunctionLimits, FunctionPath, Isolation, Parameter,
-    Parameters, Start, StrategyRequest,
+    Annotations, CodeFormat, Function, FunctionLimits, FunctionPath, Isolation, Parameter, Parameters, Start,
+    StrategyRequest,
 };
 use serde::Deserialize;
 
@@ -27,8 +27,8 @@ use crate::{
     resource::{CodeUpload, DeployRequest, DeployResult, FunctionResource, LimitsPatch, ProgressLine},
 };
 
-/// Whether a function gets its caller's key.
-const PROVIDE_API_KEY: &str = "provide-api-key";
+/// Steps of a deploy that are kept for a client that does not read.
+const STEPS_UNREAD: usize = 16;
 
 /// What JSON adds around code: base64 is a third longer, and parameters and annotations have bounds of their own.
 const AROUND_CODE: u64 = 4 << 20;
@@ -46,8 +46,9 @@ const AROUND_CODE: u64 = 4 << 20;
         ("memory_mb" = Option<u64>, Query, description = "With code as the body: memory"),
         ("timeout_ms" = Option<u64>, Query, description = "With code as the body: time limit"),
     ),
-    request_body(content((DeployRequest = "application/json"), (String = "application/zip"), (String = "text/plain"))),
-    responses((status = 200, body = DeployResult), (status = 201, body = DeployResult), (status = 400, body = crate::resource::ErrorBody),
+    request_body(content((DeployRequest = "application/json"), ("application/zip"), ("application/gzip"), ("application/java-archive"),
+        ("application/octet-stream"), ("text/javascript"), ("text/x-python"), ("text/x-java"), ("text/plain"))),
+    responses((status = 200, description = "It replaced what was there, or its progress: lines of ProgressLine", content((DeployResult = "application/json"), (String = "application/x-ndjson"))), (status = 201, body = DeployResult), (status = 400, body = crate::resource::ErrorBody),
         (status = 401, body = crate::resource::ErrorBody), (status = 403, body = crate::resource::ErrorBody), (status = 409, body = crate::resource::ErrorBody), (status = 413, body = crate::resource::ErrorBody),
         (status = 415, body = crate::resource::ErrorBody), (status = 422, body = crate::resource::ErrorBody), (status = 503, body = crate::resource::ErrorBody)))]
 pub(crate) async fn deploy(
@@ -65,21 +66,7 @@ pub(crate) async fn deploy(
         let _room = native.config.uploads.room(tenant.caller.namespace.name.as_str(), length).await;
         read(&native, &parts.headers, query, body).await?
     };
-    let mut put = put_of(asked, &native.controller.config().defaults)?;
-    // A deploy says all of what a function is: annotations that it does not name are gone.
-    let there = native.controller.action(&tenant.caller, &path).await;
-    let old = match &there {
-        Ok(Entity::Function(function)) => Some(&function.annotations),
-        Ok(Entity::Sequence(sequence)) => Some(&sequence.annotations),
-        _ => None,
-    };
-    if let Some(old) = old {
-        put.remove_annotations = old.iter().map(|(key, _)| key.to_owned()).collect();
-        // As a new function: without this annotation it would get its callers' keys.
-        if put.annotations.get(PROVIDE_API_KEY).is_none() {
-            put.annotations.set(PROVIDE_API_KEY, false);
-        }
-    }
+    let put = put_of(asked, &native.controller.config().defaults)?;
     match wants_progress(&parts.headers) {
         true => Ok(with_progress(native, tenant, path, put)),
         false => {
@@ -210,6 +197,8 @@ fn put_of(Upload { request, code }: Upload, defaults: &FunctionLimits) -> Result
         },
         parameters: Some(Parameters(request.parameters.into_iter().map(Parameter::from).collect())),
         annotations,
+        // A deploy says all of what a function is.
+        forget_annotations: true,
         prepare: PrepareWhen::Now,
         ..PutFunction::default()
     })
@@ -266,7 +255,7 @@ fn wants_progress(headers: &HeaderMap) -> bool {
 
 /// The deploy goes on to its end also when the client goes away.
 fn with_progress(native: Arc<Native>, tenant: Tenant, path: FunctionPath, put: PutFunction) -> Response {
-    let (sender, body) = written();
+    let (sender, body) = written(STEPS_UNREAD);
     let line = |line: &ProgressLine| {
         let mut text = serde_json::to_vec(line).unwrap_or_default();
         text.push(b'\n');
@@ -274,12 +263,12 @@ fn with_progress(native: Arc<Native>, tenant: Tenant, path: FunctionPath, put: P
     };
     tokio::spawn(async move {
         // A client that reads slowly misses steps, never the result.
-        let progress = |step: &str| drop(sender.try_send(line(&ProgressLine::Progress(step.to_owned()))));
+        let progress = |step: &str| drop(sender.try_send(Ok(line(&ProgressLine::Progress(step.to_owned())))));
         let last = match carry_out(&native, &tenant, path, put, &progress).await {
             Ok(result) => ProgressLine::Result(Box::new(result)),
             Err(error) => ProgressLine::Error(error.into_detail()),
         };
-        let _ = sender.send(line(&last)).await;
+        let _ = sender.send(Ok(line(&last))).await;
     });
     ([(header::CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"))], body).into_response()
 }

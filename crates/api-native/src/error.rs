@@ -10,10 +10,13 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use flint_controller::{ControllerError, ErrorKind};
-use flint_request_body::NoRoom;
+use flint_request_body::{NoRoom, Unread, read};
 use serde::de::DeserializeOwned;
 
 use crate::resource::{ErrorBody, ErrorDetail};
+
+/// The most JSON of a request that is neither a call nor a deploy.
+const MOST_JSON: u64 = 2 << 20;
 
 /// A refusal.
 #[derive(Debug)]
@@ -160,6 +163,17 @@ impl From<NoRoom> for ApiError {
     }
 }
 
+impl From<Unread> for ApiError {
+    fn from(unread: Unread) -> Self {
+        let (status, code) = match unread {
+            Unread::TooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "too_large"),
+            Unread::Late => (StatusCode::REQUEST_TIMEOUT, "timeout"),
+            Unread::Broken(_) => (StatusCode::BAD_REQUEST, "invalid"),
+        };
+        Self::new(status, code, unread.to_string())
+    }
+}
+
 /// What to do next, where the cause alone does not say it.
 fn hint(error: &ControllerError) -> Option<&'static str> {
     Some(match error {
@@ -178,6 +192,7 @@ fn hint(error: &ControllerError) -> Option<&'static str> {
         ControllerError::Limit(_) => {
             "the server's bounds are configuration keys limits.*; `flint config limits` shows them"
         }
+        ControllerError::TooLarge { what: "secret", .. } => "the server's bound is secrets.max_size",
         ControllerError::TooLarge { .. } => {
             "the server's bounds are limits.max_code, limits.max_parameters, limits.max_payload and limits.max_body; the operator gives a namespace others with `flint namespace limits`"
         }
@@ -232,11 +247,17 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
-        let refused = |rejection: JsonRejection| {
-            let status = rejection.status();
-            let code = if status == StatusCode::PAYLOAD_TOO_LARGE { "too_large" } else { "invalid" };
-            ApiError::new(status, code, rejection.body_text())
-        };
+        let (parts, body) = request.into_parts();
+        // Before axum, which waits for it as long as it takes.
+        let body = read(body, MOST_JSON).await.map_err(|unread| match unread {
+            Unread::TooLarge { .. } => {
+                ApiError::from(unread).hint(format!("{} MB are read here at most", MOST_JSON >> 20))
+            }
+            unread => unread.into(),
+        })?;
+        let refused =
+            |rejection: JsonRejection| ApiError::new(rejection.status(), "invalid", rejection.body_text());
+        let request = Request::from_parts(parts, body.into());
         Json::from_request(request, state).await.map(|Json(body)| Self(body)).map_err(refused)
     }
 }
@@ -265,5 +286,28 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T>
             .await
             .map(|extract::Path(named)| Self(named))
             .map_err(refused)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::body::written;
+
+    async fn sent(body: axum::body::Body) -> Result<Value, StatusCode> {
+        let request = axum::http::Request::builder().header(header::CONTENT_TYPE, "application/json");
+        let read = Body::<Value>::from_request(request.body(body).unwrap(), &()).await;
+        read.map(|Body(value)| value).map_err(|refusal| refusal.status)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn json_comes_in_time_and_within_its_bound() {
+        assert_eq!(sent("{}".into()).await, Ok(json!({})));
+        let (_stalls, body) = written(1);
+        assert_eq!(sent(body).await, Err(StatusCode::REQUEST_TIMEOUT));
+        let large = vec![b' '; MOST_JSON as usize + 1];
+        assert_eq!(sent(large.into()).await, Err(StatusCode::PAYLOAD_TOO_LARGE));
     }
 }

@@ -1,58 +1,106 @@
 //! News of activations that ended, for those who follow logs.
 
-use std::sync::Arc;
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
-use flint_model::{Activation, LogLine, LogStream};
+use flint_model::{Activation, LogLine, LogStream, NamespaceName};
+use serde_json::{json, value::to_raw_value};
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
 /// Records that a slow follower may lag behind before it misses some.
 const BACKLOG: usize = 256;
+/// Those who follow one namespace at once: each keeps what it has not read in memory.
+pub(crate) const FOLLOWERS: usize = 32;
 /// Log lines that followers get of one record, in bytes, with what a line takes beside its text: all of the backlog stays in memory for one who does not read.
 const MOST_LOGS: usize = 256 << 10;
+/// And the longest result.
+const MOST_RESULT: usize = 64 << 10;
 const LEFT_OUT: &str = "(the rest is in the record: ask for this activation by its id)";
 
-/// Tells followers of every activation that ends. Costs nothing while nobody follows.
-#[derive(Clone, Debug)]
-pub struct ActivationFeed {
-    sender: broadcast::Sender<Arc<Activation>>,
+/// Tells followers of every activation of their namespace that ends. Costs nothing while nobody follows.
+#[derive(Clone, Debug, Default)]
+pub struct ActivationFeed(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    /// Namespaces that somebody follows.
+    followed: Mutex<HashMap<NamespaceName, Followed>>,
+    /// How many those are.
+    count: AtomicUsize,
     closed: CancellationToken,
 }
 
-impl Default for ActivationFeed {
-    fn default() -> Self {
-        Self { sender: broadcast::Sender::new(BACKLOG), closed: CancellationToken::new() }
+#[derive(Debug)]
+struct Followed {
+    sender: broadcast::Sender<Arc<Activation>>,
+    followers: usize,
+}
+
+impl Shared {
+    fn followed(&self) -> MutexGuard<'_, HashMap<NamespaceName, Followed>> {
+        self.followed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl ActivationFeed {
-    /// Whether anybody follows.
-    pub fn is_followed(&self) -> bool {
-        self.sender.receiver_count() > 0
+    /// Whether anybody follows this namespace.
+    pub fn is_followed(&self, namespace: &NamespaceName) -> bool {
+        self.sender(namespace).is_some()
     }
 
     /// Tells those who follow.
     pub fn publish(&self, record: &Activation) {
-        if self.is_followed() {
-            let mut record = record.clone();
-            cut(&mut record.logs);
-            // Fails only when the last follower has just gone.
-            let _ = self.sender.send(Arc::new(record));
-        }
+        let Some(sender) = self.sender(&record.namespace) else { return };
+        let mut record = record.clone();
+        cut(&mut record);
+        // Fails only when the last follower has just gone.
+        let _ = sender.send(Arc::new(record));
     }
 
     /// Ends every follower's stream: the server is stopping.
     pub fn close(&self) {
-        self.closed.cancel();
+        self.0.closed.cancel();
     }
 
-    pub(crate) fn follow(&self) -> Follower {
-        Follower { records: self.sender.subscribe(), closed: self.closed.clone() }
+    /// `None` when [`FOLLOWERS`] follow this namespace already.
+    pub(crate) fn follow(&self, namespace: &NamespaceName) -> Option<Follower> {
+        let mut all = self.0.followed();
+        let new = || Followed { sender: broadcast::Sender::new(BACKLOG), followers: 0 };
+        let followed = all.entry(namespace.clone()).or_insert_with(new);
+        if followed.followers == FOLLOWERS {
+            return None;
+        }
+        followed.followers += 1;
+        let records = followed.sender.subscribe();
+        self.0.count.store(all.len(), Ordering::Release);
+        Some(Follower { records, namespace: namespace.clone(), feed: self.clone() })
+    }
+
+    fn sender(&self, namespace: &NamespaceName) -> Option<broadcast::Sender<Arc<Activation>>> {
+        if self.0.count.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        self.0.followed().get(namespace).map(|followed| followed.sender.clone())
     }
 }
 
-/// Leaves as many lines as followers get.
-fn cut(lines: &mut Vec<LogLine>) {
+/// Leaves as much of it as followers get.
+fn cut(record: &mut Activation) {
+    cut_logs(&mut record.logs);
+    let result = &mut record.response.result;
+    if result.as_ref().is_some_and(|result| result.get().len() > MOST_RESULT) {
+        *result = to_raw_value(&json!({ "left_out": LEFT_OUT })).ok();
+    }
+}
+
+/// Leaves as many lines as are given to somebody who did not ask for the logs of this one activation.
+pub(crate) fn cut_logs(lines: &mut Vec<LogLine>) {
     let mut room = MOST_LOGS;
     let fits = |line: &&LogLine| {
         let rest = room.checked_sub(size_of::<LogLine>() + line.text.len());
@@ -68,10 +116,11 @@ fn cut(lines: &mut Vec<LogLine>) {
     }
 }
 
-/// One who follows.
+/// One who follows a namespace.
 pub(crate) struct Follower {
     records: broadcast::Receiver<Arc<Activation>>,
-    closed: CancellationToken,
+    namespace: NamespaceName,
+    feed: ActivationFeed,
 }
 
 /// What a follower hears.
@@ -85,12 +134,116 @@ impl Follower {
     /// The next news; `None` when the server is stopping. Cancellation-safe.
     pub(crate) async fn next(&mut self) -> Option<News> {
         tokio::select! {
-            () = self.closed.cancelled() => None,
+            () = self.feed.0.closed.cancelled() => None,
             record = self.records.recv() => match record {
                 Ok(record) => Some(News::Ended(record)),
                 Err(broadcast::error::RecvError::Lagged(count)) => Some(News::Missed(count)),
                 Err(broadcast::error::RecvError::Closed) => None,
             },
         }
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        let mut all = self.feed.0.followed();
+        if let Some(followed) = all.get_mut(&self.namespace) {
+            followed.followers -= 1;
+            if followed.followers == 0 {
+                all.remove(&self.namespace);
+            }
+        }
+        self.feed.0.count.store(all.len(), Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use flint_model::{ActivationId, Annotations, Response, Status, Timeline, Timestamp, Usage, Version};
+
+    use super::*;
+
+    fn record(namespace: &str) -> Activation {
+        let path = format!("{namespace}/f").parse().unwrap();
+        Activation {
+            id: ActivationId::generate(),
+            namespace: namespace.parse().unwrap(),
+            name: "f".parse().unwrap(),
+            path,
+            version: Version::FIRST,
+            kind: None,
+            subject: namespace.to_owned(),
+            cause: None,
+            start: Timestamp::now(),
+            end: Timestamp::now(),
+            duration_us: 0,
+            init_us: None,
+            wait_us: 0,
+            timeline: Timeline::default(),
+            response: Response {
+                status: Status::Success,
+                result: None,
+                size: flint_model::ByteSize::bytes(0),
+                content_type: None,
+            },
+            usage: Usage::default(),
+            timed_out: false,
+            attempts: Vec::new(),
+            logs: Vec::new(),
+            components: Vec::new(),
+            fired: Vec::new(),
+            annotations: Annotations::default(),
+        }
+    }
+
+    #[tokio::test]
+    async fn what_a_follower_hears_and_misses_is_of_its_namespace() {
+        let feed = ActivationFeed::default();
+        let mine = record("mine");
+        let mut follower = feed.follow(&mine.namespace).unwrap();
+        feed.publish(&mine);
+        for _ in 0..2 * BACKLOG {
+            feed.publish(&record("theirs"));
+        }
+        assert!(matches!(follower.next().await, Some(News::Ended(heard)) if heard.id == mine.id));
+        for _ in 0..BACKLOG + 3 {
+            feed.publish(&mine);
+        }
+        assert!(matches!(follower.next().await, Some(News::Missed(3))));
+        feed.close();
+        // What is there may be heard before the end.
+        while follower.next().await.is_some() {}
+    }
+
+    #[test]
+    fn so_many_follow_a_namespace_and_who_goes_makes_room() {
+        let feed = ActivationFeed::default();
+        let (mine, theirs) = ("mine".parse().unwrap(), "theirs".parse().unwrap());
+        assert!(!feed.is_followed(&mine));
+        let mut followers: Vec<_> = (0..FOLLOWERS).map(|_| feed.follow(&mine).unwrap()).collect();
+        assert!(feed.follow(&mine).is_none());
+        assert!(feed.follow(&theirs).is_some() && !feed.is_followed(&theirs));
+        followers.pop();
+        assert!(feed.follow(&mine).is_some() && feed.is_followed(&mine));
+        drop(followers);
+        assert!(!feed.is_followed(&mine) && feed.0.followed().is_empty());
+    }
+
+    #[test]
+    fn of_large_records_followers_get_what_is_small() {
+        let mut large = record("mine");
+        let result = |length: usize| to_raw_value(&"x".repeat(length)).ok();
+        large.response.result = result(MOST_RESULT);
+        let line =
+            |length: usize| LogLine { time_us: 7, stream: LogStream::Stdout, text: "x".repeat(length) };
+        large.logs = vec![line(5), line(MOST_LOGS), line(5)];
+        cut(&mut large);
+        assert_eq!(large.response.result.unwrap().get(), format!("{{\"left_out\":\"{LEFT_OUT}\"}}"));
+        let texts: Vec<_> = large.logs.iter().map(|line| line.text.as_str()).collect();
+        assert_eq!(texts, ["xxxxx", LEFT_OUT]);
+        let mut small = record("mine");
+        small.response.result = result(5);
+        cut(&mut small);
+        assert_eq!(small.response.result.unwrap().get(), "\"xxxxx\"");
     }
 }

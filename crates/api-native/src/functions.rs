@@ -95,7 +95,8 @@ pub(crate) async fn get(
 /// A function's code as it was deployed; header `X-Flint-Code-Format` says what it is.
 #[utoipa::path(get, path = "/v1/functions/{name}/code", tag = "functions",
     params(("name" = String, Path, description = "`name`, or `package%2Fname`")),
-    responses((status = 200, content_type = "application/octet-stream", description = "The code"), (status = 404, body = crate::resource::ErrorBody), (status = 503, body = crate::resource::ErrorBody)))]
+    responses((status = 200, description = "The code", headers(("X-Flint-Code-Format" = String, description = "`source`, `zip`, `targz`, `jar` or `executable`")),
+        content(("text/plain"), ("application/zip"), ("application/gzip"), ("application/java-archive"), ("application/octet-stream"))), (status = 404, body = crate::resource::ErrorBody), (status = 503, body = crate::resource::ErrorBody)))]
 pub(crate) async fn code(
     State(native): State<Arc<Native>>,
     tenant: Tenant,

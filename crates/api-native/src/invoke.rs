@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Instant};
 
 use axum::{
     extract::{Request, State},
-    http::{HeaderMap, HeaderName, HeaderValue, header, request::Parts},
+    http::{HeaderMap, HeaderName, HeaderValue, Uri, header, request::Parts},
     response::Response,
 };
 use flint_controller::{Accepts, Answer, Invocation, Mode};
@@ -14,7 +14,7 @@ use flint_model::ActivationId;
 
 use crate::{
     Native,
-    answer::{Accepted, accepted, finished, http_answer, record},
+    answer::{Accepted, accepted, finished, http_answer, shown},
     arguments::{CallQuery, merged},
     auth::Tenant,
     body::{Upload, collect, incoming},
@@ -24,19 +24,20 @@ use crate::{
 };
 
 /// Calls a function. A JSON body is its arguments; a query adds to them: an argument that has the name of an option here is
-/// written with a letter percent-encoded, `%61sync=true`. A body of any other type, or a path after `invoke`,
+/// written with a letter percent-encoded, `%61sync=true`. A body of any other type, or a path after `invoke` (`/` as well),
 /// reaches the function as the HTTP request it is. The answer is the function's own: header `X-Flint-Status` says how it ended,
 /// `X-Flint-Activation-Id` under which record.
 #[utoipa::path(post, path = "/v1/functions/{name}/invoke", tag = "functions",
     params(
         ("name" = String, Path, description = "`name`, or `package%2Fname`"),
         ("async" = Option<bool>, Query, description = "Answer 202 as soon as the call is durable"),
-        ("record" = Option<bool>, Query, description = "Answer with the activation record instead of the function's answer"),
+        ("record" = Option<bool>, Query, description = "Answer 200 with the activation record instead of the function's answer, whether or not records are kept"),
         ("wait_ms" = Option<u64>, Query, description = "Wait no longer than this; then 202, and the call goes on by itself"),
     ),
-    request_body(content = Object, content_type = "application/json"),
+    request_body(description = "None is none: no arguments", content(("application/json", example = json!({"name": "world"})), ("application/octet-stream"))),
     responses(
         (status = 200, description = "The function's answer, or with `record=true` an ActivationResource"),
+        (status = "default", description = "Whatever status a function that speaks HTTP answers with, or another refusal"),
         (status = 202, body = Accepted, description = "Accepted; it goes on by itself"),
         (status = 408, description = "The request's body came too slowly"),
         (status = 413, description = "The request's body is larger than `limits.max_payload` or, where it is not JSON, `limits.max_body`"),
@@ -52,24 +53,28 @@ pub(crate) async fn invoke(
     Path(name): Path<String>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    call(&native, &tenant, &name, None, request).await
+    call(&native, &tenant, &name, request).await
 }
 
 /// The same with a path that the function sees.
 pub(crate) async fn invoke_path(
     State(native): State<Arc<Native>>,
     tenant: Tenant,
-    Path((name, rest)): Path<(String, String)>,
+    Path((name, _)): Path<(String, String)>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    call(&native, &tenant, &name, Some(rest), request).await
+    call(&native, &tenant, &name, request).await
+}
+
+/// What comes after `/v1/functions/NAME/invoke/`, as it came: decoded, it would be another path, or a path and a query.
+fn rest_of(uri: &Uri) -> Option<&str> {
+    uri.path().splitn(6, '/').nth(5)
 }
 
 async fn call(
     native: &Arc<Native>,
     tenant: &Tenant,
     name: &str,
-    rest: Option<String>,
     request: Request,
 ) -> Result<Response, ApiError> {
     let arrived = Instant::now();
@@ -77,6 +82,7 @@ async fn call(
     let (parts, body) = request.into_parts();
     let query = CallQuery::parse(parts.uri.query())?;
     let bounds = &tenant.caller.limits().bounds;
+    let rest = rest_of(&parts.uri);
     let plain = rest.is_none() && takes_arguments(&parts);
     let (head, (body, upload)) = match plain {
         true => {
@@ -91,7 +97,7 @@ async fn call(
         body,
         head,
         mode: if query.asynchronous { Mode::NonBlocking } else { Mode::Blocking { wait } },
-        accepts: Accepts::Http,
+        accepts: if query.record { Accepts::Record } else { Accepts::Http },
         transaction: transaction(&parts.headers),
         arrived,
         api_key: Some(Arc::clone(&tenant.key)),
@@ -102,7 +108,7 @@ async fn call(
     Ok(upload.answered(match answer {
         // It may read on.
         Answer::Accepted(id) => return Ok(accepted(id)),
-        answer if query.record => record(native, tenant, &path, answer).await?,
+        Answer::Finished(activation) if query.record => shown(*activation),
         Answer::Finished(activation) => finished(*activation),
         Answer::Http(answer) => http_answer(answer),
     }))
@@ -123,7 +129,7 @@ fn takes_arguments(parts: &Parts) -> bool {
 }
 
 /// The request as the function sees it: without what belongs to the connection or to Flint.
-fn head(parts: &Parts, rest: Option<String>, query: &str) -> Box<CallHead> {
+fn head(parts: &Parts, rest: Option<&str>, query: &str) -> Box<CallHead> {
     const NOT_THE_FUNCTIONS: &[HeaderName] = &[
         header::AUTHORIZATION,
         header::CONNECTION,
@@ -210,10 +216,18 @@ mod tests {
             ("x-mine", "2"),
             ("cookie", "c"),
         ]);
-        let head = head(&parts, Some("a/b".into()), "q=1");
+        let head = head(&parts, Some("a/b"), "q=1");
         assert_eq!((head.path.as_str(), head.query.as_str()), ("/a/b", "q=1"));
         let names: Vec<_> = head.headers.keys().map(HeaderName::as_str).collect();
         assert_eq!(names, ["x-mine", "cookie"]);
+    }
+
+    #[test]
+    fn the_function_sees_its_path_as_it_came() {
+        let uri = Uri::from_static("/v1/functions/a%2Fb/invoke/x%20y%3Fz=1/%2F..//?q=1");
+        assert_eq!(rest_of(&uri), Some("x%20y%3Fz=1/%2F..//"));
+        assert_eq!(rest_of(&Uri::from_static("/v1/functions/f/invoke/?q=1")), Some(""));
+        assert_eq!(rest_of(&Uri::from_static("/v1/functions/f/invoke?q=/")), None);
     }
 
     #[test]

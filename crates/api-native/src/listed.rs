@@ -1,4 +1,4 @@
-//! Lists: what is more than small has room, before it is read and until its answer is sent.
+//! Lists, and records: what is more than small has room, before it is read and until its answer is sent.
 
 use axum::{
     Json,
@@ -31,11 +31,40 @@ where
     Ok((read(LARGEST_LIST).await?, room))
 }
 
+/// An answer whose size nobody knows before it is made. A large one is made again once it has room.
+pub(crate) async fn roomy<T, F>(
+    native: &Native,
+    tenant: &Tenant,
+    make: impl Fn() -> F,
+) -> Result<Response, ApiError>
+where
+    T: Serialize,
+    F: Future<Output = Result<T, ApiError>>,
+{
+    let body = written(&make().await?)?;
+    let size = body.len() as u64;
+    if size <= SMALL_LIST.as_u64() {
+        return Ok(json(body));
+    }
+    drop(body);
+    let namespace = &tenant.caller.namespace.name;
+    let room = native.config.uploads.answer(namespace.as_str(), size).await?;
+    answer(&make().await?, room)
+}
+
 /// The answer with a list.
 pub(crate) fn answer(list: &impl Serialize, room: Option<Room>) -> Result<Response, ApiError> {
     let Some(room) = room else { return Ok(Json(list).into_response()) };
-    let body = serde_json::to_vec(list)
-        .map_err(|error| ControllerError::Internal(format!("a list could not be written: {error}")))?;
-    let json = [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))];
-    Ok((json, Body::new(Answer::new(body.into(), room))).into_response())
+    let body = written(list)?;
+    Ok(json(Body::new(Answer::new(body.into(), room))))
+}
+
+fn json(body: impl Into<Body>) -> Response {
+    let headers = [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))];
+    (headers, body.into()).into_response()
+}
+
+fn written(list: &impl Serialize) -> Result<Vec<u8>, ControllerError> {
+    serde_json::to_vec(list)
+        .map_err(|error| ControllerError::Internal(format!("an answer could not be written: {error}")))
 }

@@ -3,9 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use axum::{
-    Json,
     extract::State,
-    http::{HeaderValue, header},
+    http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use bytes::Bytes;
@@ -16,12 +15,13 @@ use serde::Deserialize;
 
 use crate::{
     Native,
-    activations::listed_name,
+    activations::{listed_name, page_of},
     auth::Tenant,
     body::written,
     error::{ApiError, Asked, Path},
-    feed::News,
+    feed::{FOLLOWERS, News},
     functions::{MOST, path_of},
+    listed::roomy,
     resource::{ActivationList, ActivationResource},
 };
 
@@ -40,10 +40,10 @@ pub(crate) struct LogsQuery {
 #[utoipa::path(get, path = "/v1/functions/{name}/logs", tag = "activations",
     params(
         ("name" = String, Path, description = "`name`, or `package%2Fname`"),
-        ("follow" = Option<bool>, Query, description = "Server-sent events: `data: ` and an ActivationResource, for each call that ends from now on; `event: missed` with how many were, and `event: refused` at the end when the key opens the namespace no longer"),
-        ("limit" = Option<usize>, Query, description = "Of at most so many activations"),
+        ("follow" = Option<bool>, Query, description = "Server-sent events: `data: ` and an ActivationResource, for each call that ends from now on, with a long log cut and a long result left out; `event: missed` with how many were, and `event: refused` at the end when the key opens the namespace no longer"),
+        ("limit" = Option<usize>, Query, description = "Of at most so many activations, up to 1000; absent = 10"),
     ),
-    responses((status = 200, body = ActivationList), (status = 404, body = crate::resource::ErrorBody)))]
+    responses((status = 200, content((ActivationList = "application/json"), (String = "text/event-stream"))), (status = 429, body = crate::resource::ErrorBody, description = "So many follow this namespace already"), (status = 404, body = crate::resource::ErrorBody)))]
 pub(crate) async fn of_function(
     State(native): State<Arc<Native>>,
     tenant: Tenant,
@@ -62,8 +62,8 @@ pub(crate) async fn of_function(
 
 /// The same of all functions of the namespace.
 #[utoipa::path(get, path = "/v1/logs", tag = "activations",
-    params(("follow" = Option<bool>, Query, description = "Server-sent events, as calls end"), ("limit" = Option<usize>, Query, description = "Of at most so many activations")),
-    responses((status = 200, body = ActivationList)))]
+    params(("follow" = Option<bool>, Query, description = "Server-sent events, as calls end"), ("limit" = Option<usize>, Query, description = "Of at most so many activations, up to 1000; absent = 10")),
+    responses((status = 200, content((ActivationList = "application/json"), (String = "text/event-stream"))), (status = 429, body = crate::resource::ErrorBody, description = "So many follow this namespace already")))]
 pub(crate) async fn of_all(
     State(native): State<Arc<Native>>,
     tenant: Tenant,
@@ -79,20 +79,28 @@ async fn logs(
     query: &LogsQuery,
 ) -> Result<Response, ApiError> {
     if query.follow {
-        return Ok(follow(Arc::clone(native), tenant, function));
+        return follow(Arc::clone(native), tenant, function);
     }
-    let namespace = &tenant.caller.namespace.name;
     let which = ActivationQuery { name: function, ..ActivationQuery::default() };
     let page = Page { skip: 0, limit: query.limit.unwrap_or(10).min(MOST) };
-    let records = native.controller.activations(&tenant.caller, namespace, &which, page, true).await?;
-    Ok(Json(ActivationList { activations: records.into_iter().map(ActivationResource::from).collect() })
-        .into_response())
+    roomy(native, &tenant, || page_of(native, &tenant, &which, page, true)).await
 }
 
 /// A task writes the events until the reader goes away, its key opens the namespace no longer, or the server stops.
-fn follow(native: Arc<Native>, tenant: Tenant, function: Option<String>) -> Response {
-    let (sender, body) = written();
-    let mut follower = native.config.feed.follow();
+fn follow(native: Arc<Native>, tenant: Tenant, function: Option<String>) -> Result<Response, ApiError> {
+    let follower = native.config.feed.follow(&tenant.caller.namespace.name);
+    let mut follower = follower.ok_or_else(|| {
+        ApiError::new(
+            StatusCode::TOO_MANY_REQUESTS,
+            "throttled",
+            format!(
+                "the logs of this namespace are followed {FOLLOWERS} times at once, as often as they may be"
+            ),
+        )
+        .hint("end one of those who follow, or ask again and again without `follow`")
+    })?;
+    // Records are large.
+    let (sender, body) = written(1);
     tokio::spawn(async move {
         // Tells the client that the stream stands.
         let mut event = Some(Bytes::from_static(b": following\n\n"));
@@ -100,13 +108,17 @@ fn follow(native: Arc<Native>, tenant: Tenant, function: Option<String>) -> Resp
             if let Some(event) = event.take() {
                 let opens = native.still_opens(&tenant).await;
                 let event = if opens { event } else { Bytes::from_static(b"event: refused\ndata: null\n\n") };
-                if sender.send(event).await.is_err() || !opens {
+                if sender.send(Ok(event)).await.is_err() || !opens {
                     return;
                 }
             }
-            event = match tokio::time::timeout(ALIVE_EVERY, follower.next()).await {
+            let news = tokio::select! {
+                news = tokio::time::timeout(ALIVE_EVERY, follower.next()) => news,
+                () = sender.closed() => return,
+            };
+            event = match news {
                 Ok(Some(News::Ended(record))) => {
-                    is_wanted(&record, &tenant, function.as_deref()).then(|| event_of(&record))
+                    is_wanted(&record, function.as_deref()).then(|| event_of(&record))
                 }
                 Ok(Some(News::Missed(count))) => Some(format!("event: missed\ndata: {count}\n\n").into()),
                 Ok(None) => return,
@@ -118,16 +130,15 @@ fn follow(native: Arc<Native>, tenant: Tenant, function: Option<String>) -> Resp
         (header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
         (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
     ];
-    (headers, body).into_response()
+    Ok((headers, body).into_response())
 }
 
-fn is_wanted(record: &Activation, tenant: &Tenant, function: Option<&str>) -> bool {
+fn is_wanted(record: &Activation, function: Option<&str>) -> bool {
     let mut listed = String::new();
-    record.namespace == tenant.caller.namespace.name
-        && function.is_none_or(|name| {
-            record.listed_name(&mut listed);
-            listed == name
-        })
+    function.is_none_or(|name| {
+        record.listed_name(&mut listed);
+        listed == name
+    })
 }
 
 fn event_of(record: &Activation) -> Bytes {

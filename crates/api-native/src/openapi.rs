@@ -1,9 +1,15 @@
 //! The API's description.
 
-use axum::{Json, http::header, response::IntoResponse};
+use std::sync::LazyLock;
+
+use axum::{http::header, response::IntoResponse};
+use bytes::Bytes;
 use utoipa::{
     Modify, OpenApi,
-    openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme},
+    openapi::{
+        ContentBuilder, Ref, ResponseBuilder,
+        security::{HttpAuthScheme, HttpBuilder, SecurityScheme},
+    },
 };
 
 use crate::{
@@ -14,7 +20,7 @@ use crate::{
 #[derive(OpenApi)]
 #[openapi(
     info(title = "Flint", description = "Flint's own REST API. Flint also speaks the OpenWhisk API under /api/v1.", license(name = "Apache-2.0", identifier = "Apache-2.0")),
-    modifiers(&Security),
+    modifiers(&Security, &Refusals),
     security(("bearer" = []), ("basic" = [])),
     tags(
         (name = "functions", description = "Deploying and calling; a namespace's key"),
@@ -50,6 +56,26 @@ impl Modify for Security {
     }
 }
 
+/// What any operation may refuse, beside what it says itself: a key that does not open it, a name or a query that is none, a method that is not there.
+struct Refusals;
+
+impl Modify for Refusals {
+    fn modify(&self, openapi: &mut utoipa::openapi::OpenApi) {
+        let body = ContentBuilder::new().schema(Some(Ref::from_schema_name("ErrorBody"))).build();
+        let refusal =
+            ResponseBuilder::new().description("Any other refusal").content("application/json", body);
+        let refusal = refusal.build();
+        for path in openapi.paths.paths.values_mut() {
+            let operations =
+                [&mut path.get, &mut path.put, &mut path.post, &mut path.patch, &mut path.delete];
+            for operation in operations.into_iter().flatten() {
+                let responses = &mut operation.responses.responses;
+                responses.entry("default".to_owned()).or_insert_with(|| refusal.clone().into());
+            }
+        }
+    }
+}
+
 /// The description as indented JSON, as `docs/openapi.json` has it.
 pub fn document() -> String {
     let mut text = Api::openapi().to_pretty_json().unwrap_or_default();
@@ -57,10 +83,14 @@ pub fn document() -> String {
     text
 }
 
+/// The same without indentation, made once: whoever asks for it needs no key.
+static SERVED: LazyLock<Bytes> = LazyLock::new(|| Api::openapi().to_json().unwrap_or_default().into());
+
 /// This description.
 #[utoipa::path(get, path = "/v1/openapi.json", tag = "server", security(()), responses((status = 200, body = Object)))]
 pub(crate) async fn serve() -> impl IntoResponse {
-    ([(header::CACHE_CONTROL, "max-age=3600")], Json(Api::openapi()))
+    let headers = [(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "max-age=3600")];
+    (headers, SERVED.clone())
 }
 
 #[cfg(test)]

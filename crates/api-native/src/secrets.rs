@@ -9,11 +9,11 @@ use axum::{
 };
 use flint_controller::ControllerError;
 use flint_model::{SealedSecret, SecretName};
+use flint_request_body::{Unread, read};
 
 use crate::{
     Native,
     auth::{Operator, Tenant},
-    body::collect,
     error::{ApiError, Path},
     resource::{ErrorBody, RotatedKey, SecretList, SecretResource},
 };
@@ -46,7 +46,7 @@ pub(crate) async fn list(
 /// Creates or replaces a secret. The body is its value as it is: text in UTF-8 without NUL. Nothing gives it back; functions that name the
 /// secret in their annotation `flint-secrets` are given it in their environment.
 #[utoipa::path(put, path = "/v1/secrets/{name}", tag = "secrets",
-    params(("name" = String, Path, description = "A letter or _, then letters, digits, _ and -, up to 64 characters")),
+    params(("name" = String, Path, description = "A letter or _, then letters, digits, _ and -, up to 64 characters", pattern = "^[A-Za-z_][A-Za-z0-9_-]{0,63}$")),
     request_body(content = String, content_type = "text/plain"),
     responses((status = 200, body = SecretResource), (status = 400, body = ErrorBody), (status = 409, body = ErrorBody), (status = 413, body = ErrorBody)))]
 pub(crate) async fn put(
@@ -56,9 +56,13 @@ pub(crate) async fn put(
     request: Request,
 ) -> Result<Json<SecretResource>, ApiError> {
     let name = name_of(&name)?;
-    // One byte more, so that who is at the bound is told of it in the controller's words.
-    let most = native.controller.config().secrets.max_size.as_u64() + 1;
-    let value = collect(request.into_body(), most).await?;
+    let allowed = native.controller.config().secrets.max_size.as_u64();
+    let value = read(request.into_body(), allowed).await.map_err(|unread| match unread {
+        Unread::TooLarge { size } => {
+            ApiError::from(ControllerError::TooLarge { what: "secret", size, allowed })
+        }
+        unread => unread.into(),
+    })?;
     let namespace = &tenant.caller.namespace.name;
     let secret = native.controller.set_secret(&tenant.caller, namespace, name, &value).await?;
     Ok(Json(shown(&native, &secret)))

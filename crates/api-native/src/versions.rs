@@ -77,7 +77,7 @@ pub(crate) async fn rollback(
 #[utoipa::path(put, path = "/v1/functions/{name}/aliases/{alias}", tag = "functions", request_body = AliasRequest,
     params(
         ("name" = String, Path, description = "`name`, or `package%2Fname`"),
-        ("alias" = String, Path, description = "A letter, then letters, digits, _ and -, up to 64 characters"),
+        ("alias" = String, Path, description = "A letter, then letters, digits, _ and -, up to 64 characters", pattern = "^[A-Za-z][A-Za-z0-9_-]{0,63}$"),
     ),
     responses((status = 200, body = AliasResource), (status = 400, body = ErrorBody), (status = 404, body = ErrorBody)))]
 pub(crate) async fn set_alias(

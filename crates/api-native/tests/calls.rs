@@ -5,6 +5,8 @@
 #[path = "../../controller/tests/support/mod.rs"]
 mod server;
 
+use std::time::Duration;
+
 use axum::{Router, body::Body};
 use bytes::Bytes;
 use flint_api_native::{ActivationFeed, NativeConfig, router};
@@ -144,6 +146,22 @@ async fn a_call_that_outlasts_its_callers_patience_is_an_accepted_one() {
 }
 
 #[tokio::test]
+async fn the_record_can_be_asked_for_where_none_is_kept() {
+    let api = Api::with(config()).await;
+    deploy_with(&api.server, "f", "http text/plain words", &[]).await;
+    let limits = NamespaceLimits { store_activations: Some(false), ..NamespaceLimits::default() };
+    api.server.controller.set_limits(&"guest".parse().unwrap(), limits).await.unwrap();
+    let (status, record) =
+        api.send("POST", "/v1/functions/f/invoke?record=true", Body::from("{}"), None).await;
+    assert_eq!((status, &record["status"]), (200, &json!("success")), "{record}");
+    assert_eq!((&record["content_type"], record["size"].as_u64()), (&json!("text/plain"), Some(5)));
+    assert_eq!(record["logs"].as_array().unwrap().len(), 1);
+    let id = record["id"].as_str().unwrap();
+    assert_eq!(api.get(&format!("/v1/activations/{id}")).await.0, 404);
+    api.server.stop().await;
+}
+
+#[tokio::test]
 async fn lists_have_no_parameters_and_a_page_that_is_too_large_is_refused_with_the_next_step() {
     let api = Api::with(config()).await;
     let long = json!("x".repeat(900_000));
@@ -199,16 +217,51 @@ async fn sequences_are_listed_whole_or_in_parts() {
 async fn what_is_too_large_is_refused_with_the_limit_and_its_name() {
     let mut limits = config();
     limits.limits.bounds.max_payload = ByteSize::kib(2);
+    limits.secrets.max_size = ByteSize::kib(2);
     let api = Api::with(limits).await;
     deploy_with(&api.server, "f", "echo", &[]).await;
     let large = format!("{{\"a\":\"{}\"}}", "x".repeat(2048));
-    for length in [None, Some(large.len())] {
-        let (status, refused) =
-            api.send("POST", "/v1/functions/f/invoke", Body::from(large.clone()), length).await;
-        assert_eq!((status, &refused["error"]["code"]), (413, &json!("too_large")), "{refused}");
-        let error = &refused["error"];
-        assert!(error["message"].as_str().unwrap().contains("2048 bytes"), "{refused}");
-        assert!(error["hint"].as_str().unwrap().contains("limits.max_payload"), "{refused}");
+    let bounded = [
+        ("POST", "/v1/functions/f/invoke", "limits.max_payload"),
+        ("PUT", "/v1/secrets/s", "secrets.max_size"),
+    ];
+    for (method, path, key) in bounded {
+        for length in [None, Some(large.len())] {
+            let (status, refused) = api.send(method, path, Body::from(large.clone()), length).await;
+            assert_eq!((status, &refused["error"]["code"]), (413, &json!("too_large")), "{refused}");
+            let error = &refused["error"];
+            assert!(error["message"].as_str().unwrap().contains("2048 bytes"), "{refused}");
+            assert!(error["hint"].as_str().unwrap().contains(key), "{refused}");
+        }
+    }
+    let (status, refused) = api.send("PUT", "/v1/secrets/s", Body::from("x".repeat(2048)), None).await;
+    assert_ne!(status, 413, "it is not too large: {refused}");
+    api.server.stop().await;
+}
+
+#[tokio::test]
+async fn a_function_sees_the_path_after_invoke_also_when_that_is_the_root() {
+    let api = Api::with(config()).await;
+    deploy_with(&api.server, "f", "context", &[]).await;
+    for (path, seen) in [("", Value::Null), ("/", json!("/")), ("/a%20b/", json!("/a%20b/"))] {
+        let whole = format!("/v1/functions/f/invoke{path}?q=1");
+        let (status, answer) = api.send("POST", &whole, Body::from("{}"), None).await;
+        assert_eq!((status, &answer["path"]), (200, &seen), "{whole}: {answer}");
+    }
+    api.server.stop().await;
+}
+
+#[tokio::test]
+async fn the_description_needs_no_key() {
+    let api = Api::with(config()).await;
+    for _ in 0..2 {
+        let request = Request::get("/v1/openapi.json").body(Body::empty()).unwrap();
+        let response = api.router.clone().oneshot(request).await.unwrap();
+        assert_eq!(response.headers()[CONTENT_TYPE], "application/json");
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        let described: Value = serde_json::from_slice(&body).unwrap();
+        let checked_in: Value = serde_json::from_str(&flint_api_native::document()).unwrap();
+        assert!(described == checked_in, "what is served is what is documented");
     }
     api.server.stop().await;
 }
@@ -250,6 +303,7 @@ async fn what_no_route_takes_is_refused_in_the_apis_own_words() {
         ("GET", "/v1/activations/%ff", 400, "invalid"),
         ("PATCH", "/v1/functions", 405, "method_not_allowed"),
         ("GET", "/v1/nothing", 404, "not_found"),
+        ("GET", "/v1/", 404, "not_found"),
     ];
     for (method, path, expected, code) in refused {
         let (status, body) = api.send(method, path, Body::empty(), None).await;
@@ -383,5 +437,48 @@ async fn logs_are_followed_as_long_as_the_key_opens_that_namespace() {
     assert!(said.ends_with("event: refused\ndata: null\n\n"), "{said}");
     assert!(said.matches("data: {").count() <= 1, "what came before: {said}");
     assert_eq!(follow().await.status(), 401);
+    api.server.stop().await;
+}
+
+#[tokio::test]
+async fn so_many_follow_the_logs_of_a_namespace_and_who_leaves_makes_room() {
+    let api = Api::with(config()).await;
+    let follow = async || {
+        let request = Request::get("/v1/logs?follow=true")
+            .header(AUTHORIZATION, format!("Bearer {GUEST_KEY}"))
+            .body(Body::empty());
+        api.router.clone().oneshot(request.unwrap()).await.unwrap()
+    };
+    let mut streams = Vec::new();
+    for _ in 0..32 {
+        streams.push(follow().await);
+    }
+    assert!(streams.iter().all(|stream| stream.status() == 200));
+    assert_eq!(follow().await.status(), 429);
+    streams.pop();
+    eventually("a place", || async { (follow().await.status() == 200).then_some(()) }).await;
+}
+
+#[tokio::test]
+async fn large_pages_of_records_have_rooms() {
+    let api = Api::with(config()).await;
+    deploy_with(&api.server, "f", &format!("answer {{\"a\":\"{}\"}}", "x".repeat(900_000)), &[]).await;
+    for _ in 0..2 {
+        let (status, _) = api.send("POST", "/v1/functions/f/invoke", Body::from("{}"), None).await;
+        assert_eq!(status, 200);
+    }
+    let list = || {
+        let request = Request::get("/v1/activations")
+            .header(AUTHORIZATION, format!("Bearer {GUEST_KEY}"))
+            .body(Body::empty());
+        api.router.clone().oneshot(request.unwrap())
+    };
+    let unread = [list().await.unwrap(), list().await.unwrap()];
+    assert!(unread.iter().all(|answer| answer.status() == 200));
+    let mut waits = Box::pin(list());
+    assert!(tokio::time::timeout(Duration::from_millis(100), &mut waits).await.is_err());
+    assert_eq!(api.get("/v1/activations?limit=1").await.0, 200, "a small one needs no room");
+    drop(unread);
+    assert_eq!(waits.await.unwrap().status(), 200);
     api.server.stop().await;
 }

@@ -190,10 +190,14 @@ pub(crate) async fn answer_caller(
         Route::ActionPut(name) => actions::put(request, name, body).await,
         Route::ActionDelete(name) => actions::delete(request, name).await,
         Route::ActionList(namespace, package) => actions::list(request, namespace, package).await,
-        Route::ActivationList(namespace) => activations::list(request, namespace).await,
-        Route::Activation(namespace, id) => activations::get(request, namespace, id).await,
-        Route::ActivationResult(namespace, id) => activations::result(request, namespace, id).await,
-        Route::ActivationLogs(namespace, id) => activations::logs(request, namespace, id).await,
+        Route::ActivationList(namespace) => request.roomy(|| activations::list(request, namespace)).await,
+        Route::Activation(namespace, id) => request.roomy(|| activations::get(request, namespace, id)).await,
+        Route::ActivationResult(namespace, id) => {
+            request.roomy(|| activations::result(request, namespace, id)).await
+        }
+        Route::ActivationLogs(namespace, id) => {
+            request.roomy(|| activations::logs(request, namespace, id)).await
+        }
         Route::Namespaces => info::namespaces(request),
         Route::Limits(namespace) => info::limits(request, namespace),
         Route::PackageList(namespace) => packages::list(request, namespace).await,

@@ -15,6 +15,7 @@ use http::{
 use crate::{
     parse::{Name, Query, percent_decode},
     refusal::Refusal,
+    reply::Reply,
 };
 
 /// The largest body of a PUT where the largest code is OpenWhisk's: that as base64 is longer, but this is what clients know.
@@ -88,6 +89,21 @@ impl Request<'_> {
         let namespace = &self.caller.namespace.name;
         let room = self.uploads.answer(namespace.as_str(), LARGEST_LIST.as_u64()).await?;
         Ok((read(LARGEST_LIST).await?, room))
+    }
+
+    /// An answer whose size nobody knows before it is made. A large one is made again once it has room.
+    pub(crate) async fn roomy<F>(&self, make: impl Fn() -> F) -> Result<Reply, Refusal>
+    where
+        F: Future<Output = Result<Reply, Refusal>>,
+    {
+        let reply = make().await?;
+        if !reply.is_large() {
+            return Ok(reply);
+        }
+        drop(reply);
+        let namespace = &self.caller.namespace.name;
+        let room = self.uploads.answer(namespace.as_str(), LARGEST_LIST.as_u64()).await?;
+        Ok(make().await?.in_room(room))
     }
 
     /// The body of a PUT.

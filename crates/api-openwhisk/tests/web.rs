@@ -126,6 +126,18 @@ async fn who_has_no_valid_key_is_anybody() {
 }
 
 #[tokio::test]
+async fn the_key_of_a_blocked_namespace_is_nobodys_and_not_shown() {
+    let api = Api::start().await;
+    export(&api, "f", "echo it", json!({})).await;
+    let other = basic(&api.namespace("other", json!({})).await);
+    api.server.controller.set_blocked(&"other".parse().unwrap(), true).await.unwrap();
+    let reply = api.send(web("GET", "f.json", &[("authorization", &other)], Body::empty())).await;
+    assert_eq!(reply.status, 200);
+    let given = reply.json();
+    assert_eq!((given.get("__ow_user"), given["__ow_headers"].get("authorization")), (None, None));
+}
+
+#[tokio::test]
 async fn an_action_may_ask_for_a_key_or_a_secret() {
     let api = Api::start().await;
     let guest = basic(GUEST_KEY);

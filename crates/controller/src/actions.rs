@@ -122,6 +122,7 @@ impl Controller {
             catalog.delete_entity(&path.namespace, path.package.as_ref(), &path.name, revision).await?;
             controller.forget_action(&path);
             controller.invoker.forget(&path, revision, &[]);
+            controller.metrics.forget(path.namespace.as_str(), &path.local());
             tracing::info!(action = %path, "deleted");
             Ok(action)
         };

@@ -106,7 +106,7 @@ impl Controller {
                 Attempted::Over { draft, verdict, end }
             }
             Outcome::Ended { result, end } => {
-                let wants_http = call.accepts == Accepts::Http;
+                let wants_http = call.accepts != Accepts::Json;
                 let verdict = match result {
                     Ok(reply) => Verdict::of_reply(reply, wants_http),
                     Err(fault) => {
@@ -116,10 +116,12 @@ impl Controller {
                 };
                 Attempted::Over { draft, verdict, end }
             }
-            Outcome::Streaming { head, body, end } if call.accepts == Accepts::Http => {
-                Attempted::Streaming { draft, head: http_head(head), body, end }
-            }
-            Outcome::Streaming { head, body, end } => self.collect_stream(call, draft, head, body, end).await,
+            Outcome::Streaming { head, body, end } => match call.accepts {
+                Accepts::Http => Attempted::Streaming { draft, head: http_head(head), body, end },
+                Accepts::Json => self.collect_stream(call, draft, head, body, end).await,
+                // Boxed, so that the future of every other call does not have room for it.
+                Accepts::Record => Box::pin(self.read_out(call, draft, http_head(head), body, end)).await,
+            },
         }
     }
 
@@ -198,6 +200,36 @@ impl Controller {
             (Ok(body), None) => Verdict::of_reply(Reply { head, body }, false),
             (Err(fault), None) => {
                 Verdict::of_fault(&self.told(&call.namespace, fault).await, Phase::Run, time_limit)
+            }
+        };
+        Attempted::Over { draft, verdict, end }
+    }
+
+    /// A streamed answer for a caller that wants the record: all of it, however long it is. One longer than a result may be is not in the record.
+    async fn read_out(
+        &self,
+        call: &Admitted,
+        draft: Draft,
+        (status, headers): (StatusCode, HeaderMap),
+        mut pieces: BodyReceiver,
+        end: oneshot::Receiver<StreamEnd>,
+    ) -> Attempted {
+        let limit = self.config.limits.bounds.max_result.as_u64();
+        let mut whole = Some(Vec::new());
+        while let Some(Ok(piece)) = pieces.recv().await {
+            whole = whole.filter(|whole| (whole.len() + piece.len()) as u64 <= limit);
+            if let Some(whole) = &mut whole {
+                whole.extend_from_slice(&piece);
+            }
+        }
+        drop(pieces);
+        let (end, draft) = ended(end, draft).await;
+        let verdict = match (whole, &end.fault) {
+            (_, Some(fault)) => Verdict::of_fault(fault, Phase::Run, call.callable.function.limits.timeout),
+            (None, None) => Verdict::of_http_head(status, &headers),
+            (Some(whole), None) => {
+                let head = ReplyHead::Http { status, headers };
+                Verdict::of_reply(Reply { head, body: whole.into() }, true)
             }
         };
         Attempted::Over { draft, verdict, end }

@@ -123,7 +123,7 @@ pub struct AsyncConfig {
     /// How many accepted calls wait in memory; the rest wait in the durable queue.
     pub waiting: usize,
     /// How long a server that stops answering keeps its calls from others.
-    #[serde(with = "units::duration")]
+    #[serde(with = "units::some_time")]
     pub lease: Duration,
     /// How long after a failed attempt the next one comes; doubled for each further one.
     #[serde(with = "units::duration")]

@@ -196,4 +196,10 @@ impl Controller {
         let (key, _) = ApiKey::without_activation(key);
         self.credentials.check(key, &*self.stores.catalog, &self.config.limits, &self.accounts).await
     }
+
+    /// Whether a key is one of this server's, also where it opens nothing because its namespace is blocked.
+    pub async fn is_key(&self, key: &str) -> Result<bool, ControllerError> {
+        let (key, _) = ApiKey::without_activation(key);
+        crate::credentials::is_there(key, &*self.stores.catalog).await
+    }
 }

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use flint_model::{ApiKey, Identity, KeyId, Namespace, NamespaceName, SecretHash};
+use flint_model::{ApiKey, Identity, KeyId, KeyRecord, Namespace, NamespaceName, SecretHash};
 use flint_store::Catalog;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
@@ -169,18 +169,36 @@ async fn keyless(
     }))
 }
 
-/// The owner of a key.
-async fn identify(key: &str, catalog: &dyn Catalog) -> Result<Identity, ControllerError> {
+/// Whether there is such a key, also of a namespace that is blocked.
+pub(crate) async fn is_there(key: &str, catalog: &dyn Catalog) -> Result<bool, ControllerError> {
+    match record_of(key, catalog).await {
+        Ok(_) => Ok(true),
+        Err(ControllerError::BadKey) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+async fn record_of(key: &str, catalog: &dyn Catalog) -> Result<KeyRecord, ControllerError> {
     let key = ApiKey::parse(key).ok_or(ControllerError::BadKey)?;
     let record = catalog.key(key.id).await?.ok_or(ControllerError::BadKey)?;
-    if !same(&hash_secret(&key.secret), &record.secret) {
-        return Err(ControllerError::BadKey);
+    match same(&hash_secret(&key.secret), &record.secret) {
+        true => Ok(record),
+        false => Err(ControllerError::BadKey),
     }
+}
+
+/// The owner of a key.
+async fn identify(key: &str, catalog: &dyn Catalog) -> Result<Identity, ControllerError> {
+    let record = record_of(key, catalog).await?;
     let namespace = catalog.namespace(&record.namespace).await?.ok_or(ControllerError::BadKey)?;
     if namespace.blocked {
         return Err(ControllerError::BadKey);
     }
-    Ok(Identity { namespace: Arc::<Namespace>::new(namespace), subject: record.subject.into(), key: key.id })
+    Ok(Identity {
+        namespace: Arc::<Namespace>::new(namespace),
+        subject: record.subject.into(),
+        key: record.id,
+    })
 }
 
 /// What the store keeps of a secret.

@@ -49,6 +49,7 @@ impl Controller {
         if there.is_some() && !put.overwrite {
             return Err(ControllerError::Exists);
         }
+        let overwrite = put.overwrite;
         let replaced = there.as_ref().map(Entity::revision);
         let old = match there {
             None => None,
@@ -80,7 +81,11 @@ impl Controller {
             },
         };
         let release = Release { function, deploying, replaced, ready, live_follows: false };
-        self.release(caller, release, progress).await
+        match self.release(caller, release, progress).await {
+            // It was not there when this deploy began, which would have replaced it.
+            Err(ControllerError::Exists) if overwrite => Err(ControllerError::Race),
+            released => released,
+        }
     }
 
     /// Makes a function ready, writes it and lets calls meet it.
@@ -202,7 +207,7 @@ impl Controller {
         merge::check_json("snapshot options", &snapshot, flint_model::ByteSize::bytes(u64::MAX))?;
         let wasm = merge::wasm(old, put.wasm, &kind)?;
         let annotations = merge::annotations(
-            old.map(|old| &old.annotations),
+            old.filter(|_| !put.forget_annotations).map(|old| &old.annotations),
             &put.remove_annotations,
             put.annotations,
             &kind,
@@ -247,7 +252,7 @@ impl Controller {
         kinds: &[RuntimeKind],
     ) -> Result<Kind, ControllerError> {
         let runtime = kinds::resolve(&code.kind, kinds)?;
-        may_use(caller, &runtime.kind)?;
+        may_use(caller, &runtime.kind, kinds)?;
         if let Err(missing) = &runtime.state {
             let what = format!("the runtime {}", runtime.kind);
             return Err(ControllerError::NotOnThisHost { what, missing: missing.clone() });
@@ -299,9 +304,9 @@ impl From<PrepareError> for ControllerError {
 }
 
 /// Whether the caller's namespace may have functions of this kind.
-pub(crate) fn may_use(caller: &Caller, kind: &Kind) -> Result<(), ControllerError> {
+pub(crate) fn may_use(caller: &Caller, kind: &Kind, kinds: &[RuntimeKind]) -> Result<(), ControllerError> {
     match &caller.limits().allowed_kinds {
-        Some(allowed) if !allowed.iter().any(|allowed| allowed == kind.as_str()) => {
+        Some(allowed) if !allowed.iter().any(|allowed| kinds::allows(allowed, kind, kinds)) => {
             Err(ControllerError::KindForbidden(kind.to_string()))
         }
         _ => Ok(()),
@@ -323,12 +328,14 @@ fn is_prepared_alike(old: &Function, new: &Function) -> bool {
     told == *new
 }
 
-/// A function takes a sequence's place: what is known about it stays.
+/// A function takes a sequence's place: what is known about it stays, unless the deploy says all of it.
 fn become_of_sequence(put: &mut PutFunction, sequence: Sequence) -> Result<(), ControllerError> {
-    let mut annotations = sequence.annotations;
-    annotations.remove_all(&put.remove_annotations);
-    annotations.merge(std::mem::take(&mut put.annotations));
-    put.annotations = annotations;
+    if !put.forget_annotations {
+        let mut annotations = sequence.annotations;
+        annotations.remove_all(&put.remove_annotations);
+        annotations.merge(std::mem::take(&mut put.annotations));
+        put.annotations = annotations;
+    }
     put.version = Some(next_version(put.version, Some(sequence.version))?);
     put.publish.get_or_insert(sequence.publish);
     Ok(())

@@ -132,7 +132,7 @@ pub enum ControllerError {
     /// Larger than allowed.
     #[error("{what} larger than allowed: {size} > {allowed} bytes.")]
     TooLarge {
-        /// `exec`, `parameters`, `annotations`, `Request`.
+        /// `exec`, `parameters`, `annotations`, `Request`, `secret`.
         what: &'static str,
         /// Its size.
         size: u64,

@@ -49,6 +49,8 @@ pub enum Accepts {
     Json,
     /// Any HTTP answer, streams included.
     Http,
+    /// No answer, but the call's record, whether or not it is kept. An HTTP answer is read to its end for that.
+    Record,
 }
 
 /// What comes of a call.
@@ -56,7 +58,7 @@ pub enum Accepts {
 pub enum Answer {
     /// It was accepted, or goes on longer than the caller waits.
     Accepted(ActivationId),
-    /// It is over; `response` has its JSON result or its error. `logs` is empty here: read the record for them.
+    /// It is over; `response` has its JSON result or its error. `logs` is empty here, unless it is the record that was asked for.
     Finished(Box<Activation>),
     /// The function answered with HTTP of its own.
     Http(HttpAnswer),

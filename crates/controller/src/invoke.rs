@@ -11,7 +11,7 @@ use http::header::CONTENT_TYPE;
 use tokio::time::Instant;
 
 use crate::{
-    Answer, Caller, Controller, ControllerError, Exported, HttpAnswer, Invocation, Mode,
+    Accepts, Answer, Caller, Controller, ControllerError, Exported, HttpAnswer, Invocation, Mode,
     asynchronous::policy,
     call::{Admitted, Attempted, ended},
     callable::Callable,
@@ -199,7 +199,7 @@ impl Controller {
     /// A blocking call from its admission to its answer.
     async fn serve(
         self: Arc<Self>,
-        call: Admitted,
+        mut call: Admitted,
         body: Body,
         head: Option<Box<CallHead>>,
         place: InFlight,
@@ -212,10 +212,12 @@ impl Controller {
             Box::pin(self.serve_late(late, call, attempted, place)).await;
             return Ok(Answer::Accepted(id));
         }
+        call.recorded &= is_kept_for(&place);
         match attempted {
             Attempted::Refused(refusal) => Err(ControllerError::Refused(refusal)),
             Attempted::Over { draft, mut verdict, end } => {
-                let http = verdict.http.take();
+                let wants_record = call.accepts == Accepts::Record;
+                let http = verdict.http.take().filter(|_| !wants_record);
                 let mut record = of_attempt(&call, &draft, verdict, end, Vec::new());
                 let answer = match http {
                     Some((status, headers, body)) => {
@@ -224,13 +226,18 @@ impl Controller {
                         Answer::Http(HttpAnswer { activation, status, headers, body })
                     }
                     None if call.recorded => {
-                        let shown = without_logs(&mut record);
+                        let shown = match wants_record {
+                            true => record.clone(),
+                            false => without_logs(&mut record),
+                        };
                         self.conclude(&call, &draft, record);
                         Answer::Finished(Box::new(shown))
                     }
                     None => {
                         self.count(&call, &draft, &record);
-                        record.logs = Vec::new();
+                        if !wants_record {
+                            record.logs = Vec::new();
+                        }
                         Answer::Finished(Box::new(record))
                     }
                 };
@@ -250,6 +257,7 @@ impl Controller {
                         None => verdict,
                     };
                     let record = of_attempt(&call, &draft, verdict, end, Vec::new());
+                    call.recorded &= is_kept_for(&place);
                     controller.conclude(&call, &draft, record);
                     drop(place);
                 });
@@ -273,6 +281,12 @@ impl Controller {
             }
         }
     }
+}
+
+/// Of a namespace that was deleted meanwhile nothing is kept: one of its name that was created since would find the record of a call that began after that
+/// among its own.
+fn is_kept_for(place: &InFlight) -> bool {
+    place.account().check_open().is_ok()
 }
 
 /// A body that is to be JSON, whole.

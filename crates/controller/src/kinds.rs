@@ -1,6 +1,7 @@
 //! From a runtime as users write it to one that Flint has.
 
 use flint_executor::RuntimeKind;
+use flint_model::Kind;
 
 use crate::ControllerError;
 
@@ -17,17 +18,31 @@ pub(crate) fn resolve<'a>(asked: &str, kinds: &'a [RuntimeKind]) -> Result<&'a R
         None => (name.as_str(), None),
     };
     let fits = |runtime: &&RuntimeKind| {
-        runtime.kind.family() == family
-            && version.is_none_or(|asked| {
-                let rest = runtime.kind.version().and_then(|own| own.strip_prefix(asked));
-                rest.is_some_and(|rest| rest.starts_with('.'))
-            })
+        runtime.kind.family() == family && version.is_none_or(|asked| begins(&runtime.kind, asked))
     };
     kinds
         .iter()
         .filter(fits)
         .min_by_key(|runtime| (!runtime.default, runtime.state.is_err()))
         .ok_or_else(|| ControllerError::UnknownKind { asked: asked.trim().to_owned(), valid: names(kinds) })
+}
+
+/// Whether `allowed`, as an operator writes it, means this runtime: its full name, its family, its family's default, or the beginning of its version.
+pub(crate) fn allows(allowed: &str, kind: &Kind, kinds: &[RuntimeKind]) -> bool {
+    let name = allowed.trim().to_ascii_lowercase();
+    match name.split_once(':') {
+        _ if name == kind.as_str() => true,
+        Some((family, "default")) => {
+            family == kind.family() && kinds.iter().any(|runtime| runtime.default && runtime.kind == *kind)
+        }
+        Some((family, version)) => family == kind.family() && begins(kind, version),
+        None => name == kind.family(),
+    }
+}
+
+/// Whether a runtime's version is one of those that `version` is the beginning of.
+fn begins(kind: &Kind, version: &str) -> bool {
+    kind.version().and_then(|own| own.strip_prefix(version)).is_some_and(|rest| rest.starts_with('.'))
 }
 
 /// Every runtime once, in order of name.
@@ -73,6 +88,29 @@ mod tests {
             ("native", "native"),
         ] {
             assert_eq!(resolve(asked, &kinds).unwrap().kind.as_str(), found, "{asked}");
+        }
+    }
+
+    #[test]
+    fn an_operator_may_write_what_is_allowed_as_users_write_what_they_want() {
+        let kinds = kinds();
+        for (allowed, meant) in [
+            ("nodejs:20", "nodejs:20"),
+            ("NodeJS:20", "nodejs:20"),
+            ("nodejs", "nodejs:18, nodejs:20"),
+            ("nodejs:default", "nodejs:20"),
+            ("python:3", "python:3.10, python:3.11"),
+            ("python:3.1", ""),
+            ("native", "native"),
+            ("node", ""),
+            ("nodejs:", ""),
+            ("", ""),
+        ] {
+            let all = kinds.iter().map(|runtime| &runtime.kind);
+            let mut found: Vec<_> =
+                all.filter(|kind| allows(allowed, kind, &kinds)).map(Kind::as_str).collect();
+            found.sort_unstable();
+            assert_eq!(found.join(", "), meant, "{allowed}");
         }
     }
 

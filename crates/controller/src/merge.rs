@@ -1,6 +1,6 @@
 //! What a deploy makes of the function that was there: pure rules, no store.
 
-use std::{num::NonZeroU32, time::Duration};
+use std::num::NonZeroU32;
 
 use flint_model::{
     Annotations, ByteSize, CodeFormat, Function, FunctionLimits, Jit, Kind, RetryOptions, SecretBinding,
@@ -152,32 +152,18 @@ pub(crate) fn check_own_limits(
     limits: &FunctionLimits,
     namespace_concurrency: u32,
 ) -> Result<(), ControllerError> {
-    let wrong = |text: String| Err(ControllerError::Invalid(text));
     if limits.instances.is_some_and(|instances| instances.get() > namespace_concurrency) {
-        return wrong(format!(
+        return Err(ControllerError::Invalid(format!(
             "Max action instance concurrency must not exceed your namespace concurrency of {namespace_concurrency}."
-        ));
+        )));
     }
-    if !(10..=64_000).contains(&limits.cpu_millis) {
-        return wrong(format!("cpu {} is not within 10 to 64000 thousandths of a core", limits.cpu_millis));
-    }
-    if !(1..=32_768).contains(&limits.processes) {
-        return wrong(format!("processes {} is not within 1 to 32768", limits.processes));
-    }
-    if limits.tmp > limits.memory {
-        return wrong(format!(
-            "tmp {} exceeds the memory limit of {}: /tmp is part of it",
-            limits.tmp, limits.memory
-        ));
-    }
-    if limits.timeout < Duration::from_millis(1) {
-        return wrong("a time limit of less than 1 millisecond".to_owned());
-    }
-    Ok(())
+    limits.check().map_err(|error| ControllerError::Invalid(error.to_string()))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use proptest::prelude::*;
     use serde_json::json;
 

@@ -136,6 +136,7 @@ impl Controller {
                 controller.invoker.forget(&function, revision, &[]);
             }
             controller.invoker.leave(&name);
+            controller.metrics.forget_namespace(name.as_str());
             Ok(())
         };
         self.detached(deleting).await
@@ -203,6 +204,9 @@ impl Controller {
             controller.stores.catalog.put_namespace(&namespace).await?;
             controller.invoker.keep_warm(&namespace.name, namespace.limits.keep_warm());
             controller.credentials.forget_all();
+            // Calls that failed before are admitted without anybody who calls now, and whose call would say it.
+            let limits = controller.effective_limits(&namespace);
+            controller.accounts.of(&name).allow(limits.concurrent_invocations);
             Ok(namespace)
         };
         self.detached(changing).await

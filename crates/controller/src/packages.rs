@@ -181,6 +181,7 @@ impl Controller {
             controller.forget_package(&path);
             for (function, revision) in functions {
                 controller.invoker.forget(&function, revision, &[]);
+                controller.metrics.forget(function.namespace.as_str(), &function.local());
             }
             Ok(package)
         };

@@ -37,6 +37,8 @@ pub struct PutFunction {
     pub annotations: Annotations,
     /// Keys removed before that.
     pub remove_annotations: Vec<String>,
+    /// No old one stays, of whatever is there when the deploy replaces it.
+    pub forget_annotations: bool,
     /// Absent: the old one with its last number counted up.
     pub version: Option<Version>,
     /// Kept because clients set it.

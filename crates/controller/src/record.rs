@@ -257,11 +257,14 @@ impl Controller {
     /// Counts an attempt that is over.
     pub(crate) fn count(&self, call: &Admitted, draft: &Draft, record: &Activation) {
         let (duration, init) = (record.duration_us, record.init_us.unwrap_or(0));
+        // What is built in has no instance.
+        let ran = draft.cold_or_warm.is_some() || call.callable.built_in.is_some();
         call.callable.metrics.finished(&Finished {
             status: record.response.status.code(),
             wait: Duration::from_micros(record.wait_us),
-            init: draft.init,
-            run: Duration::from_micros(duration.saturating_sub(init)),
+            // None was begun where the function could not even be prepared.
+            init: draft.init.filter(|init| !init.is_zero()),
+            run: ran.then(|| Duration::from_micros(duration.saturating_sub(init))),
             start: draft.start_kind(),
         });
     }

@@ -86,7 +86,7 @@ impl Controller {
                 })?
             }
         };
-        may_use(caller, &old.kind)?;
+        may_use(caller, &old.kind, &self.invoker.kinds())?;
         let mut put = PutFunction { overwrite: true, unnamed: Unnamed::Kept, ..PutFunction::default() };
         self.number(&newest, &mut put.version).await?;
         let restored = Some(old.version);

@@ -243,5 +243,9 @@ async fn a_failure_of_the_platform_is_repeated_within_the_step() {
     let over = record(&server, accept(&server, "s", &json!({})).await).await;
     assert_eq!((over.response.status, over.components.len()), (Status::InternalError, 2));
     assert_eq!(server.executor.calls_of("guest/never").len(), 3);
+    let metrics = server.controller.render_metrics().await;
+    for line in ["flint_async_retried_total 4\n", "flint_async_exhausted_total 1\n"] {
+        assert!(metrics.contains(line), "{line} is missing in\n{metrics}");
+    }
     server.stop().await;
 }

@@ -7,12 +7,13 @@ mod support;
 use std::{sync::Mutex, time::Duration};
 
 use flint_controller::{
-    ControllerError, Deployed, ErrorKind, LimitsWish, PrepareWhen, PutCode, PutFunction, Unnamed,
+    ControllerError, Deployed, ErrorKind, LimitsWish, PrepareWhen, PutCode, PutFunction, PutPackage, Unnamed,
 };
 use flint_model::{ByteSize, Contract, Isolation, Network, Reuse, Start, Status, StrategyRequest};
+use serde_json::json;
 use support::{
     Server,
-    composing::{invoke, result_of},
+    composing::{invoke, result_of, sequence},
     config, eventually,
 };
 
@@ -47,6 +48,38 @@ async fn a_deploy_says_what_was_prepared_and_broken_code_is_refused_and_not_writ
     assert_eq!(kept.version.to_string(), "0.0.1");
     // Where the front's users expect it, it is written and fails when it is called.
     put(&server, "f", PutFunction { prepare: PrepareWhen::Behind, ..broken }).await.unwrap();
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_deleted_leaves_its_place_among_the_metrics_to_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut few = config();
+    few.metrics.max_functions = 1;
+    let server = Server::start(dir.path(), few).await;
+    let caller = server.guest().await;
+    let package = PutPackage { overwrite: true, ..PutPackage::default() };
+    server.controller.put_package(&caller, "guest/p".parse().unwrap(), package).await.unwrap();
+    let echo = || PutFunction { code: code("nodejs", "echo"), ..PutFunction::default() };
+    put(&server, "uncalled", echo()).await.unwrap();
+    for name in ["one", "two", "p/three", "four"] {
+        put(&server, name, echo()).await.unwrap();
+        invoke(&server, name, &json!({})).await;
+        let metrics = server.controller.render_metrics().await;
+        let own =
+            format!(r#"flint_activations_total{{namespace="guest",function="{name}",status="success"}} 1"#);
+        assert!(metrics.contains(&own) && !metrics.contains(r#""other""#), "{metrics}");
+        let path = format!("guest/{name}").parse().unwrap();
+        match name {
+            "two" => drop(sequence(&server, name, &["guest/uncalled", "guest/uncalled"]).await.unwrap()),
+            "p/three" => {
+                let package = "guest/p".parse().unwrap();
+                drop(server.controller.delete_package(&caller, &package, true).await.unwrap());
+            }
+            _ => drop(server.controller.delete_function(&caller, &path).await.unwrap()),
+        }
+    }
+    assert!(!server.controller.render_metrics().await.contains("function="));
     server.stop().await;
 }
 
@@ -316,5 +349,21 @@ async fn keys_and_namespaces_come_and_go() {
     controller.delete_namespace(&name).await.unwrap();
     assert!(controller.authenticate(&second.expose()).await.is_err());
     assert_eq!(controller.create_key(&name, None).await.unwrap_err().kind(), ErrorKind::NotFound);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn of_two_that_create_a_function_at_once_one_may_be_told_to_try_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), config()).await;
+    for number in 0..20 {
+        let name = format!("f{number}");
+        let deploy =
+            || PutFunction { overwrite: true, code: code("nodejs", "echo it"), ..PutFunction::default() };
+        let (first, second) = tokio::join!(put(&server, &name, deploy()), put(&server, &name, deploy()));
+        for deployed in [first, second] {
+            assert!(matches!(deployed, Ok(_) | Err(ControllerError::Race)), "{deployed:?}");
+        }
+    }
     server.stop().await;
 }

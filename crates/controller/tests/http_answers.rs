@@ -4,15 +4,18 @@
 
 mod support;
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use bytes::Bytes;
 use flint_controller::{Accepts, Answer, ErrorKind, HttpAnswer, Invocation, Mode, PutCode, PutFunction};
 use flint_executor::{Body, CallHead, body_channel};
-use flint_model::{Activation, ActivationId, Status};
+use flint_model::{Activation, ActivationId, ByteSize, NamespaceLimits, Response, Status};
 use http::{HeaderMap, Method, StatusCode, header::CONTENT_TYPE};
 use serde_json::json;
-use support::{Server, config, eventually};
+use support::{Server, config, crowded::Crowded, eventually};
 
 const BLOCKING: Mode = Mode::Blocking { wait: Duration::from_secs(60) };
 
@@ -102,6 +105,49 @@ async fn a_stream_goes_on_to_its_end_and_is_recorded_then() {
     assert!(record.timeline.ran.is_some() && record.timeline.collected.is_some());
     eventually("its place is free", || async { (server.controller.calls_in_flight() == 0).then_some(()) })
         .await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn who_asks_for_the_record_gets_it_with_its_logs_whether_or_not_it_is_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let crowded = Arc::new(Crowded::default());
+    let mut config = config();
+    config.limits.bounds.max_result = ByteSize::bytes(100);
+    let server = Server::start_crowded(dir.path(), config, &crowded).await;
+    let codes = [
+        ("http image/jpeg bytes", 5, None),
+        ("http application/json {\"a\":1}", 7, Some("{\"a\":1}")),
+        ("stream 2", 16, None),
+        // Longer than a result may be, and read to its end all the same.
+        ("stream 20", 0, None),
+        ("answer {\"b\":2}", 7, Some("{\"b\":2}")),
+    ];
+    for keeps in ["all", "nothing, for now", "nothing"] {
+        match keeps {
+            "all" => {}
+            "nothing, for now" => crowded.refuse(9),
+            _ => {
+                crowded.refuse(0);
+                let limits = NamespaceLimits { store_activations: Some(false), ..NamespaceLimits::default() };
+                server.controller.set_limits(&"guest".parse().unwrap(), limits).await.unwrap();
+            }
+        }
+        for (code, size, result) in codes {
+            deploy(&server, code, json!([])).await;
+            let caller = server.guest().await;
+            let asked = Invocation { accepts: Accepts::Record, ..call(b"{}", "application/json", BLOCKING) };
+            let Answer::Finished(record) = server.controller.invoke(&caller, asked).await.unwrap() else {
+                panic!("{code}");
+            };
+            let Response { status, size: got, result: shown, .. } = &record.response;
+            assert_eq!((*status, got.as_u64()), (Status::Success, size), "{code}");
+            assert_eq!(shown.as_ref().map(|shown| shown.get()), result, "{code}");
+            assert_eq!(record.logs.len(), 1, "{code}");
+            let found = server.controller.activation(&caller, &caller.namespace.name, record.id).await;
+            assert_eq!(found.map(|found| found.logs.len()).ok(), (keeps == "all").then_some(1), "{code}");
+        }
+    }
     server.stop().await;
 }
 

@@ -8,8 +8,8 @@ use std::{sync::Arc, time::Instant};
 
 use bytes::Bytes;
 use flint_controller::{
-    Accepts, Answer, Caller, ControllerError, ErrorKind, Firing, Invocation, Mode, PutApi, PutCode,
-    PutFunction, PutPackage, PutRule, PutSequence, PutTrigger, SMALL_LIST,
+    Accepts, Answer, Caller, ControllerError, ErrorKind, Firing, Invocation, LimitsWish, Mode, PutApi,
+    PutCode, PutFunction, PutPackage, PutRule, PutSequence, PutTrigger, SMALL_LIST,
 };
 use flint_executor::{Body, body_channel};
 use flint_model::NamespaceLimits;
@@ -39,8 +39,18 @@ async fn replace(server: &Server) -> Caller {
 }
 
 async fn deploy(server: &Server, caller: &Caller, name: &str, code: &str) -> Result<(), ControllerError> {
+    deploy_within(server, caller, name, code, LimitsWish::default()).await
+}
+
+async fn deploy_within(
+    server: &Server,
+    caller: &Caller,
+    name: &str,
+    code: &str,
+    limits: LimitsWish,
+) -> Result<(), ControllerError> {
     let code = PutCode { kind: "nodejs".into(), content: code.to_owned().into(), format: None, main: None };
-    let put = PutFunction { overwrite: true, code: Some(code), ..PutFunction::default() };
+    let put = PutFunction { overwrite: true, code: Some(code), limits, ..PutFunction::default() };
     let path = format!("{TEAM}/{name}").parse().unwrap();
     server.controller.put_function(caller, path, put, &|_| {}).await.map(drop)
 }
@@ -205,6 +215,45 @@ async fn calls_that_wait_end_with_it() {
     accept(&server, &new, "f").await;
     eventually("its record", || async { (records(&server, &new).await == 1).then_some(()) }).await;
     assert_eq!(begun(), 2);
+    server.stop().await;
+}
+
+/// The second begins when there is another namespace of that name already.
+#[tokio::test]
+async fn a_blocking_call_that_waits_leaves_no_record_to_its_successor() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), config()).await;
+    let old = create(&server).await;
+    let limits = LimitsWish { instances: Some(Some(1)), ..LimitsWish::default() };
+    deploy_within(&server, &old, "f", "wait", limits).await.unwrap();
+    let calling: Vec<_> = (0..2)
+        .map(|_| {
+            let (controller, old) = (Arc::clone(&server.controller), old.clone());
+            tokio::spawn(async move { controller.invoke(&old, empty("f", BLOCKING)).await })
+        })
+        .collect();
+    let begun = || server.executor.calls_of("team/f").len();
+    eventually("one runs and one waits", || async {
+        let metrics = server.controller.render_metrics().await;
+        (begun() == 1 && metrics.contains("flint_calls_waiting 1\n")).then_some(())
+    })
+    .await;
+    let new = replace(&server).await;
+    eventually("both end", || async {
+        server.executor.go();
+        calling.iter().all(|call| call.is_finished()).then_some(())
+    })
+    .await;
+    for call in calling {
+        let _ = call.await.unwrap();
+    }
+    is_quiet(&server).await;
+    assert_eq!(records(&server, &new).await, 0);
+    // The log takes records in order: those of before would be there.
+    deploy(&server, &new, "g", "echo").await.unwrap();
+    server.controller.invoke(&new, empty("g", BLOCKING)).await.unwrap();
+    eventually("its own record", || async { (records(&server, &new).await > 0).then_some(()) }).await;
+    assert_eq!(records(&server, &new).await, 1);
     server.stop().await;
 }
 

@@ -184,8 +184,10 @@ async fn an_answer_of_http_is_in_the_record() {
         ),
     ] {
         deploy(&server, "f", code).await;
-        let id = call_accepting(&server, "f", Accepts::Http).await;
-        assert_eq!(result(&record(&server, id).await), expected, "{code}");
+        for accepts in [Accepts::Http, Accepts::Record] {
+            let id = call_accepting(&server, "f", accepts).await;
+            assert_eq!(result(&record(&server, id).await), expected, "{code} {accepts:?}");
+        }
     }
     server.stop().await;
 }

@@ -270,7 +270,7 @@ async fn a_kill_between_attempts_loses_neither_the_call_nor_its_count() {
     server.die();
     let server = start(dir.path(), &clock).await;
     assert_eq!(letters(&server).await.len(), 1);
-    clock.advance(3600000);
+    clock.advance(3_600_000);
     assert!(server.executor.calls_of("guest/f").is_empty());
     server.stop().await;
 }
@@ -335,6 +335,30 @@ async fn retries_of_one_namespace_keep_neither_others_nor_its_own_calls_waiting(
         .await;
     }
     waiting(&server, 0).await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_namespaces_new_limits_hold_for_its_retries_at_once() {
+    let (dir, clock) = (tempfile::tempdir().unwrap(), ManualClock::at(Timestamp::now().as_millis()));
+    let server = start(dir.path(), &clock).await;
+    deploy(&server, "f", "fails developer 1", json!({"retries": 2})).await;
+    let id = accept(&server, "f").await;
+    waiting(&server, 1).await;
+    let guest = server.guest().await.namespace.name.clone();
+    let limit = async |concurrent_invocations: Option<u32>| {
+        let limits = NamespaceLimits { concurrent_invocations, ..Default::default() };
+        server.controller.set_limits(&guest, limits).await.unwrap();
+    };
+    limit(Some(0)).await;
+    clock.advance(3600000);
+    // It is looked for due calls several times meanwhile.
+    tokio::time::sleep(Duration::from_millis(700)).await;
+    assert_eq!(server.executor.calls_of("guest/f").len(), 1, "none is admitted");
+    // And without a call that anybody makes now.
+    limit(None).await;
+    assert_eq!(record(&server, id).await.attempts.len(), 1);
+    assert_eq!(server.executor.calls_of("guest/f").len(), 2);
     server.stop().await;
 }
 

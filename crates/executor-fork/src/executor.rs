@@ -249,11 +249,11 @@ impl Executor for ForkExecutor {
                     return started;
                 }
                 match tree.start(&context).await {
-                    Ok(instance) => {
+                    Ok((instance, made)) => {
                         let took = began.elapsed();
                         return Ok(Started {
                             instance,
-                            started: took,
+                            started: made.map_or(took, |made| made.saturating_duration_since(began)),
                             restored: Some(took),
                             initialised: took,
                             logs: Vec::new(),
@@ -347,6 +347,7 @@ impl ForkExecutor {
         let cell = match self.bring_up(tree).run_prewarmed(context, &mut logs).await {
             Ok(cell) => cell?,
             Err(fault) => {
+                tree.not_started(&fault);
                 return Some(Err(StartFailure { fault, took: began.elapsed(), logs: finish(logs) }));
             }
         };

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use flint_executor::{Fault, Instance, Progress, StartContext, link::Restore};
+use flint_executor::{BRING_UP, Fault, Instance, Progress, StartContext, link::Restore};
 use flint_model::{ByteSize, Function, Reuse, SnapshotReport};
 use flint_runtimes::{
     House,
@@ -30,8 +30,8 @@ use crate::{
 
 /// A start is tried with so many zygotes: one may end in the very moment it is asked.
 const ATTEMPTS: u32 = 3;
-/// A zygote from which no clone has come by then is taken to be broken.
-const FORK_WITHIN: Duration = Duration::from_secs(10);
+/// A time limit below this may be too short for a zygote to be made within it.
+const SHORT: Duration = Duration::from_secs(10);
 /// A function whose zygotes were tampered with so often is not frozen any more.
 const TOLERATED: u32 = 3;
 
@@ -152,12 +152,25 @@ impl Tree {
         Ok(report)
     }
 
-    /// A clone for a call. A zygote that ends meanwhile is replaced; the call does not notice.
-    pub(crate) async fn start(self: &Arc<Self>, context: &StartContext) -> Result<Arc<dyn Instance>, Fault> {
+    /// A clone for a call, and since when there has been its zygote, where that had to be made first. A zygote that ends meanwhile is replaced; the call does not
+    /// notice.
+    pub(crate) async fn start(
+        self: &Arc<Self>,
+        context: &StartContext,
+    ) -> Result<(Arc<dyn Instance>, Option<Instant>), Fault> {
+        let mut made = None;
         for attempt in 0..ATTEMPTS {
-            let zygote = self.zygote().await?;
+            let zygote = match self.living() {
+                Some(zygote) => zygote,
+                None => {
+                    let zygote = self.zygote().await?;
+                    made = Some(Instant::now());
+                    zygote
+                }
+            };
             let user = zygote.user();
-            let deadline = context.deadline.min(Instant::now() + FORK_WITHIN);
+            // However little time its function has: a zygote from which no clone has come by then is taken to be broken.
+            let deadline = Instant::now() + BRING_UP;
             let cell = match zygote.clone_for_call(deadline, &self.ground.tally).await {
                 Ok(cell) => cell,
                 Err(NotForked::Refused(why)) => return Err(platform(why)),
@@ -212,7 +225,7 @@ impl Tree {
                 &restore,
                 Arc::clone(&zygote.siblings),
             );
-            return Ok(Arc::new(Clone::new(handler, zygote, user, admission)));
+            return Ok((Arc::new(Clone::new(handler, zygote, user, admission)), made));
         }
         // One that ends whenever it is asked may do so on purpose.
         self.tampered.fetch_add(1, Ordering::Relaxed);
@@ -234,11 +247,8 @@ impl Tree {
         self.refuses.load(Ordering::Relaxed) || self.tampered.load(Ordering::Relaxed) >= TOLERATED
     }
 
-    /// The zygote that serves. Where there is none, one is grown in the shortest way; its thorough successor follows.
+    /// A zygote where there was none: grown in the shortest way, unless somebody else has just done so; its thorough successor follows.
     async fn zygote(self: &Arc<Self>) -> Result<Arc<Zygote>, Fault> {
-        if let Some(zygote) = self.living() {
-            return Ok(zygote);
-        }
         let _one = self.growing.lock().await;
         if let Some(zygote) = self.living() {
             return Ok(zygote);
@@ -248,7 +258,10 @@ impl Tree {
                 self.refuse(&why);
                 platform(format!("the function could not be frozen again: {why}"))
             }
-            NotFrozen::Broken(fault) => fault,
+            NotFrozen::Broken(fault) => {
+                self.not_started(&fault);
+                fault
+            }
         })?;
         self.take_over(Arc::clone(&zygote));
         if !zygote.thorough {
@@ -301,6 +314,13 @@ impl Tree {
     /// A call was served by a fresh process because there was nothing to fork. Where such calls keep coming, a zygote is grown beside them.
     pub(crate) fn started_fresh(self: &Arc<Self>) {
         if self.worth.is_reached(Instant::now(), self.ground.config.idle) {
+            self.succeed();
+        }
+    }
+
+    /// A start without a zygote came to nothing. What the time of a call is too short for is made beside the calls, with the time that a deploy has.
+    pub(crate) fn not_started(self: &Arc<Self>, fault: &Fault) {
+        if *fault == Fault::Deadline && self.function.limits.timeout < SHORT {
             self.succeed();
         }
     }

@@ -11,10 +11,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use flint_executor::{Executor, PrewarmTarget};
+use flint_executor::{Executor, Fault, PrewarmTarget, StartContext};
 use flint_executor_fork::ForkConfig;
 use flint_model::ByteSize;
-use support::{House, context, eventually, handler, warmed};
+use support::{House, adjusted, context, eventually, handler, warmed};
 
 const COUNTING: &str = "let calls = 0; exports.main = () => ({ calls: calls++ });";
 
@@ -50,6 +50,48 @@ async fn a_killed_zygote_is_replaced_and_no_start_fails() {
     .await;
     assert_eq!(house.counts().zygotes, 1);
     assert_eq!(house.answer_of(&prepared, "{}").await["calls"], 0);
+    house.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fork_that_takes_longer_than_its_function_may_is_waited_for() {
+    let house = House::with(ForkConfig { standbys: 0, ..ForkConfig::default() }).await;
+    let prepared = house.prepare(handler("nodejs:default", COUNTING)).await;
+    let zygote = house.shims()[0];
+    let tell = |signal: &str| {
+        let told = std::process::Command::new("kill").args([signal, &zygote.to_string()]).status().unwrap();
+        assert!(told.success());
+    };
+    tell("-STOP");
+    let brief = StartContext { deadline: Instant::now() + Duration::from_millis(200), ..context() };
+    let going_on = async {
+        tokio::time::sleep(Duration::from_millis(600)).await;
+        tell("-CONT");
+    };
+    let (started, ()) = tokio::join!(house.executor.start(&prepared, brief), going_on);
+    started.unwrap_or_else(|failure| panic!("{failure}")).instance.stop().await;
+    assert_eq!((house.counts().zygotes, house.counts().rebuilt), (1, 0));
+    assert!(house.shims().contains(&zygote));
+    house.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_snapshot_that_the_time_of_a_call_is_too_short_for_is_made_beside_the_calls() {
+    let config = || ForkConfig { standbys: 0, ..ForkConfig::default() };
+    let mut house = House::with(config()).await;
+    let slow = "const end = Date.now() + 600; while (Date.now() < end); exports.main = () => ({ ok: 1 });";
+    let limit = Duration::from_millis(400);
+    let source = || adjusted(handler("nodejs:default", slow), |function| function.limits.timeout = limit);
+    let prepared = house.prepare(source()).await;
+    assert!(prepared.snapshot.is_some(), "{:?}", prepared.fallback);
+    drop(prepared);
+    house.restart(config()).await;
+    let prepared = house.prepare(source()).await;
+    let brief = StartContext { deadline: Instant::now() + limit, ..context() };
+    let failure = house.executor.start(&prepared, brief).await.err().unwrap();
+    assert_eq!(failure.fault, Fault::Deadline);
+    eventually("it is made all the same", || house.counts().zygotes == 1).await;
+    assert_eq!(house.answer_of(&prepared, "{}").await["ok"], 1);
     house.end().await;
 }
 

@@ -117,3 +117,40 @@ async fn node_finds_its_paths_below_tmp() {
     assert_eq!((&answer["below"], &answer["gone"]), (&json!(["/tmp/a/b", true]), &json!("ENOENT")));
     house.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_loading_leaves_in_tmp_is_in_each_clones() {
+    let house = House::new().await;
+    let python = "
+import os
+open('/tmp/left', 'w').write('text')
+os.mkdir('/tmp/closed')
+open('/tmp/closed/inner', 'w').close()
+os.chmod('/tmp/closed', 0o500)
+def main(params):
+    found = sorted(os.listdir('/tmp'))
+    open('/tmp/of-a-call', 'w').close()
+    return {'found': found, 'text': open('/tmp/left').read()}
+";
+    let node = "
+const fs = require('fs');
+fs.writeFileSync('/tmp/left', 'text');
+fs.mkdirSync('/tmp/closed');
+fs.writeFileSync('/tmp/closed/inner', '');
+fs.chmodSync('/tmp/closed', 0o500);
+exports.main = () => {
+  const found = fs.readdirSync('/tmp');
+  fs.writeFileSync('/tmp/of-a-call', '');
+  return { found, text: fs.readFileSync('/tmp/left', 'utf8') };
+};
+";
+    for (kind, code) in [("python:default", python), ("nodejs:default", node)] {
+        let prepared = house.prepare(handler(kind, code)).await;
+        assert_eq!(prepared.fallback, None);
+        for _ in 0..2 {
+            let answer = house.answer_of(&prepared, "{}").await;
+            assert_eq!(answer, json!({ "found": ["closed", "left"], "text": "text" }), "{kind}");
+        }
+    }
+    house.end().await;
+}

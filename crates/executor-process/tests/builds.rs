@@ -4,7 +4,10 @@
 
 mod support;
 
-use std::sync::{Arc, Mutex};
+use std::{
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex},
+};
 
 use flint_executor::{Executor, FunctionSource, PrepareError, Prepared};
 use flint_model::{ByteSize, CodeFormat, Contract};
@@ -63,6 +66,31 @@ async fn what_a_build_writes_is_bounded() {
     let instance = house.start(function("python:default", Contract::Handler, CodeFormat::Zip, zip)).await;
     assert_eq!(text(instance.invoke(json("{}")).await).replace(' ', ""), r#"{"n":"value7"}"#);
     instance.stop().await;
+    house.end().await;
+}
+
+/// With the paths that sandboxes see.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_python_shim_is_compiled_with_the_first_function() {
+    const WHERE: &[u8] = b"/runtime/python/flint_shim/";
+    let house = House::new().await;
+    house.prepare(handler("python:default", "def main(args): return {}")).await;
+    let files = |folder: &Path| -> Vec<PathBuf> {
+        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
+    };
+    let laid_out = files(&house.folder.path().join("runtimes"));
+    let shim = laid_out.iter().map(|folder| folder.join("python/flint_shim")).find(|shim| shim.is_dir());
+    let shim = shim.unwrap();
+    for folder in [shim.join("snapshot"), shim] {
+        let sources =
+            files(&folder).iter().filter(|file| file.extension().is_some_and(|end| end == "py")).count();
+        let compiled = files(&folder.join("__pycache__"));
+        assert_eq!(compiled.len(), sources, "{compiled:?}");
+        for file in compiled {
+            let code = std::fs::read(&file).unwrap();
+            assert!(code.windows(WHERE.len()).any(|part| part == WHERE), "{}", file.display());
+        }
+    }
     house.end().await;
 }
 

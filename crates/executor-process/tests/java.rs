@@ -58,6 +58,9 @@ async fn what_does_not_compile_says_so() {
     let source = function("java:default", Contract::Handler, CodeFormat::Jar, "no jar");
     let Err(PrepareError::Code(text)) = house.executor.prepare(source, &|_| {}).await else { panic!() };
     assert!(text.contains("not a jar"), "{text}");
+    let source = adjusted(handler("java:default", HELLO), |function| function.main = Some("Hello".into()));
+    let Err(PrepareError::Code(text)) = house.executor.prepare(source, &|_| {}).await else { panic!() };
+    assert_eq!(text, "The class Hello is not in the code, which has demo.Hello");
     let source =
         adjusted(handler("java:default", HELLO), |function| function.main = Some("demo.Hello#none".into()));
     let prepared = house.prepare(source).await;

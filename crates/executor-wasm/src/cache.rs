@@ -4,7 +4,7 @@
 //! damaged or of another engine is as good as none: it is compiled again.
 
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     fs,
     hash::{Hash, Hasher},
     io::{self, Write},
@@ -131,6 +131,25 @@ impl Cache {
     fn path(&self, key: &str, extension: &str) -> PathBuf {
         self.folder.join(format!("{key}-{}.{extension}", self.engine))
     }
+}
+
+/// How much machine code there is in a folder under each key, for whatever engine.
+pub(crate) fn sizes(folder: &Path) -> io::Result<HashMap<String, u64>> {
+    let mut sizes = HashMap::new();
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(sizes),
+        found => found?,
+    };
+    for entry in entries {
+        let entry = entry?;
+        let name = entry.file_name();
+        let stem = name.to_str().and_then(|name| name.strip_suffix(COMPILED)?.strip_suffix('.'));
+        let Some((key, _)) = stem.and_then(|stem| stem.rsplit_once('-')) else { continue };
+        // One that is being removed takes nothing any more.
+        let Ok(data) = entry.metadata() else { continue };
+        *sizes.entry(key.to_owned()).or_default() += data.len();
+    }
+    Ok(sizes)
 }
 
 fn uniquely() -> u64 {

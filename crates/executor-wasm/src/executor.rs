@@ -23,6 +23,7 @@ use wasmtime::Engine;
 
 use crate::{
     WasmConfig,
+    account::Accounts,
     cache::Cache,
     compile::Compiler,
     contracts::Linkers,
@@ -59,6 +60,7 @@ pub struct WasmExecutor {
     services: Arc<Services>,
     workshop: Workshop,
     packages: Arc<Packages>,
+    accounts: Arc<Accounts>,
     house: OnceCell<Arc<House>>,
 }
 
@@ -73,6 +75,7 @@ pub(crate) struct House {
     pub(crate) compiler: Compiler,
     pub(crate) long: LongWork,
     pub(crate) packages: Arc<Packages>,
+    pub(crate) accounts: Arc<Accounts>,
     pub(crate) services: Arc<Services>,
 }
 
@@ -160,7 +163,7 @@ impl House {
         folder: &Path,
         services: Arc<Services>,
         workshop: Workshop,
-        packages: Arc<Packages>,
+        (packages, accounts): (Arc<Packages>, Arc<Accounts>),
     ) -> Result<Self, WasmError> {
         let failed = |doing| move |error: String| WasmError { doing, error };
         let engine_failed = |error: wasmtime::Error| failed("making the Wasm engine")(format!("{error:#}"));
@@ -177,7 +180,8 @@ impl House {
         packages.tidy().map_err(|error| failed("opening the folder of assets")(error.to_string()))?;
         let long = LongWork::start(config.threads).map_err(|error| failed(THREADS)(error.to_string()))?;
         let compiler = Compiler::new(workshop, config.clone());
-        Ok(Self { config, grounds, ground_0_3, crowd: Crowd::default(), compiler, long, packages, services })
+        let crowd = Crowd::default();
+        Ok(Self { config, grounds, ground_0_3, crowd, compiler, long, packages, accounts, services })
     }
 }
 
@@ -185,7 +189,16 @@ impl WasmExecutor {
     /// With its compiled code in `folder`, which nobody else may write to, made in `workshop`.
     pub fn new(config: WasmConfig, folder: &Path, services: Arc<Services>, workshop: Workshop) -> Self {
         let packages = Arc::new(Packages::new(folder.join("assets"), config.max_module, workshop.clone()));
-        Self { config, folder: folder.to_owned(), services, workshop, packages, house: OnceCell::new() }
+        let accounts = Arc::new(Accounts::new(folder, workshop.clone()));
+        Self {
+            config,
+            folder: folder.to_owned(),
+            services,
+            workshop,
+            packages,
+            accounts,
+            house: OnceCell::new(),
+        }
     }
 
     /// Makes the pool now, where that was not done.
@@ -197,10 +210,9 @@ impl WasmExecutor {
         let open = || async {
             let (config, folder) = (self.config.clone(), self.folder.clone());
             let (services, workshop) = (Arc::clone(&self.services), self.workshop.clone());
-            let packages = Arc::clone(&self.packages);
-            let opening = tokio::task::spawn_blocking(move || {
-                House::open(config, &folder, services, workshop, packages)
-            });
+            let kept = (Arc::clone(&self.packages), Arc::clone(&self.accounts));
+            let opening =
+                tokio::task::spawn_blocking(move || House::open(config, &folder, services, workshop, kept));
             let panicked =
                 |error: JoinError| WasmError { doing: "making the Wasm engine", error: error.to_string() };
             opening.await.map_err(panicked)?.map(Arc::new)
@@ -336,16 +348,24 @@ impl Executor for WasmExecutor {
 
     async fn collect(&self, keep: &[Arc<Function>]) {
         let (packages, house) = (Arc::clone(&self.packages), self.house.get().map(Arc::clone));
-        let own = keep.iter().filter(|function| function.strategy.isolation == Isolation::Wasm);
+        let accounts = Arc::clone(&self.accounts);
+        let own = || keep.iter().filter(|function| function.strategy.isolation == Isolation::Wasm);
         let kept: HashSet<_> =
-            own.map(|function| (function.path.namespace.clone(), function.code.digest)).collect();
+            own().map(|function| (function.path.namespace.clone(), function.code.digest)).collect();
+        let charged: HashSet<_> = own()
+            .flat_map(|function| key::all(function).map(|key| (function.path.namespace.clone(), key)))
+            .collect();
         let keys: HashSet<_> = keep.iter().flat_map(|function| key::all(function)).collect();
         let collected = tokio::task::spawn_blocking(move || {
             packages.collect(&kept)?;
             // The compiled code that earlier servers have left is looked at once there is a pool.
-            let Some(house) = house else { return Ok(0) };
-            let beside = house.ground_0_3.as_ref().map(|ground| &ground.cache);
-            house.grounds.first().map_or(Ok(0), |ground| ground.cache.collect(&keys, beside))
+            let removed = house.map_or(Ok(0), |house| {
+                let beside = house.ground_0_3.as_ref().map(|ground| &ground.cache);
+                house.grounds.first().map_or(Ok(0), |ground| ground.cache.collect(&keys, beside))
+            });
+            // Given back once it is gone.
+            accounts.count(&charged)?;
+            removed
         })
         .await;
         if let Ok(Err(error)) = collected {

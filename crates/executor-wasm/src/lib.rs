@@ -12,6 +12,7 @@
 
 #![deny(unsafe_code)]
 
+mod account;
 mod answer;
 mod breach;
 mod cache;

@@ -12,6 +12,7 @@ use flint_gate::Gates;
 use flint_model::{ByteSize, Function};
 
 use crate::{
+    account,
     cache::Shape,
     contracts::{Code, Compiled},
     engine,
@@ -35,6 +36,8 @@ pub(crate) struct Artefact {
     pub(crate) memory: usize,
     /// Where its instances get their way to the API: for one that has a key, and can send requests at all.
     pub(crate) gates: Option<Gates>,
+    /// So that the namespace is charged with its machine code for as long as that is used.
+    _account: Arc<account::Key>,
 }
 
 /// A function on one engine.
@@ -88,9 +91,11 @@ pub(crate) async fn prepare(
         Some(linked) => Some(linked.compiled.clone()),
         None => load(ground, &entry).await?,
     };
+    let charged = || (function.path.namespace.clone(), key.clone());
     let (compiled, took) = match found {
         Some(compiled) => (compiled, Duration::ZERO),
         None => {
+            house.accounts.recall(&charged())?;
             let raw = Raw { module, entry: entry.clone(), initialiser, assets: folder() };
             let make = make(house, ground, function, raw, progress);
             // With more memory code may fit that did not.
@@ -99,6 +104,7 @@ pub(crate) async fn prepare(
         }
     };
     let machine_code = ground.cache.size(&key).unwrap_or_default();
+    let account = house.accounts.charge(charged(), machine_code.as_u64())?;
     let begun = initialiser.map_or_else(String::new, |name| format!("ran {name}, "));
     let step = format!("{begun}compiled {} of Wasm to {machine_code} of machine code", function.code.size);
     fits(&compiled, function, house.config.table_elements)?;
@@ -128,7 +134,8 @@ pub(crate) async fn prepare(
     let memory = usize::try_from(function.limits.memory.as_u64()).unwrap_or(usize::MAX);
     let has_gate = function.wants_api_key() && compiled.sends_requests();
     let gates = house.services.gates.clone().filter(|_| has_gate);
-    Ok(Made { artefact: Artefact { settled, memory, gates }, steps: vec![step], took })
+    let artefact = Artefact { settled, memory, gates, _account: account };
+    Ok(Made { artefact, steps: vec![step], took })
 }
 
 /// Code on its way to the compiler.
@@ -185,6 +192,8 @@ async fn make(
     house.compiler.workshop.go_on()?;
     progress("compiling");
     let machine_code = house.compiler.compile(module, shape, wasi).await?;
+    let charged = (function.path.namespace.clone(), entry.key.clone());
+    let _account = house.accounts.charge(charged, machine_code.len() as u64)?;
     // So that what runs is what a restart will find.
     let stored = aside(ground, &entry, move |ground, entry| ground.cache.store(&entry.key, &machine_code));
     stored.await?.map_err(|error| not_kept(error.to_string()))?;

@@ -17,8 +17,12 @@ use serde_json::{Value, json};
 use support::{AMPLE, House, Sandboxed, context, done, function, json_call, wat};
 
 const READER: &str = include_str!("modules/reader.wat");
+/// What file systems give out space by.
+const BLOCK: u64 = 4096;
+/// What the assets of a package take: a file and its folder.
+const ASSETS: u64 = 2 * BLOCK;
 
-/// A function that reads its asset. This takes two blocks of 4 KB, one for its folder.
+/// A function that reads its asset.
 fn package(namespace: &str, number: u32) -> FunctionSource {
     let (reader, asset) = (wat(READER), format!(r#"{{"n":{number}}}"#));
     let mut writer = zip::ZipWriter::new(Cursor::new(Vec::new()));
@@ -30,6 +34,39 @@ fn package(namespace: &str, number: u32) -> FunctionSource {
     let mut source = function(Contract::WasmCore, &code, FunctionLimits::default());
     Arc::get_mut(&mut source.function).unwrap().path = format!("{namespace}/f{number}").parse().unwrap();
     source
+}
+
+/// The same without assets.
+fn module(namespace: &str, number: u8) -> FunctionSource {
+    let mut code = wat(READER);
+    // A section that means nothing makes it code of its own.
+    code.extend([0, 3, 1, b'n', number]);
+    let mut source = function(Contract::WasmCore, &code, FunctionLimits::default());
+    Arc::get_mut(&mut source.function).unwrap().path = format!("{namespace}/m{number}").parse().unwrap();
+    source
+}
+
+/// What its machine code takes of the disk, with the checksum.
+async fn machine_code() -> u64 {
+    let wasm = tempfile::tempdir().unwrap();
+    let house = Sandboxed::over(Some(wasm.path()), WasmConfig::default(), |_| {}).await;
+    house.prepare(module("guest", 1)).await.unwrap();
+    house.end().await;
+    let [length] = compiled(wasm.path())[..] else { panic!("one is compiled") };
+    (length.div_ceil(BLOCK) + 1) * BLOCK
+}
+
+/// How long each file of machine code is.
+fn compiled(wasm: &Path) -> Vec<u64> {
+    let entries = std::fs::read_dir(wasm).unwrap().map(|entry| entry.unwrap());
+    let machine_code = entries.filter(|entry| entry.path().extension().is_some_and(|end| end == "cwasm"));
+    machine_code.map(|entry| entry.metadata().unwrap().len()).collect()
+}
+
+/// As the server shows sizes.
+fn shown(bytes: u64) -> ByteSize {
+    let size = ByteSize::bytes(bytes);
+    if size.as_mib() == 0 { size } else { ByteSize::mib(size.as_mib()) }
 }
 
 async fn read(house: &House, prepared: &Arc<Prepared>) -> Value {
@@ -79,16 +116,18 @@ async fn a_namespace_that_has_as_much_as_it_may_is_refused_and_others_deploy() {
     let deploy = async |house: &Sandboxed, namespace: &str, number: u32| {
         house.prepare(package(namespace, number)).await.unwrap()
     };
+    let two = 2 * (machine_code().await + ASSETS);
     let refused = async |house: &Sandboxed, namespace: &str, number: u32| {
         let Err(PrepareError::OverQuota(said)) = house.prepare(package(namespace, number)).await else {
             panic!("{namespace}/f{number} was not refused");
         };
-        assert!(said.contains(&format!("namespace {namespace} takes 16 KB")), "{said}");
-        assert!(said.contains("more than the 20 KB") && said.contains("prepare.per_namespace"), "{said}");
+        assert!(said.contains(&format!("namespace {namespace} takes {}", shown(two))), "{said}");
+        assert!(said.contains(&format!("more than the {}", shown(two + BLOCK))), "{said}");
+        assert!(said.contains("prepare.per_namespace"), "{said}");
     };
     let wasm = tempfile::tempdir().unwrap();
-    // Room for two.
-    let small = |builds: &mut HouseConfig| builds.per_namespace = ByteSize::kib(20);
+    // Room for two, and not for the assets of a third.
+    let small = |builds: &mut HouseConfig| builds.per_namespace = ByteSize::bytes(two + BLOCK);
     let house = Sandboxed::over(Some(wasm.path()), WasmConfig::default(), small).await;
     // As a server does when it starts.
     house.executor.collect(&[]).await;
@@ -123,6 +162,51 @@ async fn a_namespace_that_has_as_much_as_it_may_is_refused_and_others_deploy() {
     refused(&house, "guest", 2).await;
     assert_eq!(read(&house, &held).await, json!({ "n": 3 }));
     drop(held);
+    house.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn machine_code_counts_for_each_namespace_that_has_deployed_it() {
+    let one = machine_code().await;
+    let wasm = tempfile::tempdir().unwrap();
+    let small = |builds: &mut HouseConfig| builds.per_namespace = ByteSize::bytes(2 * one + BLOCK);
+    let refused = async |house: &Sandboxed, namespace: &str, number: u8| {
+        let Err(PrepareError::OverQuota(said)) = house.prepare(module(namespace, number)).await else {
+            panic!("{namespace}/m{number} was not refused");
+        };
+        assert!(said.contains(&format!("namespace {namespace} takes {}", shown(2 * one))), "{said}");
+    };
+    let house = Sandboxed::over(Some(wasm.path()), WasmConfig::default(), small).await;
+    house.executor.collect(&[]).await;
+    for number in [1, 2] {
+        house.prepare(module("guest", number)).await.unwrap();
+    }
+    // The second time without compiling it.
+    for _ in 0..2 {
+        refused(&house, "guest", 3).await;
+    }
+    assert_eq!(compiled(wasm.path()).len(), 2, "nothing is left of what was refused");
+    house.prepare(module("other", 3)).await.unwrap();
+    house.prepare(module("other", 1)).await.unwrap();
+    refused(&house, "other", 2).await;
+    house.prepare(module("guest", 1)).await.unwrap();
+    house.end().await;
+
+    // Another life of the server, in which all that was deployed runs.
+    let less = |builds: &mut HouseConfig| builds.per_namespace = ByteSize::bytes(one);
+    let house = Sandboxed::over(Some(wasm.path()), WasmConfig::default(), less).await;
+    let deployed = [("guest", 1), ("guest", 2), ("other", 3)]
+        .map(|(namespace, number)| module(namespace, number).function);
+    house.executor.collect(&deployed).await;
+    house.prepare(module("guest", 2)).await.unwrap();
+    refused(&house, "guest", 3).await;
+    // What is deleted is given back, and what somebody holds is not.
+    let held = house.prepare(module("guest", 1)).await.unwrap();
+    house.executor.collect(&[]).await;
+    let Err(PrepareError::OverQuota(_)) = house.prepare(module("guest", 2)).await else { panic!() };
+    drop(held);
+    house.executor.collect(&[]).await;
+    house.prepare(module("guest", 2)).await.unwrap();
     house.end().await;
 }
 

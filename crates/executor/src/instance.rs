@@ -43,6 +43,9 @@ pub trait Instance: Send + Sync {
     async fn stop(&self);
 }
 
+/// How long bringing up a sandbox with its runtime, or forking a snapshot, may take, beside the time that loading the code has: the function has no part in it.
+pub const BRING_UP: Duration = Duration::from_secs(10);
+
 /// What a start is for.
 #[derive(Clone, Debug)]
 pub struct StartContext {
@@ -54,7 +57,7 @@ pub struct StartContext {
     pub activation: Option<ActivationId>,
     /// The request's transaction id.
     pub transaction: Arc<str>,
-    /// When loading the code must be done.
+    /// When loading the code must be done, in a runtime that is up already; in one that comes up first, by so much later ([`BRING_UP`]).
     pub deadline: Instant,
     /// Set before user code is loaded: the function's `init` parameters and the front's own variables.
     pub environment: Vec<(String, String)>,
@@ -66,7 +69,8 @@ pub struct StartContext {
 pub struct Started {
     /// The instance, ready for calls.
     pub instance: Arc<dyn Instance>,
-    /// Until the sandbox was up and the runtime answered; zero when a prewarmed one was taken.
+    /// Until the sandbox was up and the runtime answered; zero when a prewarmed one was taken. Of a snapshot that had to be made first, until
+    /// that was there.
     pub started: Duration,
     /// Until the snapshot was resumed, counted from the beginning.
     pub restored: Option<Duration>,

@@ -23,7 +23,7 @@ pub use body::{Body, BodyError, BodyReceiver, BodySender, LastWord, body_channel
 pub use call::{Call, CallHead};
 pub use contract::{Capability, Executor, PrewarmTarget, RuntimeKind, SlotCounts, SnapshotCounts};
 pub use fault::{EndOfProcess, Fault};
-pub use instance::{Instance, StartContext, StartFailure, Started};
+pub use instance::{BRING_UP, Instance, StartContext, StartFailure, Started};
 pub use patience::{Late, until};
 pub use prepared::{FunctionSource, PrepareError, Prepared, Progress};
 pub use reply::{CallEnd, Invoked, Reply, ReplyHead};

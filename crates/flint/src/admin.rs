@@ -3,11 +3,12 @@
 
 use std::{
     fs::{File, TryLockError},
+    io,
     path::Path,
 };
 
 use axum::{Router, body::Body};
-use flint_store_sqlite::SqliteStore;
+use flint_store_sqlite::{SqliteStore, restorable};
 use http::{Method, Request, header};
 use http_body_util::BodyExt;
 use serde::{Serialize, de::DeserializeOwned};
@@ -18,7 +19,7 @@ use crate::{
     client::{Client, collect, refusal_from},
     config::{self, Config},
     failure::{Exit, Failure},
-    server::{OperatorFile, offline_api, open_unserved},
+    server::{KEY_FILE, OperatorFile, Owner, offline_api, open_unserved},
 };
 
 /// A way to the operator's API.
@@ -45,10 +46,10 @@ impl Admin {
         Self::offline(&config).await
     }
 
-    /// The same; a data directory that is not there is made.
+    /// The same; a data directory that is not there, or empty, is made one.
     pub(crate) async fn connect_or_create(global: &Global, data: &DataArgs) -> Result<Self, Failure> {
         match Self::connect(global, data).await {
-            Err(failure) if failure.code == NO_DATA => Self::opened(&config::load(data, None)?.config).await,
+            Err(failure) if failure.code == NO_DATA => Self::created(&config::load(data, None)?.config).await,
             other => other,
         }
     }
@@ -70,6 +71,32 @@ impl Admin {
     async fn offline(config: &Config) -> Result<Self, Failure> {
         check_data(&config.server.data_dir)?;
         Self::opened(config).await
+    }
+
+    /// Makes the data. What root makes in an empty directory of another user's is that user's, who runs the server.
+    async fn created(config: &Config) -> Result<Self, Failure> {
+        let data_dir = &config.server.data_dir;
+        let cannot = |error: io::Error| Failure::local(format!("{}: {error}", data_dir.display()));
+        // Nothing is given away in a directory that is for other things.
+        let owner = match restorable(data_dir, &[KEY_FILE]).map_err(cannot)? {
+            true => Owner::of(data_dir),
+            false => None,
+        };
+        let Some(owner) = owner else { return Self::opened(config).await };
+        Owner::take(data_dir).map_err(cannot)?;
+        let opened = Self::opened(config).await;
+        // All files of the store are there now, but those that SQLite gives to who has the database.
+        let given = owner.give_all(data_dir).map_err(|error| {
+            cannot(error).hint("give it to the user that runs the server: chown -R USER DIRECTORY")
+        });
+        let admin = opened?;
+        match given {
+            Ok(()) => Ok(admin),
+            Err(failure) => {
+                admin.close().await;
+                Err(failure)
+            }
+        }
     }
 
     async fn opened(config: &Config) -> Result<Self, Failure> {
@@ -159,17 +186,28 @@ const NO_DATA: &str = "no_data";
 
 /// Refuses a directory without data: whoever asks about what is there has mistyped it.
 pub(crate) fn check_data(data_dir: &Path) -> Result<(), Failure> {
-    match SqliteStore::exists(data_dir) {
-        true => Ok(()),
-        false => {
-            Err(Failure::new(Exit::Usage, NO_DATA, format!("there is no data in {}", data_dir.display()))
-                .hint("name the data directory with --data-dir; `flint up` makes a new one"))
-        }
+    if SqliteStore::exists(data_dir) {
+        return Ok(());
     }
+    // What this user may not look into is not empty for that.
+    let closed =
+        std::fs::read_dir(data_dir).err().filter(|error| error.kind() == io::ErrorKind::PermissionDenied);
+    Err(match closed {
+        Some(error) => Failure::local(format!("cannot look into {}: {error}", data_dir.display()))
+            .hint("only the user that runs the server may manage it; try it as that user"),
+        None => Failure::new(Exit::Usage, NO_DATA, format!("there is no data in {}", data_dir.display()))
+            .hint("name the data directory with --data-dir; `flint up` makes a new one"),
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        fs,
+        os::unix::fs::{MetadataExt, PermissionsExt, chown},
+        path::PathBuf,
+    };
+
     use super::*;
 
     #[tokio::test]
@@ -182,6 +220,63 @@ mod tests {
         assert!(!config.server.data_dir.exists());
         Admin::opened(&config).await.unwrap().close().await;
         Admin::offline(&config).await.unwrap().close().await;
+    }
+
+    #[test]
+    fn a_directory_that_may_not_be_looked_into_is_not_said_to_be_empty() {
+        if rustix::process::geteuid().is_root() {
+            return; // who may look into all of them
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let closed = dir.path().join("data");
+        fs::create_dir(&closed).unwrap();
+        fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).unwrap();
+        let refused = check_data(&closed).unwrap_err();
+        assert!(refused.code != NO_DATA && refused.message.contains("denied"), "{refused}");
+    }
+
+    #[tokio::test]
+    async fn what_root_makes_in_an_empty_directory_of_a_users_is_that_users() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let mut config = Config::default();
+        for (name, beside, given) in [("empty", None, true), ("home", Some("letters"), false)] {
+            let data = dir.path().join(name);
+            fs::create_dir(&data).unwrap();
+            if let Some(beside) = beside {
+                fs::write(data.join(beside), "root's").unwrap();
+            }
+            chown(&data, Some(65534), Some(65534)).unwrap();
+            config.server.data_dir = data.clone();
+            let admin = Admin::created(&config).await.unwrap();
+            let team = serde_json::json!({"name": "team"});
+            let made: serde_json::Value =
+                admin.ask(Method::POST, "/v1/namespaces", Some(&team)).await.unwrap();
+            assert_eq!(made["namespace"], "team");
+            admin.close().await;
+            let foreign: Vec<_> = all_in(&data).into_iter().filter(|path| uid(path) != 65534).collect();
+            assert_eq!(foreign.is_empty(), given, "{foreign:?}");
+            assert_eq!(uid(&data), 65534);
+        }
+    }
+
+    fn uid(path: &Path) -> u32 {
+        fs::symlink_metadata(path).unwrap().uid()
+    }
+
+    /// Everything in a directory, also in those in it.
+    fn all_in(dir: &Path) -> Vec<PathBuf> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                found.extend(all_in(&path));
+            }
+            found.push(path);
+        }
+        found
     }
 
     #[tokio::test]

@@ -75,6 +75,12 @@ impl Gate {
         self.members().running.get(&activation).copied()
     }
 
+    /// On whose account its connections are: that for which the sandbox works the most now.
+    pub(crate) fn account(&self) -> Option<NamespaceName> {
+        let members = self.members();
+        members.namespaces.iter().max_by_key(|(_, count)| **count).map(|(namespace, _)| namespace.clone())
+    }
+
     /// How many there are who may have connections of their own.
     pub(crate) fn members_now(&self) -> usize {
         self.members().namespaces.values().sum::<usize>().max(1)
@@ -119,12 +125,12 @@ mod tests {
         let (gate, one, other) = (Gate::closed(), NamespaceName::parse("one"), NamespaceName::parse("other"));
         let (one, other) = (one.expect("a name"), other.expect("a name"));
         assert!(!gate.is_open() && !gate.admits(&one));
-        assert_eq!(gate.members_now(), 1);
+        assert_eq!((gate.members_now(), gate.account()), (1, None));
         let first = gate.admit(one.clone());
         let second = gate.admit(one.clone());
         assert!(gate.is_open() && gate.admits(&one) && !gate.admits(&other));
         let third = gate.admit(other.clone());
-        assert_eq!(gate.members_now(), 3);
+        assert_eq!((gate.members_now(), gate.account()), (3, Some(one.clone())));
         drop((first, third));
         assert!(gate.admits(&one) && !gate.admits(&other));
         drop(second);

@@ -9,7 +9,7 @@ pub struct GateConfig {
     pub port: u16,
     /// Connections at once from one sandbox, or from each of the clones that share one. Further ones wait to be accepted.
     pub connections: usize,
-    /// Connections at once through all gates together.
+    /// Connections at once through all gates together, of which those of one account take at most half.
     pub max_connections: usize,
     /// How long a connection may stay idle, take to send a request's head, or leave an answer unread.
     pub idle: Duration,

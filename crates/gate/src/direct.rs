@@ -56,7 +56,7 @@ impl DirectGate {
     pub async fn connect(&self) -> io::Result<DuplexStream> {
         let refused = || io::Error::from(io::ErrorKind::ConnectionRefused);
         let own = Arc::clone(&self.places).acquire_owned().await.map_err(|_| refused())?;
-        let (api, place) = place(&self.shared).await.ok_or_else(refused)?;
+        let (api, place) = place(&self.shared, &self.gate).await.ok_or_else(refused)?;
         let (near, far) = tokio::io::duplex(BUFFER);
         let runtime = api.runtime.clone();
         let serving = serve(Arc::clone(&self.shared), far, api, self.gate.clone(), place);

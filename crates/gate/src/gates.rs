@@ -15,12 +15,14 @@ use hyper_util::rt::TokioTimer;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     runtime::Handle,
-    sync::{OwnedSemaphorePermit, Semaphore},
     task::JoinSet,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::{DirectGate, Gate, GateConfig, connection};
+use crate::{
+    DirectGate, Gate, GateConfig, connection,
+    places::{Place, Places},
+};
 
 /// After a failed accept (out of file descriptors, mostly), so that the loop does not spin.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -36,7 +38,7 @@ pub(crate) struct Shared {
     /// What answers, once there is something; taken out again in the end.
     api: RwLock<Option<Api>>,
     /// Places for connections.
-    places: Arc<Semaphore>,
+    places: Places,
     pub(crate) tasks: TaskTracker,
     pub(crate) closing: CancellationToken,
 }
@@ -60,12 +62,11 @@ impl Gates {
             .keep_alive(true)
             .max_header_size(most)
             .max_buf_size(most);
-        let places = config.max_connections.clamp(1, Semaphore::MAX_PERMITS);
         Self(Arc::new(Shared {
+            places: Places::new(config.max_connections),
             config,
             http,
             api: RwLock::default(),
-            places: Arc::new(Semaphore::new(places)),
             tasks: TaskTracker::new(),
             closing: CancellationToken::new(),
         }))
@@ -141,7 +142,7 @@ async fn accept(shared: Arc<Shared>, listener: tokio::net::TcpListener, gate: Ga
             () = gate.changed() => {}
             accepted = listener.accept(), if connections.len() < most => match accepted {
                 Ok((stream, _)) => {
-                    let Some((api, place)) = place(&shared).await else { continue };
+                    let Some((api, place)) = place(&shared, &gate).await else { continue };
                     // Best effort: without it small answers only wait a little longer.
                     let _ = stream.set_nodelay(true);
                     connections.spawn(serve(Arc::clone(&shared), stream, api, gate.clone(), place));
@@ -155,9 +156,9 @@ async fn accept(shared: Arc<Shared>, listener: tokio::net::TcpListener, gate: Ga
     }
 }
 
-/// A place for one more connection, when it has its turn, and what answers there; `None` when nothing does (yet).
-pub(crate) async fn place(shared: &Shared) -> Option<(Api, OwnedSemaphorePermit)> {
-    let place = Arc::clone(&shared.places).acquire_owned().await.ok()?;
+/// A place for one more connection of this gate, when it has its turn, and what answers there; `None` when nothing does (yet).
+pub(crate) async fn place(shared: &Shared, gate: &Gate) -> Option<(Api, Place)> {
+    let place = shared.places.next(gate.account()).await?;
     let api = shared.api.read().unwrap_or_else(PoisonError::into_inner).clone()?;
     Some((api, place))
 }
@@ -167,7 +168,7 @@ pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
     stream: S,
     api: Api,
     gate: Gate,
-    place: OwnedSemaphorePermit,
+    place: Place,
 ) {
     connection::serve(&shared.http, stream, api.router, gate, shared.config.idle).await;
     drop(place);

@@ -17,6 +17,7 @@ mod connection;
 mod direct;
 mod gates;
 mod patient;
+mod places;
 
 pub use bound::{Admission, Gate, Running};
 pub use config::GateConfig;

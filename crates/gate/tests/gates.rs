@@ -192,6 +192,32 @@ async fn one_sandbox_cannot_take_the_places_of_all_for_ever() {
 }
 
 #[tokio::test]
+async fn one_namespace_takes_half_of_all_places_however_many_sandboxes_it_has() {
+    let config = GateConfig { connections: 8, max_connections: 4, ..GateConfig::default() };
+    let (gates, _api) = gates(config, Api::default());
+    let mut busy = Vec::new();
+    for answered in [true, true, false] {
+        let (socket, address) = listener();
+        gates.open(socket, pending(), Some(name("hog"))).unwrap();
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let within = if answered { Duration::from_secs(60) } else { Duration::from_millis(200) };
+        let said = tokio::time::timeout(within, ask(&mut stream, "/")).await;
+        assert_eq!(said.is_ok(), answered, "{said:?}");
+        busy.push(stream);
+    }
+    let (socket, address) = listener();
+    gates.open(socket, pending(), Some(name("guest"))).unwrap();
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let said = tokio::time::timeout(Duration::from_secs(60), ask(&mut stream, "/")).await.unwrap();
+    assert!(said.contains("200"), "{said}");
+    // Another one of theirs is served when one of them goes.
+    busy.remove(0);
+    let mut said = [0; 12];
+    busy[1].read_exact(&mut said).await.unwrap();
+    assert_eq!(&said, b"HTTP/1.1 200");
+}
+
+#[tokio::test]
 async fn who_says_nothing_or_too_much_or_does_not_read_is_let_go() {
     let config = GateConfig { idle: Duration::from_secs(1), max_header: 8 << 10, ..GateConfig::default() };
     let (gates, _api) = gates(config, Api::default());
@@ -297,7 +323,7 @@ async fn what_a_guest_asked_for_ends_with_its_connection_with_itself_and_with_th
 async fn a_guest_has_as_many_connections_as_a_sandbox_and_takes_from_the_same_in_all() {
     let config = GateConfig { connections: 2, max_connections: 3, ..GateConfig::default() };
     let (gates, _api) = gates(config, Api::default());
-    let (one, other) = (gates.direct(name("guest")), gates.direct(name("guest")));
+    let (one, other) = (gates.direct(name("guest")), gates.direct(name("other")));
     let waits = async |gate: &DirectGate| {
         tokio::time::timeout(Duration::from_millis(200), gate.connect()).await.is_err()
     };

@@ -54,9 +54,6 @@ pub struct PoolConfig {
     /// The memory limit that they are started with: they can serve functions with this limit.
     #[serde(with = "units::size")]
     pub prewarm_memory: ByteSize,
-    /// How long after one was taken those that are missing are replaced.
-    #[serde(with = "units::duration")]
-    pub prewarm_delay: Duration,
 }
 
 impl Default for PoolConfig {
@@ -74,7 +71,6 @@ impl Default for PoolConfig {
             prewarm: 1,
             prewarm_kinds: None,
             prewarm_memory: ByteSize::mib(256),
-            prewarm_delay: Duration::from_millis(500),
         }
     }
 }

@@ -28,7 +28,8 @@ pub struct StartReport {
     pub began: Instant,
     /// The same by the wall clock.
     pub began_at: Timestamp,
-    /// Until the sandbox was up and the runtime answered; zero when a prewarmed one was taken.
+    /// Until the sandbox was up and the runtime answered; zero when a prewarmed one was taken. Of a snapshot that had to be made first, until
+    /// that was there.
     pub started: Duration,
     /// Until the snapshot was resumed, counted from the beginning.
     pub restored: Option<Duration>,
@@ -36,6 +37,21 @@ pub struct StartReport {
     pub initialised: Duration,
     /// What loading logged.
     pub logs: Vec<LogLine>,
+}
+
+impl StartReport {
+    /// What the next start costs, as far as this one tells: a snapshot that had to be made for it is there now.
+    pub fn cost_of_another(&self) -> Duration {
+        match self.restored {
+            Some(restored) if self.made_a_snapshot() => restored - self.started,
+            _ => self.initialised,
+        }
+    }
+
+    /// Whether a snapshot had to be made for it.
+    pub(crate) fn made_a_snapshot(&self) -> bool {
+        self.restored.is_some_and(|restored| restored > self.started)
+    }
 }
 
 impl Lease {

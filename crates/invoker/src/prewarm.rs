@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use flint_executor::{Executor, PrewarmTarget, RuntimeKind};
 use flint_model::ByteSize;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::sleep;
 
 use crate::{PoolConfig, shared::Shared};
 
@@ -55,9 +55,8 @@ const MEASURE_EVERY: Duration = Duration::from_secs(10);
 /// How long after snapshots were reclaimed, more of them are.
 const RECLAIM_EVERY: Duration = Duration::from_millis(50);
 
-/// Tells the executors what to keep: at the beginning; without the one that was taken as soon as one is taken, so that its successor
-/// does not get in the way of those who wait; again with it a while later, also where starts never cease; and nothing while memory is
-/// short. What a start lacks is reclaimed from snapshots.
+/// Tells the executors what to keep, at the beginning and whenever something has changed: nothing while memory is short. They replace by themselves what
+/// was taken. What a start lacks is reclaimed from snapshots.
 pub(crate) async fn keep_prewarmed(
     shared: Arc<Shared>,
     executors: Vec<Arc<dyn Executor>>,
@@ -86,18 +85,6 @@ pub(crate) async fn keep_prewarmed(
                 }
             }
         }
-        hold_back(&shared, &all).await;
-        // Waiting makes sense before something is started, not before memory is given back.
-        while !shared.pool().is_pressed()
-            && let Some(since) = shared.taken_since()
-            && Instant::now() < since + config.prewarm_delay
-        {
-            tokio::select! {
-                () = shared.closing.cancelled() => return,
-                () = shared.prewarm.notified() => hold_back(&shared, &all).await,
-                () = sleep_until(since + config.prewarm_delay) => {}
-            }
-        }
     }
 }
 
@@ -109,7 +96,6 @@ async fn set(shared: &Shared, all: &Targets) -> bool {
         let mut pool = shared.pool();
         (pool.is_pressed(), pool.take_wanted(), pool.prewarmed())
     };
-    shared.replace_taken();
     for (executor, targets) in all {
         // That there is to be nothing means that memory is short.
         if pressed || !targets.is_empty() {
@@ -143,21 +129,4 @@ async fn measure(shared: &Shared, all: &Targets) {
     let wanted = all.iter().flat_map(|(_, targets)| targets).map(|target| target.count).sum();
     let kept = if pool.is_pressed() { 0 } else { wanted };
     pool.measured_prewarmed(ByteSize::bytes(memory), ByteSize::bytes(need), kept);
-}
-
-/// Lowers the targets of runtimes that were taken.
-async fn hold_back(shared: &Shared, all: &Targets) {
-    let taken = shared.taken();
-    if taken.is_empty() || shared.pool().is_pressed() {
-        return;
-    }
-    for (executor, targets) in all.iter().filter(|(_, targets)| !targets.is_empty()) {
-        let mut lowered = targets.clone();
-        for target in &mut lowered {
-            target.count =
-                target.count.saturating_sub(taken.iter().filter(|kind| **kind == target.kind).count());
-        }
-        executor.prewarm(&lowered).await;
-    }
-    measure(shared, all).await;
 }

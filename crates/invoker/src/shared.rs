@@ -5,8 +5,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use flint_model::Kind;
-use tokio::{sync::Notify, time::Instant};
+use tokio::sync::Notify;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{Totals, pool::Pool};
@@ -23,17 +22,8 @@ pub(crate) struct Shared {
     pub(crate) capacity: Notify,
     /// The pool has its first instance in a while: somebody has to look after it.
     pub(crate) occupied: Notify,
-    /// A runtime without a function was taken, or memory became short or plenty.
+    /// A runtime without a function was taken, a snapshot was made, or memory became short or plenty.
     pub(crate) prewarm: Notify,
-    taken: Mutex<Taken>,
-}
-
-/// The kinds of prewarmed runtimes that were taken and not replaced yet.
-#[derive(Default)]
-struct Taken {
-    /// When the first of them was.
-    since: Option<Instant>,
-    kinds: Vec<Kind>,
 }
 
 impl Shared {
@@ -46,7 +36,6 @@ impl Shared {
             capacity: Notify::new(),
             occupied: Notify::new(),
             prewarm: Notify::new(),
-            taken: Mutex::default(),
         }
     }
 
@@ -55,36 +44,9 @@ impl Shared {
         self.pool.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lock_taken(&self) -> MutexGuard<'_, Taken> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// A start begins.
     pub(crate) fn note_start(&self) {
         self.occupied.notify_one();
-    }
-
-    /// A start took a prewarmed runtime.
-    pub(crate) fn note_taken(&self, kind: &Kind) {
-        let mut taken = self.lock_taken();
-        taken.since.get_or_insert_with(Instant::now);
-        taken.kinds.push(kind.clone());
-        self.prewarm.notify_one();
-    }
-
-    /// When the first was taken since [`Self::replace_taken`].
-    pub(crate) fn taken_since(&self) -> Option<Instant> {
-        self.lock_taken().since
-    }
-
-    /// What was taken since [`Self::replace_taken`].
-    pub(crate) fn taken(&self) -> Vec<Kind> {
-        self.lock_taken().kinds.clone()
-    }
-
-    /// What was taken is going to be replaced.
-    pub(crate) fn replace_taken(&self) {
-        *self.lock_taken() = Taken::default();
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use flint_executor::{Fault, PrepareError, StartContext, StartFailure};
+use flint_executor::{BRING_UP, Fault, PrepareError, StartContext, StartFailure};
 use flint_model::{ActivationId, Function, InstanceId, Timestamp};
 use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::task::task_tracker::TaskTrackerToken;
@@ -86,7 +86,11 @@ impl Invoker {
 
     async fn try_start(&self, permit: &mut Permit, call: StartFor) -> Result<Lease, StartError> {
         let function = Arc::clone(&permit.function);
-        let prepared = self.prepared(&function).await.map_err(cannot_prepare)?;
+        // Compiling takes as long as it takes.
+        let prepared = tokio::select! {
+            prepared = self.prepared(&function) => prepared.map_err(cannot_prepare)?,
+            () = self.given_up() => return Err(shut_down(Duration::ZERO)),
+        };
         let executor = self.executor_for(&function).map_err(cannot_prepare)?;
         let (began, began_at) = (Instant::now(), Timestamp::now());
         self.shared.note_start();
@@ -102,13 +106,10 @@ impl Invoker {
             environment,
             max_logs: function.limits.logs,
         };
-        let start = timeout_at(deadline + OVERDUE, executor.start(&prepared, context));
+        let start = timeout_at(deadline + BRING_UP + OVERDUE, executor.start(&prepared, context));
         let outcome = tokio::select! {
             outcome = start => outcome,
-            () = self.given_up() => {
-                let fault = Fault::Platform { cause: "the server is shutting down".to_owned() };
-                return Err(StartError::Failed(failure(fault, began.elapsed())));
-            }
+            () = self.given_up() => return Err(shut_down(began.elapsed())),
         };
         let started = match outcome {
             Ok(Ok(started)) => started,
@@ -126,9 +127,7 @@ impl Invoker {
             (true, None) => totals.prewarmed.add(1),
             (false, None) => totals.cold.add(1),
         }
-        if started.started.is_zero() {
-            self.shared.note_taken(&function.kind);
-        }
+        let took_prewarmed = started.started.is_zero();
         let report = StartReport {
             began,
             began_at,
@@ -137,6 +136,10 @@ impl Invoker {
             initialised: started.initialised,
             logs: started.logs,
         };
+        if took_prewarmed || report.made_a_snapshot() {
+            // What is kept for later takes less memory from now on, or more: the next start has to know.
+            self.shared.prewarm.notify_one();
+        }
         let entry = Arc::new(Entry::new(
             Arc::clone(&permit.key),
             function,
@@ -160,6 +163,10 @@ impl Invoker {
 
 fn failure(fault: Fault, took: Duration) -> StartFailure {
     StartFailure { fault, took, logs: Vec::new() }
+}
+
+fn shut_down(took: Duration) -> StartError {
+    StartError::Failed(failure(Fault::Platform { cause: "the server is shutting down".to_owned() }, took))
 }
 
 fn cannot_prepare(error: PrepareError) -> StartError {

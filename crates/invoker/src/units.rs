@@ -68,6 +68,26 @@ pub mod duration {
     }
 }
 
+/// A [`Duration`] as text, of what nothing would come in no time.
+pub mod some_time {
+    use std::time::Duration;
+
+    use serde::{Deserializer, de::Error};
+
+    pub use super::duration::serialize;
+
+    /// Reads `10s`, or a number of milliseconds; not zero.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+        let duration = super::duration::deserialize(deserializer)?;
+        match duration.is_zero() {
+            true => {
+                Err(D::Error::custom("0 does not switch it off: write a duration such as '500ms' or '10s'"))
+            }
+            false => Ok(duration),
+        }
+    }
+}
+
 /// A [`ByteSize`] as text.
 pub mod size {
     use flint_model::ByteSize;

@@ -1,7 +1,9 @@
 //! What fires a trigger by itself.
 
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use std::{collections::BTreeMap, sync::Arc};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+use serde_json::{Map, Value, value::RawValue};
 
 use crate::{EntityName, EntityPath, NamespaceName, NatsSource, StreamPosition, Timestamp};
 
@@ -19,8 +21,8 @@ pub struct Feed {
     /// What it fires at.
     pub source: FeedSource,
     /// What its events carry.
-    #[serde(default, skip_serializing_if = "Map::is_empty")]
-    pub payload: Map<String, Value>,
+    #[serde(default, skip_serializing_if = "FeedPayload::is_empty")]
+    pub payload: FeedPayload,
     /// Whether it fires.
     pub state: FeedState,
     /// Since when that is so.
@@ -43,6 +45,60 @@ pub struct Feed {
     /// How often it may fire yet; absent = without end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left: Option<u64>,
+}
+
+/// A JSON object, kept as text that clones share: a megabyte of numbers would take many as values.
+#[derive(Clone, Debug, Default)]
+pub struct FeedPayload(Option<Arc<RawValue>>);
+
+impl FeedPayload {
+    /// Whether it has no members.
+    pub fn is_empty(&self) -> bool {
+        self.as_str() == "{}"
+    }
+
+    /// The object.
+    pub fn as_str(&self) -> &str {
+        self.0.as_deref().map_or("{}", RawValue::get)
+    }
+
+    /// Its members, each as text.
+    pub fn members(&self) -> BTreeMap<String, &RawValue> {
+        // It is an object.
+        serde_json::from_str(self.as_str()).unwrap_or_default()
+    }
+}
+
+impl From<Map<String, Value>> for FeedPayload {
+    fn from(object: Map<String, Value>) -> Self {
+        // Any object can be written.
+        Self(serde_json::value::to_raw_value(&object).ok().map(Arc::from))
+    }
+}
+
+impl PartialEq for FeedPayload {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+impl Serialize for FeedPayload {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match &self.0 {
+            Some(object) => RawValue::serialize(object, serializer),
+            None => Map::new().serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for FeedPayload {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let object = Box::<RawValue>::deserialize(deserializer)?;
+        match object.get().starts_with('{') {
+            true => Ok(Self(Some(object.into()))),
+            false => Err(D::Error::custom("a feed's payload is an object")),
+        }
+    }
 }
 
 /// What a feed fires at.
@@ -163,7 +219,7 @@ mod tests {
             subject: "guest".to_owned(),
             revision: 1,
             source: FeedSource::Once { date, then_delete: ThenDelete::Rules },
-            payload: Map::new(),
+            payload: FeedPayload::default(),
             state: FeedState::Active,
             since: Timestamp::from_millis(100),
             next: Some(Timestamp::from_millis(500)),
@@ -196,8 +252,31 @@ mod tests {
             json!({"feed": "once", "date": {"at": 500, "text": "then"}, "then_delete": "rules"})
         );
         assert_eq!(serde_json::from_value::<Feed>(written).unwrap(), feed());
+        assert_eq!(written_payload(json!({})), None);
+        let payload = json!({"n": 12.50, "text": "\u{e9}", "messages": [1, {"a": null}]});
+        assert_eq!(written_payload(payload.clone()), Some(payload));
         let ended = Feed { state: FeedState::Ended("over".to_owned()), ..feed() };
         let written = serde_json::to_value(&ended).unwrap();
         assert_eq!(serde_json::from_value::<Feed>(written).unwrap(), ended);
+    }
+
+    /// What is written of a feed's payload, which comes back.
+    fn written_payload(payload: Value) -> Option<Value> {
+        let Value::Object(object) = payload else { panic!("a payload is an object") };
+        let feed = Feed { payload: object.into(), ..feed() };
+        let text = serde_json::to_string(&feed).unwrap();
+        assert_eq!(serde_json::from_str::<Feed>(&text).unwrap(), feed);
+        let written = serde_json::to_value(&feed).unwrap();
+        assert_eq!(serde_json::from_value::<Feed>(written.clone()).unwrap(), feed);
+        written.get("payload").cloned()
+    }
+
+    #[test]
+    fn a_payload_is_an_object_whose_members_stay_text() {
+        let payload: FeedPayload = serde_json::from_str(r#"{"b": 1.10, "a": [1, 2]}"#).unwrap();
+        let members: Vec<_> = payload.members().into_iter().map(|(key, text)| (key, text.get())).collect();
+        assert_eq!(members, [("a".to_owned(), "[1, 2]"), ("b".to_owned(), "1.10")]);
+        assert!(FeedPayload::default().members().is_empty());
+        assert!(serde_json::from_str::<FeedPayload>("[1]").is_err());
     }
 }

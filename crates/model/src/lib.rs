@@ -47,13 +47,15 @@ pub use byte_size::{ByteSize, ByteSizeError};
 pub use digest::{Digest, DigestError};
 pub use duration::{parse_duration, show_duration};
 pub use entity::{Collection, Entity};
-pub use feed::{Date, Feed, FeedSource, FeedState, ThenDelete};
+pub use feed::{Date, Feed, FeedPayload, FeedSource, FeedState, ThenDelete};
 pub use fired_rule::{FiredRule, RuleOutcome};
 pub use function::{Code, CodeFormat, Function, Kind, KindError, Network};
 pub use id::{ActivationId, ActivationIdError, InstanceId, hex};
 pub use keyed::{KeySet, last_wins};
 pub use lenient::lenient_text;
-pub use limits::{ContraryLimits, FunctionLimits, KeepWarm, LimitBounds, LimitError, NamespaceLimits};
+pub use limits::{
+    ContraryLimits, FunctionLimits, KeepWarm, LimitBounds, LimitError, NamespaceLimits, SenselessLimits,
+};
 pub use log_line::{LogLine, LogStream};
 pub use name::{EntityName, EntityPath, FunctionPath, NameError, NamespaceName};
 pub use namespace::{ApiKey, Identity, KeyId, KeyRecord, Namespace, SecretHash};

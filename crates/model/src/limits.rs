@@ -44,6 +44,47 @@ impl Default for FunctionLimits {
     }
 }
 
+/// Limits that no function can have, whatever the operator allows.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum SenselessLimits {
+    /// Too little of the processor, or more than there is anywhere.
+    #[error("cpu {0} is not within 10 to 64000 thousandths of a core")]
+    Cpu(u32),
+    /// No process, or more than a host has.
+    #[error("processes {0} is not within 1 to 32768")]
+    Processes(u32),
+    /// More in `/tmp` than in all.
+    #[error("tmp {tmp} exceeds the memory limit of {memory}: /tmp is part of it")]
+    Tmp {
+        /// What there is to be in `/tmp`.
+        tmp: ByteSize,
+        /// And in all.
+        memory: ByteSize,
+    },
+    /// No time.
+    #[error("a time limit of less than 1 millisecond")]
+    Time,
+}
+
+impl FunctionLimits {
+    /// Whether anything could run within them.
+    pub fn check(&self) -> Result<(), SenselessLimits> {
+        if !(10..=64_000).contains(&self.cpu_millis) {
+            return Err(SenselessLimits::Cpu(self.cpu_millis));
+        }
+        if !(1..=32_768).contains(&self.processes) {
+            return Err(SenselessLimits::Processes(self.processes));
+        }
+        if self.tmp > self.memory {
+            return Err(SenselessLimits::Tmp { tmp: self.tmp, memory: self.memory });
+        }
+        if self.timeout < Duration::from_millis(1) {
+            return Err(SenselessLimits::Time);
+        }
+        Ok(())
+    }
+}
+
 /// What the operator allows functions to ask for, and what passes through the API.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]

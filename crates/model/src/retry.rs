@@ -276,7 +276,9 @@ impl RetryOptions {
 
     /// What holds for a call, where `default` says the rest.
     pub fn over(&self, default: &RetryPolicy) -> RetryPolicy {
-        let backoff = self.backoff.unwrap_or(default.backoff);
+        // Of the two, what is said holds, and not what the server has for the other one.
+        let usual = self.max_backoff.map_or(default.backoff, |most| default.backoff.min(most));
+        let backoff = self.backoff.unwrap_or(usual);
         let on = self.on.unwrap_or(FailureKinds::NO_ANSWER);
         RetryPolicy {
             max_attempts: self.retries.map_or(default.max_attempts, |retries| retries.saturating_add(1)),
@@ -301,7 +303,7 @@ fn kinds<'a>(words: impl Iterator<Item = &'a str>) -> Result<FailureKinds, Retry
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
+    use proptest::{array::uniform3, option, prelude::*};
 
     use super::*;
 
@@ -360,11 +362,38 @@ mod tests {
             read(json!({"retries": 0, "backoff": "1h", "on": ["application"]})).unwrap().over(&default);
         assert_eq!((policy.max_attempts, policy.max_backoff), (1, Duration::from_secs(3600)));
         assert_eq!(policy.on.to_string(), "platform, application", "the platform's failures always count");
+        let policy = read(json!({"max_backoff": "200ms"})).unwrap().over(&default);
+        let most = Duration::from_millis(200);
+        assert_eq!((policy.backoff, policy.max_backoff), (most, most), "the server's is longer");
+        let policy = read(json!({"max_backoff": "1h"})).unwrap().over(&default);
+        assert_eq!((policy.backoff, policy.max_backoff), (default.backoff, Duration::from_secs(3600)));
         let stored = serde_json::to_string(&policy).unwrap();
         assert_eq!(serde_json::from_str::<RetryPolicy>(&stored).unwrap(), policy);
     }
 
     proptest! {
+        #[test]
+        fn what_is_said_is_read_back_and_holds(
+            retries in option::of(0..=100_u32), [backoff, max_backoff, max_age] in uniform3(option::of(1..80_000_000_u64)),
+            on in option::of(0..16_u8), id in any::<u128>(),
+        ) {
+            let time = |millis: Option<u64>| millis.map(Duration::from_millis);
+            let (backoff, max_backoff, max_age) = (time(backoff), time(max_backoff), time(max_age));
+            let options = RetryOptions { retries, backoff, max_backoff, max_age, on: on.map(FailureKinds) };
+            prop_assume!(options.check().is_ok());
+            let policy = options.over(&RetryPolicy::default());
+            prop_assert_eq!(RetryOptions::of_annotation(&options.to_annotation()), Ok(Some(options)));
+            prop_assert!(policy.backoff <= policy.max_backoff);
+            prop_assert!(backoff.is_none_or(|said| policy.backoff == said));
+            prop_assert!(max_backoff.is_none_or(|said| policy.max_backoff == said));
+            for failed in 1..40 {
+                let delay = policy.delay(ActivationId::from_u128(id), failed);
+                prop_assert!(max_backoff.is_none_or(|said| delay <= said), "{:?}", delay);
+            }
+            let stored = serde_json::to_string(&policy).unwrap();
+            prop_assert_eq!(serde_json::from_str::<RetryPolicy>(&stored).unwrap(), policy);
+        }
+
         #[test]
         fn a_delay_doubles_up_to_its_ceiling_and_half_of_it_is_chance(
             backoff in 1..100_000_u64, ceiling in 1..10_000_000_u64, failed in 1..200_u32, id in any::<u128>(),

@@ -19,4 +19,4 @@ mod stream;
 
 pub use error::NatsError;
 pub use reach::Reach;
-pub use receiver::{Batch, Bounds, Message, Receiver};
+pub use receiver::{Batch, Bounds, Message, Name, Receiver};

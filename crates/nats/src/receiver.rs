@@ -26,6 +26,15 @@ pub struct Bounds {
     pub bytes: usize,
 }
 
+/// Who listens. Whoever comes back under a name takes the place of the one before.
+#[derive(Clone, Copy, Debug)]
+pub struct Name<'a> {
+    /// What is fired, for those who look at the server's side.
+    pub trigger: &'a str,
+    /// What tells it from triggers of that path which others have.
+    pub store: &'a str,
+}
+
 /// A message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
@@ -60,16 +69,16 @@ enum Source {
 }
 
 impl Receiver {
-    /// Connects and listens. `name` tells this listener from others: whoever comes back under it takes the place of the one before.
+    /// Connects and listens.
     /// `position` is how far it has read a stream. Messages may be given that were given before; their numbers tell.
     pub async fn open(
         source: &NatsSource,
-        name: &str,
+        name: Name<'_>,
         position: Option<&StreamPosition>,
         reach: &Reach,
     ) -> Result<Self, NatsError> {
         let missed = Arc::new(AtomicU64::new(0));
-        let client = connect(source, &format!("Flint: {name}"), reach, &missed).await?;
+        let client = connect(source, &format!("Flint: {}", name.trigger), reach, &missed).await?;
         let opened = match &source.stream {
             Some(stream) => {
                 Source::Stream(Box::new(Reading::open(&client, source, stream, name, position).await?))

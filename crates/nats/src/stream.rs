@@ -17,7 +17,7 @@ use async_nats::{
 use flint_model::{Deliver, NatsSource, StreamPosition};
 use futures_util::StreamExt;
 
-use crate::{Message, NatsError, connect::causes, receiver::as_message};
+use crate::{Message, Name, NatsError, connect::causes, receiver::as_message};
 
 /// A message that is not done after this long is given again.
 const GIVEN_AGAIN: Duration = Duration::from_secs(60);
@@ -59,7 +59,7 @@ impl Reading {
         client: &Client,
         source: &NatsSource,
         name: &str,
-        who: &str,
+        who: Name<'_>,
         position: Option<&StreamPosition>,
     ) -> Result<Self, NatsError> {
         let failed =
@@ -69,11 +69,11 @@ impl Reading {
         let is_queue = info.config.retention == RetentionPolicy::WorkQueue;
         let beginning = beginning(info, source, position);
 
-        let family = format!("flint-{}-", &blake3::hash(who.as_bytes()).to_hex()[..20]);
+        let family = family_of(&format!("{} {}", who.store, who.trigger));
         let consumer = format!("{family}{}", client.new_inbox().rsplit('.').next().unwrap_or_default());
         let config = pull::Config {
             durable_name: Some(consumer.clone()),
-            description: Some(format!("Flint: {who}")),
+            description: Some(format!("Flint: {}", who.trigger)),
             filter_subject: source.subject.clone(),
             deliver_policy: match is_queue {
                 // A queue has what is not done, and can be read in no other way.
@@ -86,6 +86,10 @@ impl Reading {
             inactive_threshold: REMEMBERED,
             ..pull::Config::default()
         };
+        // Earlier builds named it by the trigger alone, also for who reads on now.
+        if position.is_some() {
+            forget(&stream, &family_of(who.trigger), None).await;
+        }
         // A stream that keeps what somebody waits for loses it when nobody does, and a queue has one reader of a subject at a time.
         if is_queue {
             forget(&stream, &family, None).await;
@@ -131,6 +135,11 @@ impl Reading {
     }
 }
 
+/// What the names of a reader's consumers begin with.
+fn family_of(who: &str) -> String {
+    format!("flint-{}-", &blake3::hash(who.as_bytes()).to_hex()[..20])
+}
+
 /// Where to begin: after the position, if it is of this stream and not of an earlier one of its name. What a queue has of another subject
 /// was not read before, whatever its number is.
 fn beginning(info: &Info, source: &NatsSource, position: Option<&StreamPosition>) -> StreamPosition {
@@ -152,7 +161,7 @@ fn beginning(info: &Info, source: &NatsSource, position: Option<&StreamPosition>
     }
 }
 
-/// Deletes the consumers of connections before.
+/// Deletes the consumers of connections before. Those of other servers have other names.
 async fn forget(stream: &Stream, family: &str, except: Option<&str>) {
     let mut names = stream.consumer_names();
     let mut old = Vec::new();

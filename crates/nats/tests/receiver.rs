@@ -14,13 +14,14 @@ use async_nats::{
     },
 };
 use flint_model::{Deliver, NatsLogin, NatsSource, StreamPosition};
-use flint_nats::{Batch, Bounds, Reach, Receiver};
+use flint_nats::{Batch, Bounds, Name, Reach, Receiver};
 use support::Server;
 
 const BOUNDS: Bounds = Bounds { messages: 10, bytes: 1 << 20 };
+const ONE: Name<'_> = Name { trigger: "guest/t", store: "one" };
 
 async fn open(server: &Server, source: &NatsSource) -> Receiver {
-    Receiver::open(source, "guest/t", None, &server.reach()).await.unwrap()
+    Receiver::open(source, ONE, None, &server.reach()).await.unwrap()
 }
 
 /// Texts of so many messages, which are done with them.
@@ -155,7 +156,7 @@ async fn one_has_to_be_known_where_that_is_asked_for() {
         ..server.source("s")
     };
     for wrong in [server.source("s"), login("u", "wrong")] {
-        let error = Receiver::open(&wrong, "guest/t", None, &server.reach()).await.err().unwrap().to_string();
+        let error = Receiver::open(&wrong, ONE, None, &server.reach()).await.err().unwrap().to_string();
         assert!(error.contains("authorization violation"), "{error}");
     }
     let mut receiver = open(&server, &login("u", "p")).await;
@@ -176,22 +177,22 @@ async fn what_is_not_allowed_or_not_there_is_said() {
     let source = server.source("s");
     let private = Reach { private: false, ..server.reach() };
     for (reach, text) in [(Reach::default(), "makes no connections"), (private, "feeds.nats_allow_private")] {
-        let error = Receiver::open(&source, "guest/t", None, &reach).await.err().unwrap().to_string();
+        let error = Receiver::open(&source, ONE, None, &reach).await.err().unwrap().to_string();
         assert!(error.contains(text), "{error}");
     }
     let secured = NatsSource { tls: true, ..source.clone() };
-    assert!(Receiver::open(&secured, "guest/t", None, &server.reach()).await.is_err(), "it speaks no TLS");
+    assert!(Receiver::open(&secured, ONE, None, &server.reach()).await.is_err(), "it speaks no TLS");
     let nowhere = NatsSource { stream: Some("NONE".to_owned()), ..source.clone() };
-    let error = Receiver::open(&nowhere, "guest/t", None, &server.reach()).await.err().unwrap().to_string();
+    let error = Receiver::open(&nowhere, ONE, None, &server.reach()).await.err().unwrap().to_string();
     assert!(error.contains("the stream 'NONE' cannot be read") && error.contains("not found"), "{error}");
     // The second of two servers does when the first is not there.
     let mut two = source.clone();
     two.servers.insert(0, format!("127.0.0.1:{}", 1).parse().unwrap());
     let reach =
         Reach { hosts: vec!["127.0.0.1:1".parse().unwrap(), server.url().parse().unwrap()], private: true };
-    drop(Receiver::open(&two, "guest/t", None, &reach).await.unwrap());
+    drop(Receiver::open(&two, ONE, None, &reach).await.unwrap());
     server.kill();
-    assert!(Receiver::open(&source, "guest/t", None, &server.reach()).await.is_err());
+    assert!(Receiver::open(&source, ONE, None, &server.reach()).await.is_err());
 }
 
 #[tokio::test]
@@ -233,14 +234,15 @@ async fn a_stream_is_read_from_its_beginning_or_from_now_on() {
     let (server, source) = with_stream(RetentionPolicy::Limits, 3).await;
     let mut new = open(&server, &source).await;
     assert_eq!(new.beginning().unwrap().sequence, 6);
-    let mut all = open_as(&server, &NatsSource { deliver: Deliver::All, ..source.clone() }, "other").await;
+    let other = Name { trigger: "guest/other", ..ONE };
+    let mut all = open_as(&server, &NatsSource { deliver: Deliver::All, ..source.clone() }, other).await;
     assert_eq!(all.beginning().unwrap().sequence, 0);
     publish(&server, 3..6).await;
     assert_eq!(texts(&mut new, 3).await, numbers(3..6));
     assert_eq!(texts(&mut all, 6).await, numbers(0..6));
 }
 
-async fn open_as(server: &Server, source: &NatsSource, name: &str) -> Receiver {
+async fn open_as(server: &Server, source: &NatsSource, name: Name<'_>) -> Receiver {
     Receiver::open(source, name, None, &server.reach()).await.unwrap()
 }
 
@@ -262,8 +264,7 @@ async fn a_stream_is_read_on_after_a_position_whatever_was_given_before() {
         publish(&server, 6..8).await;
         server.restart().await;
         while done.len() < 8 {
-            let mut receiver =
-                Receiver::open(&source, "guest/t", Some(&position), &server.reach()).await.unwrap();
+            let mut receiver = Receiver::open(&source, ONE, Some(&position), &server.reach()).await.unwrap();
             let batch = receiver.next(Bounds { messages: 2, bytes: 1 << 20 }).await.unwrap();
             for (message, text) in batch.messages.iter().zip(texts_of(&batch)) {
                 if message.sequence.unwrap() > position.sequence {
@@ -285,7 +286,7 @@ async fn what_a_queue_has_of_another_subject_was_not_read_before() {
     let position = StreamPosition { sequence: 5, ..receiver.beginning().unwrap().clone() };
     drop(receiver);
     let open_at = async |source: &NatsSource| {
-        Receiver::open(source, "guest/t", Some(&position), &server.reach()).await.unwrap()
+        Receiver::open(source, ONE, Some(&position), &server.reach()).await.unwrap()
     };
     assert_eq!(open_at(&source).await.beginning(), Some(&position));
     let other = NatsSource { subject: "orders.other".to_owned(), ..source.clone() };
@@ -303,8 +304,7 @@ async fn another_stream_of_a_name_is_counted_anew() {
     // Or the same one, when it has lost what it had.
     for (stream, sequence) in [("an earlier one".to_owned(), 1), (this, 100)] {
         let position = StreamPosition { stream, sequence };
-        let mut receiver =
-            Receiver::open(&source, "guest/t", Some(&position), &server.reach()).await.unwrap();
+        let mut receiver = Receiver::open(&source, ONE, Some(&position), &server.reach()).await.unwrap();
         assert_eq!(texts(&mut receiver, 2).await, numbers(0..2));
     }
 }
@@ -312,14 +312,60 @@ async fn another_stream_of_a_name_is_counted_anew() {
 #[tokio::test]
 async fn a_reader_leaves_no_other_behind() {
     let (server, source) = with_stream(RetentionPolicy::Limits, 1).await;
-    let consumers = async || {
-        let context = jetstream::new(server.client().await);
-        context.get_stream("ORDERS").await.unwrap().cached_info().state.consumer_count
-    };
     for _ in 0..3 {
         drop(open(&server, &source).await);
-        assert_eq!(consumers().await, 1);
+        assert_eq!(consumers(&server).await, 1);
     }
     open(&server, &source).await.forget().await;
-    assert_eq!(consumers().await, 0);
+    assert_eq!(consumers(&server).await, 0);
+}
+
+/// How many readers the stream has.
+async fn consumers(server: &Server) -> usize {
+    let context = jetstream::new(server.client().await);
+    context.get_stream("ORDERS").await.unwrap().cached_info().state.consumer_count
+}
+
+#[tokio::test]
+async fn triggers_of_one_path_on_two_servers_leave_each_other_alone() {
+    let (server, source) = with_stream(RetentionPolicy::Interest, 0).await;
+    let two = Name { store: "two", ..ONE };
+    let mut one = open(&server, &source).await;
+    let position = one.beginning().unwrap().clone();
+    let mut other = open_as(&server, &source, two).await;
+    publish(&server, 0..2).await;
+    assert_eq!(texts(&mut one, 2).await, numbers(0..2));
+    // Also when one of them comes back, or goes for good.
+    drop(one);
+    let one = Receiver::open(&source, ONE, Some(&position), &server.reach()).await.unwrap();
+    assert_eq!(consumers(&server).await, 2);
+    one.forget().await;
+    assert_eq!(consumers(&server).await, 1);
+    publish(&server, 2..4).await;
+    assert_eq!(texts(&mut other, 4).await, numbers(0..4));
+
+    let (server, source) = with_stream(RetentionPolicy::WorkQueue, 3).await;
+    let mut one = open(&server, &source).await;
+    let refused = Receiver::open(&source, two, None, &server.reach()).await.err().unwrap().to_string();
+    assert!(refused.contains("the stream 'ORDERS' cannot be read"), "{refused}");
+    assert_eq!(texts(&mut one, 3).await, numbers(0..3));
+}
+
+#[tokio::test]
+async fn what_an_earlier_build_left_is_not_in_the_way() {
+    let (server, source) = with_stream(RetentionPolicy::WorkQueue, 3).await;
+    let context = jetstream::new(server.client().await);
+    let stream = context.get_stream("ORDERS").await.unwrap();
+    let name = format!("flint-{}-x", &blake3::hash(b"guest/t").to_hex()[..20]);
+    let config = jetstream::consumer::pull::Config {
+        durable_name: Some(name),
+        filter_subject: source.subject.clone(),
+        ..Default::default()
+    };
+    stream.create_consumer(config).await.unwrap();
+    // It may be that of another server, unless something was read before.
+    assert!(Receiver::open(&source, ONE, None, &server.reach()).await.is_err());
+    let position = StreamPosition { stream: "any".to_owned(), sequence: 1 };
+    let mut receiver = Receiver::open(&source, ONE, Some(&position), &server.reach()).await.unwrap();
+    assert_eq!(texts(&mut receiver, 3).await, numbers(0..3));
 }

@@ -1,8 +1,9 @@
-//! Reading a request's whole body, within bounds of size and time, and room for large ones and for large answers: what all fronts have in common.
+//! Reading a request's body, whole or piece by piece, within bounds of size and time, and room for large ones and for large answers: what all fronts have in common.
 
 #![forbid(unsafe_code)]
 
 mod answer;
+mod pieces;
 mod uploads;
 
 use std::{error::Error, time::Duration};
@@ -11,6 +12,7 @@ pub use answer::Answer;
 use bytes::{Bytes, BytesMut};
 use http_body::{Body, Frame};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+pub use pieces::{Pieces, hand_on};
 use tokio::time::{Instant, timeout, timeout_at};
 pub use uploads::{NoRoom, Room, Uploads};
 
@@ -76,14 +78,14 @@ fn patience(length: u64) -> Duration {
 
 /// The pace of a body that is handed on piece by piece. Only the time that its sender takes counts: one whose taker is slow is not late.
 #[derive(Debug, Default)]
-pub struct Pace {
+struct Pace {
     came: u64,
     waited: Duration,
 }
 
 impl Pace {
     /// The next part of the body; [`Unread::Late`] when its sender has used up its time.
-    pub async fn frame<B>(&mut self, body: &mut B) -> Result<Option<Result<Frame<Bytes>, B::Error>>, Unread>
+    async fn frame<B>(&mut self, body: &mut B) -> Result<Option<Result<Frame<Bytes>, B::Error>>, Unread>
     where
         B: Body<Data = Bytes> + Unpin,
     {
@@ -131,7 +133,7 @@ fn patience_in_all(length: usize) -> Duration {
 
 /// Reads what is left of a body and forgets it: a client that is still writing would not see its answer. Within bounds; who
 /// sends more than that has the connection closed.
-pub async fn discard<B: Body<Data = Bytes> + Unpin>(mut body: B) {
+async fn discard<B: Body<Data = Bytes> + Unpin>(mut body: B) {
     let reading = async {
         let mut left = DISCARDED;
         while let Some(Ok(frame)) = body.frame().await {

@@ -259,7 +259,7 @@ impl House {
                 Some(made.map_err(|cause| Fault::Platform { cause })?)
             }
             Family::Python => {
-                self.python.make_ready(runtime, &self.shims).await;
+                self.python.make_ready(runtime, &self.shims, &self.config.launcher).await;
                 None
             }
             Family::Node => None,

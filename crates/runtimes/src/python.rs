@@ -6,9 +6,10 @@ use std::{
     io::{self, Read},
     os::unix::fs::PermissionsExt,
     path::{Component, Path},
-    process::{Command, Stdio},
+    time::Duration,
 };
 
+use flint_model::ByteSize;
 use flint_sandbox::{Launcher, SandboxSpec};
 use tokio::sync::Mutex;
 
@@ -16,7 +17,7 @@ use crate::{
     discover::Runtime,
     prepare::CODE,
     process::{
-        command::{environment, readonly},
+        command::{SHIM, environment, readonly},
         tool::{Bounds, make},
     },
     shims::{Shims, create_readable_dir},
@@ -26,11 +27,16 @@ use crate::{
 const VIRTUAL_ENVIRONMENTS: [&str; 3] = ["virtualenv", ".venv", "venv"];
 const DEEPEST: usize = 32;
 
-/// Compiles every source below `/function`, and writes the byte code to descriptor 3 as a tar. What does not compile is left for its import to say.
+/// What compiling the shim may take.
+const COMPILING: Bounds =
+    Bounds { within: Duration::from_secs(60), memory: ByteSize::mib(256), size: ByteSize::mib(64) };
+
+/// Compiles every source below the folder that it is given, and writes the byte code to descriptor 3 as a tar. What does not compile is left for its import to say.
 const COMPILE: &str = "
-import importlib.util, os, py_compile, tarfile
+import importlib.util, os, py_compile, sys, tarfile
+root = sys.argv[1]
 out = tarfile.open(fileobj=os.fdopen(3, 'wb'), mode='w|')
-for folder, _, names in os.walk('/function'):
+for folder, _, names in os.walk(root):
     for name in names:
         if name.endswith('.py'):
             source = os.path.join(folder, name)
@@ -40,7 +46,7 @@ for folder, _, names in os.walk('/function'):
                     py_compile.compile(source, '/tmp/code', source, doraise=True, quiet=2, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
                 except Exception:
                     continue
-                out.add('/tmp/code', os.path.relpath(cache, '/function'))
+                out.add('/tmp/code', os.path.relpath(cache, root))
 out.close()
 ";
 
@@ -50,50 +56,36 @@ pub(crate) struct PythonShims(Mutex<HashSet<String>>);
 
 impl PythonShims {
     /// Compiles the shim once for each interpreter. Without it a start takes some ms longer.
-    pub(crate) async fn make_ready(&self, runtime: &Runtime, shims: &Shims) {
+    pub(crate) async fn make_ready(&self, runtime: &Runtime, shims: &Shims, launcher: &Launcher) {
         let mut ready = self.0.lock().await;
-        if !ready.insert(runtime.identity()) {
+        if ready.contains(&runtime.identity()) {
             return;
         }
         let name = format!("python-{}", &blake3::hash(runtime.identity().as_bytes()).to_hex()[..16]);
-        let (marker, shim, program) =
-            (shims.derived().join(name), shims.of("python"), runtime.program.clone());
-        if marker.exists() {
-            return;
-        }
-        let compiled = tokio::task::spawn_blocking(move || compile_shim(&program, &shim, &marker)).await;
-        if let Ok(Err(error)) = compiled {
+        let marker = shims.derived().join(name);
+        if !marker.exists()
+            && let Err(error) = compile_shim(runtime, launcher, &shims.of("python"), &marker).await
+        {
             tracing::warn!(%error, "the Python shim was not compiled; it starts a little slower");
         }
+        ready.insert(runtime.identity());
     }
 }
 
-/// Our own sources: no sandbox is needed.
-fn compile_shim(program: &Path, shim: &Path, marker: &Path) -> io::Result<()> {
-    let mut command = Command::new(program);
-    command.args(["-I", "-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash", "-s"]);
-    command.arg(shim).args(["-p", "/runtime/python"]).arg(shim);
-    let status = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status()?;
-    if !status.success() {
-        return Err(io::Error::other(format!("{} -m compileall: {status}", program.display())));
-    }
-    make_readable(shim, 0)?;
-    marker.parent().map_or(Ok(()), create_readable_dir)?;
-    fs::write(marker, b"")
-}
-
-/// Whatever the umask is.
-fn make_readable(folder: &Path, depth: usize) -> io::Result<()> {
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        let directory = entry.file_type()?.is_dir();
-        let mode = if directory { 0o755 } else { 0o644 };
-        fs::set_permissions(entry.path(), fs::Permissions::from_mode(mode))?;
-        if directory && depth < DEEPEST {
-            make_readable(&entry.path(), depth + 1)?;
-        }
-    }
-    Ok(())
+/// Our own sources; in a sandbox like every tool, which ends with the server.
+async fn compile_shim(
+    runtime: &Runtime,
+    launcher: &Launcher,
+    shim: &Path,
+    marker: &Path,
+) -> Result<(), String> {
+    let failed = |error: io::Error| error.to_string();
+    marker.parent().map_or(Ok(()), create_readable_dir).map_err(failed)?;
+    let made = marker.with_extension("tar");
+    // A server that was killed leaves it.
+    let _ = fs::remove_file(&made);
+    compile(runtime, launcher, (shim, &format!("{SHIM}/python")), &made, COMPILING).await?;
+    fs::write(marker, b"").map_err(failed)
 }
 
 /// The version (`3.11`) that the virtual environment in a function's folder was made for.
@@ -112,22 +104,32 @@ pub(crate) async fn compile_code(
     artefact: &Path,
     bounds: Bounds,
 ) -> Result<usize, String> {
-    let (code, made) = (artefact.join("code"), artefact.join("byte-code.tar"));
-    let argv =
-        [&runtime.inside(&runtime.program).display().to_string(), "-I", "-c", COMPILE].map(str::to_owned);
+    compile(runtime, launcher, (&artefact.join("code"), CODE), &artefact.join("byte-code.tar"), bounds).await
+}
+
+/// Compiles the sources in a folder, which the sandbox sees as `inside`; `made` is a file on the way.
+async fn compile(
+    runtime: &Runtime,
+    launcher: &Launcher,
+    (code, inside): (&Path, &str),
+    made: &Path,
+    bounds: Bounds,
+) -> Result<usize, String> {
+    let argv = [&runtime.inside(&runtime.program).display().to_string(), "-I", "-c", COMPILE, inside]
+        .map(str::to_owned);
     let mut spec = SandboxSpec::new("py-compile", argv.into());
     spec.env = environment(Some(runtime));
     spec.mounts = runtime.mounts.clone();
-    spec.mounts.push(readonly(code.clone(), CODE));
+    spec.mounts.push(readonly(code.to_owned(), inside));
     spec.limits.memory_bytes = bounds.memory.as_u64();
     let compiled = async {
-        make(launcher, spec, &made, bounds).await.map_err(|error| error.to_string())?;
-        let made = made.clone();
+        make(launcher, spec, made, bounds).await.map_err(|error| error.to_string())?;
+        let (made, code) = (made.to_owned(), code.to_owned());
         let taken = tokio::task::spawn_blocking(move || take(File::open(made)?, &code));
         taken.await.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
     };
     let compiled = compiled.await;
-    let _ = fs::remove_file(&made);
+    let _ = fs::remove_file(made);
     compiled
 }
 
@@ -162,15 +164,20 @@ fn is_real_dir(root: &Path, path: &Path) -> bool {
     path.ancestors().all(|above| fs::symlink_metadata(root.join(above)).is_ok_and(|meta| meta.is_dir()))
 }
 
+/// Whole or not at all, since half of it would be in the way of every import. What is there already stays.
 fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
     use io::Write;
-    match fs::File::create_new(path) {
-        Ok(mut file) => {
-            file.write_all(content)?;
-            file.set_permissions(fs::Permissions::from_mode(0o644))
-        }
+    let half = path.with_extension("half");
+    // Never through a link.
+    let _ = fs::remove_file(&half);
+    let mut file = File::create_new(&half)?;
+    file.write_all(content)?;
+    file.set_permissions(fs::Permissions::from_mode(0o644))?;
+    let linked = fs::hard_link(&half, path);
+    fs::remove_file(&half)?;
+    match linked {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        Err(error) => Err(error),
+        other => other,
     }
 }
 
@@ -197,6 +204,9 @@ mod tests {
             header.set_cksum();
             tar.append(&header, &b"x"[..]).unwrap();
         };
+        // An archive may bring a link for whatever is written on the way.
+        fs::create_dir(code.join("__pycache__")).unwrap();
+        std::os::unix::fs::symlink(outside.join("a"), code.join("__pycache__/a.half")).unwrap();
         let good = ["__pycache__/a.pyc", "pkg/__pycache__/b.pyc"];
         let bad = [
             "../outside/__pycache__/c.pyc",

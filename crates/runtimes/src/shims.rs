@@ -68,9 +68,9 @@ impl Shims {
     }
 }
 
-/// What processes that are gone have left half laid out: `.<digest>.<pid>`.
-fn leftovers(runtimes: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(runtimes).into_iter().flatten().flatten().map(|entry| entry.path());
+/// What processes that are gone have left half made in a folder: `.<name>.<pid>`.
+pub(crate) fn leftovers(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let is_left = |path: &PathBuf| {
         let name = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_prefix('.'));
         let pid = name.and_then(|name| name.rsplit_once('.')).and_then(|(_, pid)| pid.parse::<u32>().ok());
@@ -116,5 +116,17 @@ mod tests {
         let again = Shims::lay_out(root.path()).unwrap();
         assert_eq!(fs::read(again.of("nodejs").join("shim.js")).unwrap(), b"marked");
         assert_eq!(fs::read_dir(root.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_a_dead_process_has_half_made_is_left() {
+        let root = tempfile::tempdir().unwrap();
+        let dead = root.path().join(format!(".java-1.{}", u32::MAX));
+        for name in
+            [dead.clone(), root.path().join(format!(".java-1.{}", process::id())), root.path().join("java-1")]
+        {
+            fs::create_dir(name).unwrap();
+        }
+        assert_eq!(leftovers(root.path()), [dead]);
     }
 }

@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::root::RootKind;
 
+/// What the name of a state file ends with while it is written.
+const DRAFT: &str = "new";
+
 /// One launcher, written to `STATE_DIR/launcher-PID.json`.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct State {
@@ -31,12 +34,21 @@ impl State {
         format!("flint-{server_id}-{}", std::process::id())
     }
 
-    /// Writes the file and gives its path.
+    /// Writes the file and gives its path. The file has all of its content from the moment that it is there, also for a sweep of another server's.
     pub(crate) fn write(&self, state_dir: &Path) -> io::Result<PathBuf> {
         fs::create_dir_all(state_dir)?;
         let path = state_dir.join(format!("launcher-{}.json", self.pid));
-        fs::write(&path, serde_json::to_vec_pretty(self)?)?;
+        let draft = path.with_extension(DRAFT);
+        fs::write(&draft, serde_json::to_vec_pretty(self)?)?;
+        fs::rename(&draft, &path)?;
         Ok(path)
+    }
+
+    /// Whether a file of this name is what a launcher was writing when it died.
+    pub(crate) fn is_abandoned_draft(name: &str) -> bool {
+        let number =
+            name.strip_prefix("launcher-").and_then(|rest| rest.strip_suffix(DRAFT)?.strip_suffix('.'));
+        number.and_then(|number| number.parse().ok()).is_some_and(|pid| start_time(pid).is_none())
     }
 
     /// Where the launcher with the state file `state` mounts a root template (in its own mount namespace; elsewhere an empty directory).
@@ -57,4 +69,40 @@ fn start_time(pid: u32) -> Option<u64> {
     let mut fields = stat.rsplit_once(") ")?.1.split(' ');
     let state = fields.next()?;
     if state == "Z" || state == "X" { None } else { fields.nth(18)?.parse().ok() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt;
+
+    use super::*;
+
+    #[test]
+    fn a_state_file_is_put_in_place_whole() {
+        let scratch = tempfile::tempdir().unwrap();
+        let state = State::new(vec!["/a".into()]);
+        let path = state.write(scratch.path()).unwrap();
+        let inode = |path: &Path| fs::metadata(path).unwrap().ino();
+        let first = inode(&path);
+        // Whoever has opened the first one reads that, and no other is there beside them.
+        assert_eq!(state.write(scratch.path()).unwrap(), path);
+        assert_ne!(inode(&path), first);
+        let read: State = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        assert!(read.alive() && read.cgroups == state.cgroups);
+        assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_draft_is_abandoned_when_its_writer_is_dead() {
+        let own = std::process::id();
+        for (name, abandoned) in [
+            (format!("launcher-{own}.new"), false),
+            (format!("launcher-{}.new", u32::MAX), true),
+            (format!("launcher-{}.json", u32::MAX), false),
+            ("launcher-x.new".to_owned(), false),
+            ("launcher-new".to_owned(), false),
+        ] {
+            assert_eq!(State::is_abandoned_draft(&name), abandoned, "{name}");
+        }
+    }
 }

@@ -44,6 +44,9 @@ pub(crate) fn sweep_within(state_dir: &Path, patience: Duration) -> SweepReport 
     for entry in fs::read_dir(state_dir).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let Some(name) = name.to_str() else { continue };
+        if State::is_abandoned_draft(name) {
+            remove_file(&entry.path(), &mut report);
+        }
         if !(name.starts_with("launcher-") && name.ends_with(".json")) {
             continue;
         }
@@ -59,7 +62,7 @@ pub(crate) fn sweep_within(state_dir: &Path, patience: Duration) -> SweepReport 
                     remove_files(&path, &mut report);
                 }
             }
-            // Cut short by a crash while it was written: nothing had been made yet.
+            // Of an earlier version, cut short by a crash while it was written: nothing had been made yet.
             None => remove_files(&path, &mut report),
         }
     }
@@ -82,8 +85,12 @@ fn remove_files(state: &Path, report: &mut SweepReport) {
     for kind in RootKind::ALL {
         report.files += usize::from(fs::remove_dir(State::root_place(state, kind)).is_ok());
     }
-    match fs::remove_file(state) {
+    remove_file(state, report);
+}
+
+fn remove_file(path: &Path, report: &mut SweepReport) {
+    match fs::remove_file(path) {
         Ok(()) => report.files += 1,
-        Err(error) => report.problems.push(format!("{}: {error}", state.display())),
+        Err(error) => report.problems.push(format!("{}: {error}", path.display())),
     }
 }

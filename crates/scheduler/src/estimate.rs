@@ -10,7 +10,7 @@
 //!    service time and *slots* those that are busy or starting. A busy slot whose call runs for longer than *c* already counts
 //!    only as `s / age`, so that one which hangs is not counted on; and when that is true of most of them, calls have become long,
 //!    and *s* is the age of the oldest. An instance's first call, which has code to compile and connections to make, does
-//!    not count for *s* where others were seen; before the first call of a function has ended, *s* is 1 ms, or the age
+//!    not count for *s* where others were seen, nor before another has run for a tenth of its time. As long as nothing counts, *s* is 1 ms, or the age
 //!    of one that runs for longer than *c*.
 //! 3. **The first one has waited for longer than a start takes**, and none is in progress: the estimate was wrong.
 //! 4. **The backlog lasts**: for twice *c* (at least 100 ms) every call had to wait, no start is in progress, and the function has fewer
@@ -20,7 +20,8 @@
 //! measured CPU time over their service time, times the slots): more instances would only share the same cores.
 //!
 //! When a call comes, only rules 1 and 2 are looked at, and without ages; the others, which go by the clock, by the task that tends the
-//! queues, every 5 ms, and not when that task itself came late: then Flint was not running, and all waits look long.
+//! queues: at once where one runs for longer than *c*, when one that waits or runs comes to be older than that, and every
+//! 5 ms; and not when that task itself came late: then Flint was not running, and all waits look long.
 //!
 //! With *c* = 50 ms, 32 concurrent calls of 50 µs wait 1.6 ms at most, and are served by as many instances as there are cores;
 //! 32 calls that sleep for a second are expected to wait 31 s, and get 32 instances as fast as starting them is allowed.
@@ -136,11 +137,19 @@ impl<Ages: Iterator<Item = Duration> + Clone> Load<'_, Ages> {
     fn service(&self, start: f64) -> f64 {
         let long = || self.ages.clone().map(|age| age.as_secs_f64()).filter(|age| *age > start);
         let oldest = long().fold(0.0, f64::max);
-        match self.seen.service_seconds() {
+        match self.measured() {
             Some(measured) if 2 * long().count() > self.running => oldest.max(measured),
             Some(measured) => measured.max(SHORTEST),
             None => oldest.max(UNKNOWN_SERVICE),
         }
+    }
+
+    /// How long calls were seen to run, in seconds. What only an instance's first call took is believed when another one has run for a tenth of that.
+    fn measured(&self) -> Option<f64> {
+        self.seen.service.seconds().or_else(|| {
+            let first = self.seen.first_call.seconds()?;
+            self.ages.clone().any(|age| age.as_secs_f64() > first / 10.0).then_some(first)
+        })
     }
 
     /// How long the last waiting call is expected to wait, in seconds.

@@ -77,13 +77,14 @@ impl Scheduler {
         queue.add(Waiter { ticket, since: now, grant, start_for, platform_failures: 0 });
         // Averages of few calls are looked at when the tending task comes by: the first calls may be unlike the others.
         let evaluate = queue.seen.service.is_settled() || queue.running() == 0;
+        let look = queue.runs_long(now);
         board.waiting += 1;
         board.list(&key);
         // When memory is short the tending task gives out what comes free, the poorest first.
         if evaluate && !board.short && self.may_start(&board, &key, now) {
             self.start_where_needed(&mut board, now);
         }
-        if !std::mem::replace(&mut board.tended, true) {
+        if !std::mem::replace(&mut board.tended, true) || look {
             self.wake.notify_one();
         }
         Placement::Waiting(Waiting { scheduler: Arc::clone(self), key, ticket, grant: granted, over: false })
@@ -120,6 +121,9 @@ impl Scheduler {
         }
         if board.waiting > 0 {
             self.hand_over(&mut board, key, lease, now);
+        } else {
+            // Before the next call is placed, which would have another one started.
+            drop(lease);
         }
         self.note_quiet(&board);
     }

@@ -26,6 +26,9 @@ const LEAST_CLAIM: Duration = Duration::from_millis(100);
 /// The same, in times of what a start takes: so that not more than a fraction of the time goes into exchanging instances.
 const STARTS_PER_CLAIM: u32 = 4;
 
+/// What is asked for is to be more than as long as a start takes.
+const JUST_AFTER: Duration = Duration::from_micros(1);
+
 /// The calls of one function on one namespace's account.
 pub(crate) struct FunctionQueue {
     pub(crate) key: Arc<InstanceKey>,
@@ -193,6 +196,21 @@ impl FunctionQueue {
             cores,
         }
         .wants_another()
+    }
+
+    /// Whether a call has been running for longer than a start takes: by the clock, its instance is not to be counted on.
+    pub(crate) fn runs_long(&self, now: Instant) -> bool {
+        let start = self.seen.expected_start();
+        self.running.iter().any(|(_, began)| now.saturating_duration_since(*began) > start)
+    }
+
+    /// When the clock may next speak for another instance: when the first call that waits, or one that runs, does so for longer than a
+    /// start takes.
+    pub(crate) fn due(&self, now: Instant) -> Option<Instant> {
+        let first = self.waiting.front()?.since;
+        let long = self.seen.expected_start() + JUST_AFTER;
+        let begun = self.running.iter().map(|(_, began)| *began).chain([first]);
+        begun.map(|since| since + long).filter(|due| *due > now).min()
     }
 
     /// The one that has waited longest for at least `max_wait`, taken out: of those that as many others wait for, the first came first.

@@ -20,7 +20,7 @@ const PLATFORM_TRIES: u32 = 3;
 /// that start began.
 const BROKEN_AFTER: u32 = 3;
 
-/// A start that takes longer mostly waits for something: it keeps no namespace from its first one. Its memory is charged like any other's.
+/// A start that takes longer mostly waits for something: it keeps no namespace, and no function, from its first one. Its memory is charged like any other's.
 const LONG_START: Duration = Duration::from_secs(1);
 
 /// A start in progress. Reports a failure when its task dies.
@@ -110,10 +110,14 @@ impl Scheduler {
         let Some(queue) = board.queues.get(key) else { return false };
         // A namespace for which nothing is being started may always begin one, so that slow starts of others do not block it. When theirs
         // have become long ones is seen by the task that tends the queues, which comes by for as long as a call waits.
-        let none_yet = board.starting_for(&key.namespace) == 0;
-        let room = match none_yet {
-            true => board.starting_for_less_than(LONG_START, now) < 2 * self.most_starting,
-            false => board.starting < self.most_starting,
+        let short = || board.starting_for_less_than(LONG_START, now);
+        let room = match board.starting_for(&key.namespace) {
+            0 => short() < 2 * self.most_starting,
+            // Nor do long ones of some functions keep the others of their namespace from theirs, within the same bound.
+            _ if queue.starting == 0 && board.starting >= self.most_starting => {
+                board.starting < 2 * self.most_starting && short() < self.most_starting
+            }
+            _ => board.starting < self.most_starting,
         };
         room && queue.wants_start(self.cores, self.most_starting_per_function, board.by_the_clock, now)
             // One start prepares the function; the others would only wait for it.
@@ -172,7 +176,7 @@ impl Scheduler {
                     queue.strategy = lease.strategy();
                     // A prewarmed runtime only hides what the start has cost, and its successor will cost.
                     if let Some(report) = lease.report().filter(|report| !report.started.is_zero()) {
-                        queue.seen.start.add(report.initialised);
+                        queue.seen.start.add(report.cost_of_another());
                     }
                 }
                 // A new instance serves one call before others may claim its memory.

@@ -154,6 +154,22 @@ async fn slow_starts_of_many_namespaces_do_not_block_another_for_long() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn slow_starts_of_some_functions_do_not_block_another_of_their_namespace_for_long() {
+    let node = Node::new();
+    for n in 0..4 {
+        let path = format!("a/slow{n}");
+        node.sim.script(&path, Script { start: seconds(30.0), ..Script::default() });
+        node.spawn(&Arc::new(function(&path)));
+    }
+    tokio::time::sleep(millis(10)).await;
+    assert_eq!(node.sim.seen().starting, 4, "what may start at once");
+    let began = Instant::now();
+    assert!(is_good(&node.call(&Arc::new(function("a/quick"))).await));
+    assert!(began.elapsed() < millis(1500), "{:?}", began.elapsed());
+    node.ends_clean().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn namespaces_take_turns_to_start() {
     let node = Node::new();
     for n in 0..40 {

@@ -45,14 +45,18 @@ async fn many_short_calls_use_few_instances() {
 
 #[tokio::test(start_paused = true)]
 async fn a_slow_first_call_does_not_fan_out_short_ones() {
-    let node = Node::new();
-    let f = Arc::new(function("guest/f"));
     let service = Duration::from_micros(50);
-    node.sim.script("guest/f", Script { service, first_call: millis(30), ..Script::default() });
-    assert!(node.closed_loop(&f, 32, seconds(1.0)).await > 1000);
-    let most = node.sim.seen().most_live["guest/f"];
-    assert!(most <= 3, "{most} instances for short calls");
-    node.ends_clean().await;
+    // Whether or not somebody looks in the very moment when the first call has ended.
+    for first_call in 25..35 {
+        let node = Node::new();
+        let f = Arc::new(function("guest/f"));
+        let first_call = millis(first_call);
+        node.sim.script("guest/f", Script { service, first_call, ..Script::default() });
+        assert!(node.closed_loop(&f, 32, seconds(1.0)).await > 1000);
+        let most = node.sim.seen().most_live["guest/f"];
+        assert!(most <= 3, "{most} instances for short calls after a first one of {first_call:?}");
+        node.ends_clean().await;
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -81,6 +85,63 @@ async fn calls_that_become_long_fan_out_before_the_first_of_them_has_ended() {
     let began = Instant::now();
     all_good(node.burst(&f, 32)).await;
     assert!(began.elapsed() < seconds(12.0), "{:?}", began.elapsed());
+    node.ends_clean().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_behind_one_that_takes_unusually_long_waits_little_longer_than_a_start() {
+    let node = Node::new();
+    let f = Arc::new(function("guest/f"));
+    let quick = Script { start: millis(3), ..Script::default() };
+    node.sim.script("guest/f", quick.clone());
+    for _ in 0..20 {
+        node.call(&f).await;
+    }
+    tokio::time::sleep(seconds(602.0)).await;
+    node.sim.script("guest/f", Script { service: seconds(1.0), ..quick });
+    node.call(&f).await;
+    let long = node.spawn(&f);
+    tokio::task::yield_now().await;
+    let ran = node.call(&f).await;
+    assert!(is_good(&ran) && is_good(&long.await.unwrap()));
+    assert!(ran.timeline.placed < Some(5_000), "{:?}", ran.timeline);
+    node.ends_clean().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_is_looked_at_when_it_comes_also_while_others_wait() {
+    let node = Node::new();
+    let mut busy = function("guest/busy");
+    busy.limits.instances = NonZeroU32::new(1);
+    let busy = Arc::new(busy);
+    node.sim.script("guest/busy", Script { service: seconds(30.0), ..Script::default() });
+    let others = node.burst(&busy, 2);
+    tokio::time::sleep(seconds(1.0)).await;
+    for after in 0..6 {
+        let path = format!("guest/f{after}");
+        let f = Arc::new(function(&path));
+        node.sim.script(&path, Script { start: millis(3), service: seconds(1.0), ..Script::default() });
+        let long = node.spawn(&f);
+        tokio::time::sleep(millis(20 + after)).await;
+        let ran = node.call(&f).await;
+        assert!(is_good(&ran) && is_good(&long.await.unwrap()));
+        assert!(ran.timeline.placed <= Some(1_000), "{:?}", ran.timeline);
+    }
+    all_good(others).await;
+    node.ends_clean().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_making_a_snapshot_took_is_not_what_the_next_start_takes() {
+    let node = Node::new();
+    let f = Arc::new(function("guest/f"));
+    let (start, restore, service) = (seconds(1.0), Some(millis(3)), millis(100));
+    node.sim.script("guest/f", Script { start, restore, service, ..Script::default() });
+    let made = node.call(&f).await.timeline;
+    assert_eq!((made.started, made.restored), (Some(1_000_000), Some(1_003_000)));
+    let (first, second) = tokio::join!(node.call(&f), node.call(&f));
+    assert!(is_good(&first) && is_good(&second));
+    assert_eq!((first.init, second.init), (None, restore), "it does not wait for the first one's end");
     node.ends_clean().await;
 }
 

@@ -301,6 +301,19 @@ async fn a_drain_that_runs_out_of_time_answers_everybody() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_drain_that_runs_out_of_time_does_not_wait_for_what_is_being_prepared() {
+    let node = Node::new();
+    node.sim.prepare_time(seconds(3600.0));
+    let call = node.spawn(&Arc::new(function("guest/f")));
+    tokio::time::sleep(millis(100)).await;
+    let began = Instant::now();
+    node.scheduler.drain(seconds(1.0)).await;
+    assert!(began.elapsed() < seconds(4.0), "{:?}", began.elapsed());
+    assert_eq!(refusal(call.await.unwrap()), Refusal::ShuttingDown);
+    node.ends_clean().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn callers_of_one_function_on_different_accounts_share_no_instance() {
     let node = Node::new();
     let f = Arc::new(function("guest/f"));

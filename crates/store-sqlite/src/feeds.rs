@@ -3,13 +3,13 @@
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use flint_model::{EntityPath, Feed, Timestamp};
+use flint_model::{ByteSize, EntityPath, Feed, Timestamp};
 use flint_store::{Clock, Expected, Feeds, QueuedCall, StoreError};
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Params, params};
 
 use crate::{
-    catalog::{READING, many, one, to_json},
-    fault::sql_fault,
+    catalog::{READING, from_json, one, to_json},
+    fault::{sql_fault, unreadable},
     queue::{self, Tally},
     readers::Readers,
     writer::Writer,
@@ -67,6 +67,29 @@ fn put(connection: &Connection, feed: &Feed, expected: Expected, most: usize) ->
     if written == 0 { Err(StoreError::Conflict) } else { Ok(revision as u64) }
 }
 
+/// The feeds in every row's only column, up to so many bytes of them, but one at least.
+fn some(
+    connection: &Connection,
+    sql: &str,
+    params: impl Params,
+    most: ByteSize,
+) -> Result<Vec<Feed>, StoreError> {
+    let fault = sql_fault(connection, READING);
+    let mut statement = connection.prepare_cached(sql).map_err(&fault)?;
+    let mut rows = statement.query(params).map_err(&fault)?;
+    let (mut feeds, mut left) = (Vec::new(), most.as_u64());
+    while let Some(row) = rows.next().map_err(&fault)? {
+        let body = row.get_ref(0).map_err(&fault)?;
+        let body = body.as_str().map_err(|error| unreadable(connection, "a feed", error))?;
+        if body.len() as u64 > left && !feeds.is_empty() {
+            break;
+        }
+        left = left.saturating_sub(body.len() as u64);
+        feeds.push(from_json(connection, "a feed", body)?);
+    }
+    Ok(feeds)
+}
+
 #[async_trait]
 impl Feeds for SqliteFeeds {
     async fn put_feed(&self, feed: &Feed, expected: Expected, most: usize) -> Result<u64, StoreError> {
@@ -82,14 +105,19 @@ impl Feeds for SqliteFeeds {
             .await
     }
 
-    async fn feeds(&self, behind: Option<&EntityPath>, limit: usize) -> Result<Vec<Feed>, StoreError> {
+    async fn feeds(
+        &self,
+        behind: Option<&EntityPath>,
+        limit: usize,
+        most: ByteSize,
+    ) -> Result<Vec<Feed>, StoreError> {
         let sql = "SELECT body FROM feeds WHERE (namespace, package, trigger) > (?1, '', ?2) ORDER BY namespace, package, trigger LIMIT ?3";
         let behind = behind.map(|path| (path.namespace.to_string(), path.name.to_string()));
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         self.readers
             .list(READING, move |connection| {
                 let (namespace, name) = behind.unwrap_or_default(); // every name is greater than none
-                many(connection, sql, params![namespace, name, limit])
+                some(connection, sql, params![namespace, name, limit], most)
             })
             .await
     }
@@ -110,10 +138,20 @@ impl Feeds for SqliteFeeds {
             .await
     }
 
-    async fn due_feeds(&self, now: Timestamp, limit: usize) -> Result<Vec<Feed>, StoreError> {
+    async fn identity(&self) -> Result<String, StoreError> {
+        self.readers
+            .run(READING, move |connection| {
+                connection
+                    .query_row("SELECT id FROM identity", [], |row| row.get(0))
+                    .map_err(sql_fault(connection, READING))
+            })
+            .await
+    }
+
+    async fn due_feeds(&self, now: Timestamp, limit: usize, most: ByteSize) -> Result<Vec<Feed>, StoreError> {
         let sql = "SELECT body FROM feeds WHERE due <= ?1 ORDER BY due, namespace, trigger LIMIT ?2";
         let (now, limit) = (now.as_millis() as i64, i64::try_from(limit).unwrap_or(i64::MAX));
-        self.readers.run(READING, move |connection| many(connection, sql, [now, limit])).await
+        self.readers.run(READING, move |connection| some(connection, sql, [now, limit], most)).await
     }
 
     async fn next_due(&self) -> Result<Option<Timestamp>, StoreError> {

@@ -192,6 +192,11 @@ const MIGRATIONS: &[&str] = &[
     UPDATE entities SET parameters = json_extract(body, '$.parameters'), body = json_remove(body, '$.parameters')
         WHERE CASE WHEN json_valid(body) THEN json_array_length(body, '$.parameters') > 0 END;
     ",
+    // 11: what tells this database from every other. Its backups have it, too.
+    "
+    CREATE TABLE identity (id TEXT NOT NULL);
+    INSERT INTO identity VALUES (lower(hex(randomblob(16))));
+    ",
 ];
 
 /// The newest format this build writes and reads.

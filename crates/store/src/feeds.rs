@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use flint_model::{EntityPath, Feed, Timestamp};
+use flint_model::{ByteSize, EntityPath, Feed, Timestamp};
 
 use crate::{Expected, QueuedCall, StoreError};
 
@@ -20,14 +20,24 @@ pub trait Feeds: Send + Sync {
     async fn feed(&self, trigger: &EntityPath) -> Result<Option<Feed>, StoreError>;
 
     /// Up to `limit` feeds of all namespaces, in order of path: the first ones, or those behind the trigger of one that was read before. That may be gone by now:
-    /// who goes on like this passes over none, whatever is written meanwhile.
-    async fn feeds(&self, behind: Option<&EntityPath>, limit: usize) -> Result<Vec<Feed>, StoreError>;
+    /// who goes on like this passes over none, whatever is written meanwhile. Fewer where they take more than `most` as they are stored, but
+    /// one at least: there are no more when there is none.
+    async fn feeds(
+        &self,
+        behind: Option<&EntityPath>,
+        limit: usize,
+        most: ByteSize,
+    ) -> Result<Vec<Feed>, StoreError>;
 
     /// Deletes the feed of a trigger; `false` when there was none.
     async fn delete_feed(&self, trigger: &EntityPath) -> Result<bool, StoreError>;
 
-    /// Feeds that are [due](Feed::due) at `now`, those that have been for longest first.
-    async fn due_feeds(&self, now: Timestamp, limit: usize) -> Result<Vec<Feed>, StoreError>;
+    /// What tells this store from every other, to those outside who keep something for it: 32 hexadecimal digits, made with the store. A backup
+    /// has it, too, so that what is restored from it takes its place.
+    async fn identity(&self) -> Result<String, StoreError>;
+
+    /// Feeds that are [due](Feed::due) at `now`, those that have been for longest first; as many as of [`Feeds::feeds`].
+    async fn due_feeds(&self, now: Timestamp, limit: usize, most: ByteSize) -> Result<Vec<Feed>, StoreError>;
 
     /// When the first one is due.
     async fn next_due(&self) -> Result<Option<Timestamp>, StoreError>;

@@ -9,7 +9,7 @@ use prometheus_client::metrics::{counter::Counter, histogram::Histogram};
 pub enum StartKind {
     /// An instance was started for it.
     Cold,
-    /// A runtime without a function was waiting and loaded the code for it.
+    /// A runtime without a function was waiting and loaded the code for it, or a clone that was forked ahead.
     Prewarmed,
     /// An instance of its function was waiting.
     Warm,
@@ -32,12 +32,12 @@ impl StartKind {
 pub struct Finished {
     /// Its status' number, 0 to 3: success, application error, developer error, internal error.
     pub status: u8,
-    /// From its arrival to the beginning of initialisation or run.
+    /// From its arrival to the beginning of initialisation or run; means nothing where it came to neither.
     pub wait: Duration,
     /// Initialisation, when its instance was cold.
     pub init: Option<Duration>,
-    /// Run, initialisation left out.
-    pub run: Duration,
+    /// Run, initialisation left out; `None` when it did not come to that.
+    pub run: Option<Duration>,
     /// How it met its instance; `None` when it never did.
     pub start: Option<StartKind>,
 }
@@ -61,10 +61,14 @@ impl FunctionMetrics {
         if let Some(counter) = self.by_status.get(usize::from(call.status)) {
             counter.inc();
         }
-        self.wait.observe(call.wait.as_secs_f64());
-        self.run.observe(call.run.as_secs_f64());
+        if call.init.is_some() || call.run.is_some() {
+            self.wait.observe(call.wait.as_secs_f64());
+        }
         if let Some(init) = call.init {
             self.init.observe(init.as_secs_f64());
+        }
+        if let Some(run) = call.run {
+            self.run.observe(run.as_secs_f64());
         }
         if let Some(start) = call.start {
             self.by_start[start as usize].inc();

@@ -56,6 +56,8 @@ pub enum ThrottledBy {
 }
 
 impl ThrottledBy {
+    const ALL: [Self; 3] = [Self::Rate, Self::Concurrency, Self::Fires];
+
     const fn as_str(self) -> &'static str {
         match self {
             Self::Rate => "rate",
@@ -64,6 +66,9 @@ impl ThrottledBy {
         }
     }
 }
+
+/// What those are counted as that have no label of their own.
+const OTHER: &str = "other";
 
 /// Everything that Flint counts.
 #[derive(Debug)]
@@ -173,7 +178,37 @@ impl Metrics {
             labelled.insert(name.clone());
             name
         } else {
-            ("other".to_owned(), "other".to_owned())
+            (OTHER.to_owned(), OTHER.to_owned())
+        }
+    }
+
+    /// A function was deleted: what was counted of it goes, and its label is free for another one.
+    pub fn forget(&self, namespace: &str, function: &str) {
+        self.forget_where(|(of, name)| of == namespace && name == function);
+    }
+
+    /// The same of a whole namespace.
+    pub fn forget_namespace(&self, namespace: &str) {
+        self.forget_where(|(of, _)| of == namespace);
+    }
+
+    fn forget_where(&self, gone: impl Fn(&(String, String)) -> bool) {
+        let mut labelled = self.labelled.lock().unwrap_or_else(PoisonError::into_inner);
+        for (namespace, function) in labelled.extract_if(gone) {
+            // What is counted of all others stays, also where one has their name.
+            if namespace == OTHER && (function == OTHER || function.is_empty()) {
+                continue;
+            }
+            if function.is_empty() {
+                for by in ThrottledBy::ALL {
+                    self.throttled
+                        .remove(&ThrottleLabels { namespace: namespace.clone(), limit: by.as_str() });
+                }
+            }
+            for status in STATUSES {
+                let (namespace, function) = (namespace.clone(), function.clone());
+                self.activations.remove(&ActivationLabels { namespace, function, status });
+            }
         }
     }
 
@@ -390,13 +425,62 @@ mod tests {
     use crate::{Finished, InstanceState, SnapshotSamples};
 
     #[test]
+    fn a_label_is_free_again_when_its_function_or_namespace_is_gone() {
+        let metrics = Metrics::new(MetricsConfig { max_functions: 2 });
+        let shown = || metrics.render(&Samples::default());
+        let counted = |namespace: &str, function: &str| {
+            metrics.function(namespace, function, "nodejs:20");
+            shown()
+                .contains(&format!(r#"{{namespace="{namespace}",function="{function}",status="success"}}"#))
+        };
+        assert!(counted("guest", "f") && counted("guest", "p/f") && !counted("guest", "g"));
+        metrics.forget("guest", "g");
+        metrics.forget("other", "other");
+        assert!(!counted("guest", "g"));
+        metrics.forget("guest", "f");
+        assert!(!shown().contains(r#"function="f""#));
+        assert!(counted("guest", "g") && !counted("guest", "f"));
+        metrics.forget_namespace("guest");
+        assert!(!shown().contains("guest"));
+        metrics.throttled("team", ThrottledBy::Rate);
+        assert!(counted("team", "f") && shown().contains(r#"flint_throttled_total{namespace="team""#));
+        metrics.forget_namespace("team");
+        assert!(!shown().contains("team") && shown().contains(r#"function="other""#));
+        assert!(counted("guest", "f") && counted("guest", "g"));
+        metrics.forget_namespace("guest");
+        assert!(counted("other", "f"));
+        metrics.forget_namespace("other");
+        assert!(!shown().contains(r#"function="f""#) && shown().contains(r#"function="other""#));
+    }
+
+    #[test]
+    fn what_did_not_come_to_a_run_is_counted_and_has_no_duration_of_one() {
+        let metrics = Metrics::new(MetricsConfig::default());
+        let function = metrics.function("guest", "f", "nodejs:20");
+        let refused = Finished { status: 3, wait: Duration::ZERO, init: None, run: None, start: None };
+        function.finished(&refused);
+        // Its code does not load.
+        function.finished(&Finished { status: 2, init: Some(Duration::from_millis(20)), ..refused });
+        let text = metrics.render(&Samples::default());
+        for line in [
+            r#"flint_activations_total{namespace="guest",function="f",status="internal_error"} 1"#,
+            r#"flint_activations_total{namespace="guest",function="f",status="developer_error"} 1"#,
+            r#"flint_activation_wait_seconds_count{kind="nodejs:20"} 1"#,
+            r#"flint_activation_init_seconds_count{kind="nodejs:20"} 1"#,
+            r#"flint_activation_run_seconds_count{kind="nodejs:20"} 0"#,
+        ] {
+            assert!(text.contains(line), "{line} is missing in\n{text}");
+        }
+    }
+
+    #[test]
     fn calls_are_counted_by_function_and_the_number_of_labels_is_bounded() {
         let metrics = Metrics::new(MetricsConfig { max_functions: 1 });
         let call = Finished {
             status: 0,
             wait: Duration::from_micros(50),
             init: Some(Duration::from_millis(20)),
-            run: Duration::from_millis(1),
+            run: Some(Duration::from_millis(1)),
             start: Some(StartKind::Cold),
         };
         for name in ["one", "two", "three"] {

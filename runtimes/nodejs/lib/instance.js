@@ -8,7 +8,7 @@ const flint = require('./flint');
 const { Link } = require('./link');
 const { load, userStack } = require('./load');
 const { BodyError, parameters } = require('./request');
-const { ResultError, isBinary, sendBinary, sendJson, toJson } = require('./response');
+const { ResultError, isBinary, isSpent, sendBinary, sendJson, toJson } = require('./response');
 const snapshot = require('./snapshot');
 const stdio = require('./stdio');
 
@@ -229,6 +229,8 @@ class Instance {
         return;
       }
       this.afterFlush(call, () => sendJson(this.link, call, text));
+    } else if (isSpent(result)) {
+      this.fail(call, 'The action returned a body that it has read already, or that something is reading: return a clone() of the Response.');
     } else {
       this.afterFlush(call, () => sendBinary(this.link, call, result));
     }

@@ -62,7 +62,11 @@ function locate(code, main) {
     if (file !== undefined) return { file, name: main };
   }
   const file = firstFile(ENTRY_FILES.map((name) => path.join(code, name)));
-  if (file === undefined) throw new Error('A function in a directory needs a package.json with "main", or an index.js.');
+  if (file === undefined) {
+    throw new Error(manifest && typeof manifest.main === 'string'
+      ? `The code has no file ${manifest.main}, which is "main" in its package.json: is it built, and packed?`
+      : 'A function in a directory needs a package.json with "main", or an index.js.');
+  }
   return { file, name: main };
 }
 

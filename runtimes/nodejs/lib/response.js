@@ -10,7 +10,11 @@ const PIECE = 128 * 1024;
 const BINARY = [['content-type', 'application/octet-stream']];
 const NOT_JSON = 'The action did not return a dictionary or array.';
 
+/** Codings that `fetch` takes away. */
+const DECODED = ['gzip', 'x-gzip', 'deflate', 'br'];
+
 const { stringify } = JSON;
+const { toString: toStringTag } = Object.prototype;
 const scratch = Buffer.allocUnsafeSlow(64 * 1024);
 
 /** The handler's result cannot be sent; the message is for the developer. */
@@ -40,8 +44,22 @@ function isBinary(result) {
   return ArrayBuffer.isView(result) || result instanceof ArrayBuffer || isResponse(result) || isStream(result);
 }
 
+/** Node.js's own, or that of a package such as undici or node-fetch. */
 function isResponse(result) {
-  return typeof Response === 'function' && result instanceof Response;
+  return toStringTag.call(result) === '[object Response]' && typeof result.headers?.get === 'function';
+}
+
+/** Whether a body that is to be sent has been read by the function, or is being read. */
+function isSpent(result) {
+  const body = isResponse(result) ? result.body : result;
+  return result.bodyUsed === true || body?.locked === true;
+}
+
+/** Whether `fetch` has decoded what the headers of this response still call encoded. */
+function isDecoded(response) {
+  const encoding = response.headers.get('content-encoding');
+  return response.url !== '' && response.body !== null && encoding !== null
+    && encoding.split(',').every((coding) => DECODED.includes(coding.trim().toLowerCase()));
 }
 
 /** A generator too, but no other iterable: arrays, strings and Maps are values. */
@@ -96,9 +114,11 @@ async function sendPieces(link, call, head, pieces) {
 function sendBinary(link, call, result) {
   if (isResponse(result)) {
     const headers = [];
-    for (const [name, value] of result.headers) headers.push([name, value]);
+    const ofEncoded = isDecoded(result) ? ['content-encoding', 'content-length'] : [];
+    for (const [name, value] of result.headers) if (!ofEncoded.includes(name)) headers.push([name, value]);
     const head = { status: result.status, headers };
-    if (result.body === null) return sendBytes(link, call, head, Buffer.alloc(0));
+    if (!result.body) return sendBytes(link, call, head, Buffer.alloc(0));
+    if (ArrayBuffer.isView(result.body)) return sendBytes(link, call, head, toBuffer(result.body)); // of older releases of node-fetch
     return sendPieces(link, call, head, result.body);
   }
   const head = { status: 200, headers: BINARY };
@@ -106,4 +126,4 @@ function sendBinary(link, call, result) {
   return sendBytes(link, call, head, toBuffer(result));
 }
 
-module.exports = { ResultError, toJson, isBinary, sendJson, sendBinary };
+module.exports = { ResultError, toJson, isBinary, isSpent, sendJson, sendBinary };

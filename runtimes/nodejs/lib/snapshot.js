@@ -49,7 +49,8 @@ function refuse(instance, error) {
 function becomeClone(instance, read, flags) {
   instance.state = 'cloned';
   instance.passive = true;
-  const { native } = instance.zygote; // which RESTORE takes away
+  const { native, left } = instance.zygote; // which RESTORE takes away
+  if (left.kept.length > 0) left.put();
   if (flags & PRIME) prime(instance);
   instance.link.pump(read, () => instance.passive);
   const goOn = instance.rehearsing || serveFromEventLoop;

@@ -14,6 +14,7 @@ const unique = require('./unique');
 const warmup = require('./warmup');
 const { Ahead } = require('./ahead');
 const { endAtOnce } = require('./clone');
+const { LeftInTmp } = require('./left_in_tmp');
 const { Baseline } = require('./obstacles');
 const { releaseConnections } = require('./connections');
 const { Kind, encodeFrame } = require('./frame');
@@ -47,6 +48,7 @@ class Zygote {
     this.native = native;
     this.requests = [];
     this.baseline = null;
+    this.left = new LeftInTmp();
   }
 
   /** Starts what the runtime itself may need later. */
@@ -67,6 +69,7 @@ class Zygote {
 
   /** Keeps a warm-up request until the freeze. */
   keep(head, body) {
+    this.left.look();
     this.requests.push({ head, body: Buffer.from(body) });
   }
 
@@ -89,6 +92,8 @@ class Zygote {
     releaseConnections();
     await stdio.flush();
     await this.settle();
+    const left = this.left.found();
+    if (typeof left === 'string') throw new NotForkable(left);
     await instance.link.detach();
     // A full collection drops optimised code that nothing but a past call held on to: it is for the annotator to do it in time.
     if (!collected) collect();
@@ -100,6 +105,7 @@ class Zygote {
     report.notes.push(...unique.notes());
     report.hugePageBytes = options.hugePages === false ? 0 : this.native.hugePages();
     report.rssBytes = process.memoryUsage.rss();
+    this.left.keep(left); // not before: practice ends here
     await this.serve(instance, report, becomeClone);
   }
 

@@ -104,6 +104,58 @@ test('a JSON answer as a Response', async (t) => {
   assert.deepStrictEqual([answer.head.status, JSON.parse(answer.body)], [200, { a: 1 }]);
 });
 
+for (const [name, body] of Object.entries({
+  'a body that was read': 'const r = new Response("x"); await r.text(); return r;',
+  'a body that is being read': 'const r = new Response("x"); r.body.getReader(); return r;',
+  'a stream that is being read': 'const s = new Blob(["x"]).stream(); s.getReader(); return s;',
+})) {
+  test(`developer error before the answer begins: ${name}`, async (t) => {
+    const peer = await started(t, `exports.main = async ({ fine }) => { if (fine) return { fine }; ${body} };`);
+    const { head, error } = await peer.invoke();
+    assert.strictEqual(head, undefined);
+    assert.match(error.message, /a body that it has read already/);
+    assert.deepStrictEqual((await peer.invoke({ fine: true })).result, { fine: true });
+  });
+}
+
+test('a Response that fetch has decoded does not say that it is encoded', async (t) => {
+  const peer = await started(t, `
+    const http = require('http');
+    const zlib = require('zlib');
+    const text = 'bytes'.repeat(100);
+    exports.main = async ({ coding, method }) => {
+      const body = coding === 'gzip' ? zlib.gzipSync(text) : Buffer.from(text);
+      const server = http.createServer((request, response) => {
+        response.writeHead(200, { 'content-encoding': coding, 'content-length': body.length, 'x-from': 'there', connection: 'close' });
+        response.end(body);
+        server.close();
+      });
+      await new Promise((listening) => { server.listen(0, '127.0.0.1', listening); });
+      return fetch('http://127.0.0.1:' + server.address().port, { method });
+    };`);
+  const gzip = await peer.invoke({ coding: 'gzip' });
+  const headers = new Map(gzip.head.headers);
+  assert.strictEqual(gzip.body.toString(), 'bytes'.repeat(100));
+  assert.deepStrictEqual(['content-encoding', 'content-length', 'x-from'].map((name) => headers.get(name)), [undefined, undefined, 'there']);
+  const unknown = await peer.invoke({ coding: 'other' });
+  assert.deepStrictEqual(['content-encoding', 'content-length'].map((name) => new Map(unknown.head.headers).get(name)), ['other', '500']);
+  const head = await peer.invoke({ coding: 'gzip', method: 'HEAD' });
+  assert.strictEqual(new Map(head.head.headers).get('content-encoding'), 'gzip');
+});
+
+test('a Response of a package', async (t) => {
+  const peer = await started(t, `
+    class Response {
+      constructor(body) { Object.assign(this, { body, status: 201, headers: new Headers({ 'x-a': 'b' }), url: '' }); }
+      get [Symbol.toStringTag]() { return 'Response'; }
+    }
+    exports.main = ({ text }) => new Response(text ? Buffer.from(text) : require('stream').Readable.from(['by', 'tes']));`);
+  for (const params of [{}, { text: 'bytes' }]) {
+    const { head, body } = await peer.invoke(params);
+    assert.deepStrictEqual([head, body.toString()], [{ status: 201, headers: [['x-a', 'b']] }, 'bytes']);
+  }
+});
+
 test('two cookies stay two headers', async (t) => {
   const peer = await started(t, `exports.main = () => {
     const headers = new Headers();

@@ -83,6 +83,7 @@ const failures = {
   'an unclosed bracket': [{ 'index.js': 'function main() {\n  return {\n' }, /^(?![^]*flint:local)[^]*index\.js:3\n[^]*SyntaxError/],
   'a syntax error in an ES module': [{ 'index.mjs': 'export const main = 1;\nconst = 2;' }, /index\.mjs:2\n[^]*SyntaxError/],
   'a module that is missing': [{ 'index.js': 'require("absent-module");' }, /Cannot find module 'absent-module'/],
+  'a main that is not there': [{ 'package.json': '{"main":"dist/index.js"}', 'index.ts': '' }, /no file dist\/index\.js, which is "main" in its package\.json/],
   'a broken package.json': [{ 'package.json': '{', 'index.js': '' }, /package\.json: /],
   'an empty directory': [{ 'readme.txt': '' }, /needs a package\.json with "main", or an index\.js/],
   'a rejection at the top level of an ES module': [{ 'index.mjs': 'await Promise.reject(new Error("not up"));' }, /not up/],

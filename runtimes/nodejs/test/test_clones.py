@@ -85,6 +85,50 @@ class Clones:
         for case in clone.invoke({"cases": True}).json()["cases"]:
             self.assertEqual(clone.invoke({"case": case}).json(), {"ok": True}, case)
 
+    # --- /tmp
+
+    def leaving(self, more=""):
+        """A zygote whose code leaves something in its /tmp, which is descriptor 200."""
+        place = Path(tempfile.mkdtemp(dir=self.folder.name))
+        begin = "import os, sys; os.dup2(os.open(sys.argv[1], os.O_RDONLY), 200); os.execvp(sys.argv[2], sys.argv[2:])"
+        return self.zygote(f"""
+            const fs = require('fs');
+            const place = {json.dumps(str(place))};
+            fs.mkdirSync(`${{place}}/folder/inner`, {{ recursive: true, mode: 0o700 }});
+            fs.writeFileSync(`${{place}}/folder/inner/file`, 'text');
+            fs.writeFileSync(`${{place}}/script`, '#!/bin/sh', {{ mode: 0o755 }});
+            fs.writeFileSync(`${{place}}/removed`, '');
+            fs.symlinkSync('/tmp/folder', `${{place}}/link`);
+            fs.mkdirSync(`${{place}}/replaced/inner`, {{ recursive: true }});
+            {more}
+            exports.main = () => {{
+              fs.rmSync(`${{place}}/removed`, {{ force: true }});
+              fs.rmSync(`${{place}}/replaced`, {{ force: true, recursive: true }});
+              fs.symlinkSync(`${{place}}/folder`, `${{place}}/replaced`);
+              fs.writeFileSync(`${{place}}/of-a-call`, '');
+              return {{}};
+            }};""", argv=[sys.executable, "-c", begin, str(place), *self.shim.zygote])
+
+    def test_a_clone_finds_what_loading_leaves_in_tmp(self):
+        for warm, removed in (False, ["removed", "replaced/inner"]), (True, []):
+            zygote = self.leaving()
+            if warm:
+                zygote.warm_up().json()
+            zygote.freeze()
+            clone = self.clone(zygote, prime=warm)
+            found = {path.relative_to(clone.tmp.name).as_posix(): path for path in Path(clone.tmp.name).rglob("*")}
+            self.assertEqual(sorted(found), sorted(["folder", "folder/inner", "folder/inner/file", "link", "replaced", "script", *removed]))
+            self.assertEqual(found["folder/inner/file"].read_text(), "text")
+            self.assertEqual([found[name].stat().st_mode & 0o777 for name in ("script", "folder/inner")], [0o755, 0o700])
+            self.assertEqual(os.readlink(found["link"]), "/tmp/folder")
+            self.assertEqual(clone.invoke().json(), {})
+
+    def test_more_than_a_copy_is_given_in_tmp_is_in_the_way(self):
+        for more in ("fs.writeFileSync(`${place}/large`, Buffer.alloc(2 ** 21));", "for (let n = 0; n < 300; n++) fs.writeFileSync(`${place}/${n}`, '');"):
+            message = self.leaving(more).refusal()
+            self.assertIn("loading the code leaves more in /tmp than the 1 MiB and 256 files that each copy is given (/tmp/", message)
+            self.assertIn("write it in flint.afterRestore", message)
+
     # --- practice
 
     def test_no_users_handler_undoes_what_practice_has_optimised(self):
@@ -214,6 +258,27 @@ class Clones:
     def test_secrets_drawn_at_load_are_noted(self):
         zygote = self.zygote("const key = require('crypto').randomFillSync(Buffer.alloc(32)); exports.main = () => ({ key: key.toString('hex') });")
         self.assertIn("flint.afterRestore", zygote.freeze()["notes"][0])
+        zygote = self.zygote("const [key] = [32, 32].map((size) => require('crypto').randomBytes(size)); exports.main = () => ({ key: key.toString('hex') });")
+        self.assertIn("One buffer of random bytes", zygote.freeze()["notes"][0])
+
+    def test_pools_of_a_library_are_renewed_whatever_else_was_drawn(self):
+        zygote = self.zygote("""const { randomBytes } = require('crypto');
+        const pool = randomBytes(4096);
+        const own = randomBytes(256);
+        exports.main = () => {
+          for (let i = 0; i < 20000; i++) randomBytes(300 + i % 8);
+          return { values: [pool, own, randomBytes(1024)].map((buffer) => buffer.toString('hex', 0, 16)), sizes: [randomBytes(0).length, randomBytes(65537).length] };
+        };""")
+        zygote.warm_up().json()
+        zygote.freeze(calls=2)
+        seen = set()
+        for _ in range(10):
+            clone = zygote.clone()
+            answer = clone.invoke().json()
+            clone.end()
+            self.assertEqual(answer["sizes"], [0, 65537])
+            seen.update(answer["values"])
+        self.assertEqual(len(seen), 30)
 
     # --- memory
 

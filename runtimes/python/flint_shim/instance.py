@@ -2,6 +2,7 @@
 
 import os
 import sys
+from posix import getpid
 
 from . import hooks, stdio
 from .context import Context
@@ -26,6 +27,7 @@ class Instance:
 
     def __init__(self, fd, zygote=None):
         self.link = Link(fd)
+        self.own()
         self.zygote = None if isinstance(zygote, str) else zygote
         self._snapshot = {} if zygote is None else {"snapshot": zygote if self.zygote is None else True}
         self._is_clone = self._once = False
@@ -33,6 +35,10 @@ class Instance:
         self.entry = None
         self._concurrency = 1
         self.environment = CallEnvironment()
+
+    def own(self):
+        """From now on this process is the one that answers."""
+        self._pid = getpid()
 
     def run(self):
         """Serves until the link ends; does not return."""
@@ -163,7 +169,11 @@ class Instance:
         context = Context(self.init, head)
         try:
             result = self.entry.call(params, context)
+            if getpid() != self._pid:
+                self._end_fork(None)
         except Exception as error:
+            if getpid() != self._pid:
+                self._end_fork(error)
             stdio.print_error(error)
             result = {"error": text_of(error)}
         except PeerGone:
@@ -189,29 +199,46 @@ class Instance:
         except BaseException as error:
             self._end_by(call, error)
 
+    def _end_fork(self, error):
+        """Ends a process that user code has forked and that comes back from the call, as Python would: the answer is its parent's to give."""
+        if isinstance(error, SystemExit):
+            if not isinstance(error.code, (int, type(None))):
+                stdio.print_line(text_of(error))
+        elif error is not None:
+            stdio.print_error(error)
+        self._exit(0 if error is None else _exit_status(error))
+
     def _end_by(self, call, error):
         """SystemExit and its like end the process, after the call is answered."""
+        if getpid() != self._pid:
+            self._end_fork(error)
         if not isinstance(error, SystemExit):
             stdio.print_error(error)
         elif self._is_clone:
             run_exit_handlers()
         status = error.code if isinstance(error, SystemExit) else None
         self._fail(call, f"The action exited ({type(error).__name__}{'' if status is None else f': {status}'}).")
-        self._exit(status if isinstance(status, int) else 0 if status is None else EXIT_FAILED)
+        self._exit(_exit_status(error))
 
     def rehearse(self, head, body):
         """Runs a call as `answer_call` does, without answering it. Returns its result, of a stream the pieces."""
         self.environment.apply(head)
         try:
             result = self.entry.call(parameters(head, body), Context(self.init, head))
+            if getpid() != self._pid:
+                self._end_fork(None)
             response = None if type(result) is dict else as_response(result)
             if response is None:
                 to_json(result)
             elif is_stream(response.body):
                 return [response.head_fields(), [to_bytes(piece) for piece in self.entry.iterate(response.body)]]
             return result
-        except Exception as error:
-            return error
+        except BaseException as error:
+            if getpid() != self._pid:
+                self._end_fork(error)
+            if isinstance(error, Exception):
+                return error
+            raise
 
     # --- answering
 
@@ -267,3 +294,10 @@ class Instance:
         """Ends at once: neither threads nor exit handlers of user code are waited for."""
         stdio.flush()
         os._exit(status & 0xFF)
+
+
+def _exit_status(error):
+    """What Python ends with for want of somebody who catches it."""
+    if not isinstance(error, SystemExit):
+        return EXIT_FAILED
+    return error.code if isinstance(error.code, int) else 0 if error.code is None else EXIT_FAILED

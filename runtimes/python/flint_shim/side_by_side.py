@@ -243,6 +243,7 @@ class _Running(Instance):
     def __init__(self, instance, call):
         self.link = call
         self.zygote, self._is_clone, self._once = None, False, False
+        self._pid = instance._pid
         self.init, self.entry, self.environment = instance.init, instance.entry, instance.environment
 
 

@@ -1,6 +1,7 @@
 import signal
 import time
 import unittest
+from pathlib import Path
 
 from support import ShimTestCase
 
@@ -94,6 +95,40 @@ class Results(ShimTestCase):
         peer = self.started("import threading, time\nthreading.Thread(target=time.sleep, args=(3600,)).start()\ndef main(params): return {}\n")
         peer.invoke()
         self.assertEqual(peer.close(), 0)
+
+
+FORKS = """
+    import os, sys
+
+    def main(params):
+        child = os.fork()
+        if child == 0:
+            if params["end"] == "exits":
+                sys.exit(3)
+            if params["end"] == "raises":
+                raise ValueError("in the child")
+            return {"from": "the child"}
+        return {"status": os.WEXITSTATUS(os.waitpid(child, 0)[1])}
+"""
+FORK_ENDS = {"exits": 3, "raises": 1, "returns": 0}
+
+
+class Forks(ShimTestCase):
+    def assert_the_parent_answers(self, peer):
+        for end, status in FORK_ENDS.items():
+            with self.subTest(end):
+                self.assertEqual(peer.invoke({"end": end}).json(), {"status": status})
+
+    def test_a_process_that_the_function_forks_gives_no_answer(self):
+        peer = self.started(FORKS)
+        self.assert_the_parent_answers(peer)
+        peer.close()
+        self.assertIn("in the child", peer.stderr)
+
+    def test_nor_where_calls_run_side_by_side(self):
+        peer = self.shim()
+        peer.start(Path(self.directory({"function.py": FORKS}), "function.py"), concurrency=2)
+        self.assert_the_parent_answers(peer)
 
 
 class Bytes(ShimTestCase):

@@ -3,6 +3,7 @@ import os
 import sys
 import time
 import unittest
+from pathlib import Path
 
 from forking import ENTROPY, PYTHON, Clone, ForkTestCase, Peer, shares_descriptor, with_head
 
@@ -236,6 +237,22 @@ class Walls(ForkTestCase):
         for _ in range(3):
             self.assertEqual(self.clone(zygote).invoke({}).json(), {"total": 328350, "status": 7, "own": True, "threads": 1})
 
+    def test_a_process_that_a_clone_forks_gives_no_answer(self):
+        zygote = self.frozen("""
+            import os, sys
+            def main(params):
+                child = os.fork()
+                if child == 0:
+                    if params.get("exits", True):
+                        sys.exit(3)
+                    return {"from": "the child"}
+                return {"status": os.waitpid(child, 0)[1] >> 8}
+        """)
+        for flags in (0, 1):
+            clone = self.clone(zygote, flags)
+            for exits, status in ((True, 3), (False, 0)):
+                self.assertEqual(clone.invoke({"exits": exits}).json(), {"status": status})
+
     def test_the_directory_of_a_function_that_works_in_tmp(self):
         # The zygote's /tmp is made to be the file system that all files of this test are on.
         source = "import os\nhere = os.open('.', os.O_RDONLY)\nos.dup2(here, 200)\nos.close(here)\n"
@@ -243,6 +260,45 @@ class Walls(ForkTestCase):
         self.assertEqual(clone.invoke().json(), {"cwd": clone.tmp.name})
         message = self.refused(source + "kept = open(__file__)\ndef main(params): return {}")
         self.assertIn("function.py, which no clone has in its /tmp", message)
+
+    LEAVES = """
+        import os
+        place = os.path.dirname(__file__) + "/tmp"
+        os.mkdir(place)
+        descriptor = os.open(place, os.O_RDONLY)
+        os.dup2(descriptor, 200)
+        os.close(descriptor)
+        os.makedirs(f"{place}/folder/inner", 0o700)
+        for name, text in {"folder/inner/file": "text", "script": "#!/bin/sh", "removed": "", ".cached": ""}.items():
+            with open(f"{place}/{name}", "w") as file: file.write(text)
+        os.chmod(f"{place}/script", 0o755)
+        os.symlink("/tmp/folder", f"{place}/link")
+        os.makedirs(f"{place}/replaced/inner")
+        def main(params):
+            if not os.path.islink(f"{place}/replaced"):
+                os.rmdir(f"{place}/replaced/inner")
+                os.rmdir(f"{place}/replaced")
+                os.symlink(f"{place}/folder", f"{place}/replaced")
+            if os.path.exists(f"{place}/removed"):
+                os.remove(f"{place}/removed")
+            open(f"{place}/of-a-call", "w").close()
+            return {}
+    """
+
+    def test_a_clone_finds_what_loading_leaves_in_tmp(self):
+        for warmup, removed in (((), ["removed", "replaced/inner"]), (({},), [])):
+            clone = self.clone(self.frozen(self.LEAVES, warmup=warmup), flags=1)
+            found = {path.relative_to(clone.tmp.name).as_posix(): path for path in Path(clone.tmp.name).rglob("*")}
+            self.assertEqual(sorted(found), sorted([".cached", "folder", "folder/inner", "folder/inner/file", "link", "replaced", "script", *removed]))
+            self.assertEqual(found["folder/inner/file"].read_text(), "text")
+            self.assertEqual([found[name].stat().st_mode & 0o777 for name in ("script", "folder/inner")], [0o755, 0o700])
+            self.assertEqual(os.readlink(found["link"]), "/tmp/folder")
+
+    def test_more_than_a_copy_is_given_in_tmp_is_in_the_way(self):
+        for more in ("open(f'{place}/large', 'wb').truncate(1 << 21)", "[open(f'{place}/{number}', 'w').close() for number in range(300)]"):
+            message = self.refused(self.LEAVES.replace("        def main", f"        {more}\n        def main"))
+            self.assertIn("loading the code leaves more in /tmp than the 1 MiB and 256 files that each copy is given (/tmp/", message)
+            self.assertIn("write it in flint.after_restore", message)
 
     def test_programs_find_tmp(self):
         zygote = self.frozen("import subprocess\ndef main(params):\n"

@@ -47,7 +47,7 @@ pub struct ActivationResource {
     pub timeline: Timeline,
     /// The JSON result; absent when the answer was not JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<Value>)]
     pub result: Option<Box<RawValue>>,
     /// The answer's size in bytes.
     pub size: u64,

@@ -50,17 +50,19 @@ pub struct LimitsPatch {
     pub logs_mb: Option<u64>,
     /// Calls at once in one instance.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<u32>)]
+    #[schema(value_type = Option<u32>, minimum = 1)]
     pub concurrency: Option<NonZeroU32>,
     /// Instances at once.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<u32>)]
+    #[schema(value_type = Option<u32>, minimum = 1)]
     pub instances: Option<NonZeroU32>,
     /// CPU time per second, in thousandths of a core.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 10, maximum = 64_000)]
     pub cpu_millis: Option<u32>,
     /// Processes and threads at once.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 32_768)]
     pub processes: Option<u32>,
     /// Size of `/tmp`, in MiB.
     #[serde(skip_serializing_if = "Option::is_none")]

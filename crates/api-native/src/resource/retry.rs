@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 pub struct RetryResource {
     /// Further attempts after the first, 0 to 100.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(example = 4)]
+    #[schema(example = 4, maximum = 100)]
     pub retries: Option<u32>,
     /// How long after the first failed attempt the second one comes, in milliseconds; doubled for each further one.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -62,6 +62,7 @@ pub struct AliasTargetResource {
     pub version: String,
     /// Its share of the calls is this over the sum of all; 1 to 1000000.
     #[serde(default = "one")]
+    #[schema(minimum = 1, maximum = 1_000_000)]
     pub weight: u32,
 }
 
@@ -74,6 +75,7 @@ fn one() -> u32 {
 #[serde(deny_unknown_fields)]
 pub struct AliasRequest {
     /// 1 to 8 versions that are there.
+    #[schema(min_items = 1, max_items = 8)]
     pub versions: Vec<AliasTargetResource>,
 }
 

@@ -88,12 +88,12 @@ async fn answer(
     } else if is_options {
         return Ok(answer::empty());
     }
-    let user = caller(controller, &asked.headers).await?;
+    let (user, is_key) = caller(controller, &asked.headers).await?;
     // A page asks by OPTIONS what it may send before it sends any secret.
     if !is_options && !permission::is_allowed(exported.annotations(), &asked.headers, user.is_some()) {
         return Err(Refusal::new(StatusCode::UNAUTHORIZED, UNAUTHORIZED).into());
     }
-    if user.is_some() {
+    if is_key {
         // A key of this platform is not for somebody's function to see.
         asked.headers.remove(AUTHORIZATION);
     }
@@ -135,14 +135,15 @@ async fn answer(
 
 const UNAUTHORIZED: &str = "The supplied authentication is invalid";
 
-/// Who is calling: anybody, unless a key that opens something came along.
-async fn caller(controller: &Controller, headers: &HeaderMap) -> Result<Option<Caller>, Refused> {
+/// Who is calling: anybody, unless a key that opens something came along. And whether the key is one of this server's: that of a blocked namespace opens
+/// nothing for now.
+async fn caller(controller: &Controller, headers: &HeaderMap) -> Result<(Option<Caller>, bool), Refused> {
     let Some(key) = basic_auth::key_of(headers).ok().or_else(|| basic_auth::bearer_of(headers)) else {
-        return Ok(None);
+        return Ok((None, false));
     };
     match controller.authenticate(&key).await {
-        Ok(caller) => Ok(Some(caller)),
-        Err(ControllerError::BadKey) => Ok(None),
+        Ok(caller) => Ok((Some(caller), true)),
+        Err(ControllerError::BadKey) => Ok((None, controller.is_key(&key).await?)),
         Err(error) => Err(error.into()),
     }
 }

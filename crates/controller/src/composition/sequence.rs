@@ -45,6 +45,7 @@ impl Controller {
         if there.is_some() && !put.overwrite {
             return Err(ControllerError::Exists);
         }
+        let overwrite = put.overwrite;
         let old = match &there {
             Some(Entity::Sequence(old)) => Some(old),
             _ => None,
@@ -91,12 +92,13 @@ impl Controller {
             controller.check_package(sequence.path.package_path()).await?;
             let expected = revision.map_or(Expected::Absent, Expected::Revision);
             let written = match controller.stores.catalog.put_entity(&entity, expected).await {
-                Err(StoreError::Conflict) if revision.is_none() => return Err(ControllerError::Exists),
+                Err(StoreError::Conflict) if !overwrite => return Err(ControllerError::Exists),
                 other => other?,
             };
             controller.forget_action(&sequence.path);
             // A function may have been there.
             controller.invoker.forget(&sequence.path, written - 1, &[]);
+            controller.metrics.forget(sequence.path.namespace.as_str(), &sequence.path.local());
             tracing::info!(sequence = %sequence.path, version = %sequence.version, "written");
             Ok(Arc::new(Sequence { revision: written, ..sequence }))
         };

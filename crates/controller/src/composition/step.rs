@@ -164,6 +164,9 @@ impl Controller {
             }
             return Tried::Failed { start: record.start, why };
         }
+        if record.response.status == Status::InternalError {
+            self.metrics.async_exhausted();
+        }
         let (response, duration_us) = (record.response.clone(), record.duration_us);
         self.conclude(&call, &draft, record);
         Tried::Over(response, duration_us)

@@ -1,6 +1,6 @@
 //! What a feed of `/whisk.system/alarms` is asked for, in the words of OpenWhisk's package, whose texts its users know.
 
-use flint_model::{Date, FeedSource, ThenDelete, Timestamp};
+use flint_model::{Date, FeedPayload, FeedSource, ThenDelete, Timestamp};
 use jiff::{civil, fmt::rfc2822, tz::TimeZone};
 use serde_json::{Map, Value, json};
 
@@ -95,11 +95,13 @@ impl<'a> Arguments<'a> {
     }
 
     /// What events carry; `None` when nothing is said about it.
-    pub(crate) fn payload(&self) -> Result<Option<Map<String, Value>>, String> {
+    pub(crate) fn payload(&self) -> Result<Option<FeedPayload>, String> {
         match self.get("trigger_payload") {
             None => Ok(None),
-            Some(Value::Object(object)) => Ok(Some(object.clone())),
-            Some(Value::String(text)) => Ok(Some(Map::from_iter([("payload".to_owned(), json!(text))]))),
+            Some(Value::Object(object)) => Ok(Some(object.clone().into())),
+            Some(Value::String(text)) => {
+                Ok(Some(Map::from_iter([("payload".to_owned(), json!(text))]).into()))
+            }
             Some(_) => Err("the trigger_payload parameter must be an object or a string".to_owned()),
         }
     }

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use flint_model::NatsSource;
+use flint_model::{FeedPayload, NatsSource};
 use flint_nats::Message;
 use serde::Serialize;
-use serde_json::{Map, Value, json, value::RawValue};
+use serde_json::{Value, json, value::RawValue};
 
 /// What the messages of an event are under, beside the feed's payload.
 const MESSAGES: &str = "messages";
@@ -15,13 +15,14 @@ const MESSAGES: &str = "messages";
 /// many they are. Of a message that is too large for an event of its own, it says that, and where the message is.
 pub(crate) fn event_of(
     source: &NatsSource,
-    payload: &Map<String, Value>,
+    payload: &FeedPayload,
     messages: &[Message],
     most: usize,
 ) -> (String, usize) {
-    let mut beside = payload.clone();
+    let mut beside = payload.members();
     beside.remove(MESSAGES);
-    let mut event = Value::Object(beside).to_string();
+    // All of it can be written as JSON.
+    let mut event = serde_json::to_string(&beside).unwrap_or_else(|_| "{}".to_owned());
     event.pop();
     if event.len() > 1 {
         event.push(',');
@@ -110,6 +111,7 @@ impl<'a> Shown<'a> {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use serde_json::Map;
 
     use super::*;
 
@@ -128,7 +130,7 @@ mod tests {
     }
 
     fn value(source: &NatsSource, payload: &[u8]) -> Value {
-        let (event, count) = event_of(source, &Map::new(), &[message(payload)], 10_000);
+        let (event, count) = event_of(source, &FeedPayload::default(), &[message(payload)], 10_000);
         assert_eq!(count, 1);
         let event: Value = serde_json::from_str(&event).unwrap();
         event["messages"][0].clone()
@@ -145,7 +147,7 @@ mod tests {
         assert_eq!(value(&source(true, false), b"{\"a\": 1}")["value"], json!({"a": 1}));
         assert_eq!(value(&source(true, false), b"no json")["value"], "no json");
         let numbers = br#"{"id": 12345678901234567890123, "price": 1.10}"#;
-        let (event, _) = event_of(&source(true, false), &Map::new(), &[message(numbers)], 10_000);
+        let (event, _) = event_of(&source(true, false), &FeedPayload::default(), &[message(numbers)], 10_000);
         assert!(event.contains(std::str::from_utf8(numbers).unwrap()), "{event}");
         assert_eq!(
             value(&source(false, true), b"hi"),
@@ -157,7 +159,7 @@ mod tests {
     fn headers_and_numbers_come_along_and_the_payload_stays() {
         let headers = vec![("A".to_owned(), "1".to_owned()), ("A".to_owned(), "2".to_owned())];
         let one = Message { headers, sequence: Some(7), ..message(b"x") };
-        let payload = Map::from_iter([("tenant".to_owned(), json!({"n": 1}))]);
+        let payload = Map::from_iter([("tenant".to_owned(), json!({"n": 1}))]).into();
         let (event, _) = event_of(&source(false, false), &payload, &[one], 10_000);
         let event: Value = serde_json::from_str(&event).unwrap();
         assert_eq!(
@@ -173,7 +175,8 @@ mod tests {
     fn of_a_message_that_is_too_large_the_event_says_so() {
         // It takes more in JSON than on the wire.
         let large = Message { sequence: Some(7), ..message(&[1; 100]) };
-        let (event, count) = event_of(&source(false, false), &Map::new(), &[large, message(b"x")], 300);
+        let (event, count) =
+            event_of(&source(false, false), &FeedPayload::default(), &[large, message(b"x")], 300);
         let event: Value = serde_json::from_str(&event).unwrap();
         let shown = &event["messages"][0];
         assert_eq!((count, event["messages"].as_array().unwrap().len()), (1, 1));
@@ -196,13 +199,14 @@ mod tests {
             (as_json, as_base64) in any::<(bool, bool)>(),
         ) {
             let source = source(as_json, as_base64);
-            let payload: Map<_, _> = beside.into_iter().map(|(key, text)| (key, text.into())).collect();
+            let payload: Map<String, Value> = beside.into_iter().map(|(key, text)| (key, text.into())).collect();
             let messages: Vec<_> = payloads.iter().enumerate()
                 .map(|(at, payload)| Message { sequence: Some(at as u64), ..message(payload) })
                 .collect();
+            let given = FeedPayload::from(payload.clone());
             let mut from = 0;
             while from < messages.len() {
-                let (event, count) = event_of(&source, &payload, &messages[from..], most);
+                let (event, count) = event_of(&source, &given, &messages[from..], most);
                 let parsed: Map<String, Value> = serde_json::from_str(&event).unwrap();
                 let shown = parsed["messages"].as_array().unwrap();
                 let numbers: Vec<_> = shown.iter().map(|one| one["sequence"].as_u64().unwrap() as usize).collect();

@@ -16,7 +16,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::changes::Changed;
+use super::{changes::Changed, ring::BATCH_BYTES};
 use crate::{Controller, ControllerError};
 
 /// Feeds read at once.
@@ -122,15 +122,13 @@ impl Controller {
         let mut behind = None;
         let mut gone: BTreeSet<_> = listeners.wanted.clone();
         loop {
-            let feeds = self.stores.feeds.feeds(behind.as_ref(), BATCH).await?;
+            let feeds = self.stores.feeds.feeds(behind.as_ref(), BATCH, BATCH_BYTES).await?;
+            let Some(last) = feeds.last() else { break };
+            behind = Some(last.path());
             for feed in &feeds {
                 gone.remove(&feed.path());
                 self.look_at_one(listeners, &feed.path(), Some(feed));
             }
-            if feeds.len() < BATCH {
-                break;
-            }
-            behind = feeds.last().map(Feed::path);
         }
         for trigger in gone {
             self.look_at_one(listeners, &trigger, None);

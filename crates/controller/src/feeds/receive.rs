@@ -7,7 +7,7 @@
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use flint_model::{EntityPath, Feed, FeedSource, NatsSource, StreamPosition};
-use flint_nats::{Batch, Bounds, Message, NatsError, Receiver};
+use flint_nats::{Batch, Bounds, Message, Name, NatsError, Receiver};
 use flint_store::StoreError;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -67,8 +67,11 @@ impl Controller {
     ) -> Result<Infallible, Ended> {
         let Listening { trigger, source, .. } = listening;
         let feed = self.still(listening).await?;
-        let (reach, name) = (self.config.feeds.reach(), trigger.to_string());
-        let opening = Receiver::open(source, &name, feed.position.as_ref(), &reach);
+        let store = self.stores.feeds.identity().await;
+        let store = store.map_err(|error| Ended::Failed(ControllerError::from(error).to_string()))?;
+        let (reach, path) = (self.config.feeds.reach(), trigger.to_string());
+        let name = Name { trigger: &path, store: &store };
+        let opening = Receiver::open(source, name, feed.position.as_ref(), &reach);
         let mut receiver = tokio::select! {
             () = stop.cancelled() => return Err(Ended::Changed),
             receiver = opening => receiver?,

@@ -5,10 +5,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use flint_model::{Feed, FeedSource, FeedState, Rule, ThenDelete, Timestamp};
+use flint_model::{ByteSize, Feed, FeedSource, FeedState, Rule, ThenDelete, Timestamp};
 use flint_store::StoreError;
 use futures_util::{StreamExt, stream};
-use serde_json::Value;
 
 use super::{
     fire::Event,
@@ -19,6 +18,8 @@ use crate::{Caller, Controller, ControllerError, ErrorKind};
 
 /// Feeds read at once.
 const BATCH: usize = 64;
+/// What they take together, unless one takes more: each brings its payload, which becomes calls.
+pub(super) const BATCH_BYTES: ByteSize = ByteSize::mib(4);
 /// Feeds fired at once: their commits are made together.
 const AT_ONCE: usize = 32;
 
@@ -72,7 +73,7 @@ impl Controller {
         let _one_at_a_time = self.feeding.firing.lock().await;
         loop {
             let now = self.stores.clock.now();
-            let due = self.stores.feeds.due_feeds(now, BATCH).await?;
+            let due = self.stores.feeds.due_feeds(now, BATCH, BATCH_BYTES).await?;
             if due.is_empty() || self.stopping.is_cancelled() {
                 return Ok(self.stores.feeds.next_due().await?);
             }
@@ -96,7 +97,7 @@ impl Controller {
                         self.write_feed(after).await
                     }
                     Turn::Fire(instant, after) => {
-                        let payload = Value::Object(feed.payload.clone()).to_string();
+                        let payload = feed.payload.as_str().to_owned();
                         let instant = Some(instant.as_millis().to_string());
                         self.fire_feed(&feed, Event { payload, instant }, after).await
                     }
@@ -153,7 +154,9 @@ impl Controller {
     async fn clock_was_put_back(&self, now: Timestamp) -> Result<(), ControllerError> {
         let mut behind = None;
         loop {
-            let feeds = self.stores.feeds.feeds(behind.as_ref(), BATCH).await?;
+            let feeds = self.stores.feeds.feeds(behind.as_ref(), BATCH, BATCH_BYTES).await?;
+            let Some(last) = feeds.last() else { return Ok(()) };
+            behind = Some(last.path());
             for feed in &feeds {
                 let Ok(Some(schedule)) = Schedule::of(&feed.source) else { continue };
                 let Some(changed) = put_back(feed, &schedule, now) else { continue };
@@ -163,10 +166,6 @@ impl Controller {
                     Err(error) => return Err(error.into()),
                 }
             }
-            if feeds.len() < BATCH {
-                return Ok(());
-            }
-            behind = feeds.last().map(Feed::path);
         }
     }
 }

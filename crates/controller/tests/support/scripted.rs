@@ -280,6 +280,7 @@ impl ScriptedInstance {
         let value = |value: Value| json(value.to_string().into());
         let (activation, transaction) = (call.activation.to_string(), call.transaction.to_string());
         let (deadline, api_key) = (call.deadline, call.api_key.clone());
+        let asked = call.head.map(|head| head.path);
         let body = call.body.collect(1 << 30).await.map_err(Fault::Request)?;
         let path = self.function.path.to_string();
         let times = {
@@ -346,6 +347,7 @@ impl ScriptedInstance {
                 value(json!({
                     "environment": environment, "activation": activation, "transaction": transaction,
                     "apiKey": api_key.as_deref(), "maxLogs": call.max_logs, "maxResult": call.max_result,
+                    "path": asked,
                 }))
             }
             // Calls others by name with the key that it was given, one after the other or (`a+b`) at once, and answers with what they answer.

@@ -4,9 +4,12 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
+use super::values;
+
 #[derive(Debug, Args)]
 pub(crate) struct UrlArgs {
     /// The function, `name` or `package/name`
+    #[arg(value_parser = values::name)]
     pub(crate) name: String,
     /// The form of its answer: http, json, html, svg, text
     #[arg(long, value_name = "FORM")]
@@ -49,21 +52,26 @@ pub(crate) enum ApiCommand {
     /// List what APIs answer
     List {
         /// Only this API: its base path or its name
+        #[arg(value_parser = values::name)]
         api: Option<String>,
     },
     /// Show an API as its Swagger document
     Get {
         /// Its base path or its name
+        #[arg(value_parser = values::name)]
         api: String,
     },
     /// Delete an API, a path of it, or a method of that
     #[command(visible_alias = "rm")]
     Delete {
         /// Its base path or its name
+        #[arg(value_parser = values::name)]
         api: String,
         /// Only this path
+        #[arg(value_parser = values::name)]
         path: Option<String>,
         /// Only this method of it
+        #[arg(value_parser = values::name)]
         method: Option<String>,
     },
 }

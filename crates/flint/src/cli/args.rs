@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand};
 use super::{
     AliasArgs, ApiArgs, BenchArgs, DeadLetterArgs, DeployArgs, DevArgs, InvokeArgs, NamespaceArgs,
     PackageArgs, RollbackArgs, RuleArgs, SecretArgs, SequenceArgs, TriggerArgs, UndeployArgs, UrlArgs,
-    VersionsArgs,
+    VersionsArgs, values,
 };
 use crate::project::Template;
 
@@ -163,6 +163,7 @@ pub(crate) struct ListArgs {
 #[derive(Debug, Args)]
 pub(crate) struct GetArgs {
     /// The function
+    #[arg(value_parser = values::name)]
     pub(crate) name: String,
     /// Write its code to this file instead
     #[arg(long, value_name = "FILE")]
@@ -172,6 +173,7 @@ pub(crate) struct GetArgs {
 #[derive(Debug, Args)]
 pub(crate) struct LogsArgs {
     /// A function or an activation; absent = all functions
+    #[arg(value_name = "FUNCTION|ID", value_parser = values::name)]
     pub(crate) of: Option<String>,
     /// Keep printing as calls end
     #[arg(short = 'f', long)]
@@ -184,6 +186,7 @@ pub(crate) struct LogsArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ActivationsArgs {
     /// Only of this function
+    #[arg(value_parser = values::name)]
     pub(crate) function: Option<String>,
     /// At most this many
     #[arg(short = 'n', long, default_value_t = 30)]
@@ -196,7 +199,7 @@ pub(crate) struct ActivationsArgs {
 #[derive(Debug, Args)]
 pub(crate) struct RmArgs {
     /// The functions
-    #[arg(required = true)]
+    #[arg(required = true, value_parser = values::name)]
     pub(crate) names: Vec<String>,
 }
 
@@ -212,6 +215,7 @@ pub(crate) struct DoctorArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArgs {
     /// A function's name or an activation's id
+    #[arg(value_name = "FUNCTION|ID", value_parser = values::name)]
     pub(crate) what: String,
 }
 

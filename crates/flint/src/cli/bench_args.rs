@@ -81,6 +81,7 @@ pub(crate) struct ExperimentArgs {
 #[derive(Debug, Args)]
 pub(crate) struct LoadArgs {
     /// A function's name, or a URL that begins with http://
+    #[arg(value_parser = values::name)]
     pub(crate) target: String,
     /// Calls a second
     #[arg(long, default_value = "100", value_parser = rate)]

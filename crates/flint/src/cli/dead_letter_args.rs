@@ -3,6 +3,8 @@
 use clap::{Args, Subcommand};
 use flint_model::ActivationId;
 
+use super::values;
+
 #[derive(Debug, Args)]
 pub(crate) struct DeadLetterArgs {
     #[command(subcommand)]
@@ -15,7 +17,7 @@ pub(crate) enum DeadLetterCommand {
     #[command(visible_alias = "ls")]
     List {
         /// Only calls of this function
-        #[arg(long, value_name = "NAME")]
+        #[arg(long, value_name = "NAME", value_parser = values::name)]
         function: Option<String>,
         /// At most this many
         #[arg(short = 'n', long, default_value_t = 100)]
@@ -52,6 +54,6 @@ pub(crate) struct WhichLetters {
     #[arg(long, conflicts_with = "function")]
     pub(crate) all: bool,
     /// Those that call this function
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = values::name)]
     pub(crate) function: Option<String>,
 }

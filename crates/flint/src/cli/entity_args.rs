@@ -68,6 +68,7 @@ pub(crate) enum PackageCommand {
     #[command(visible_alias = "ls")]
     List {
         /// Of this namespace, where only shared ones are seen [default: your own]
+        #[arg(value_parser = values::name)]
         namespace: Option<String>,
         #[command(flatten)]
         page: ListOptions,

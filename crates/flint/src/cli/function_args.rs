@@ -128,11 +128,12 @@ pub(crate) struct CallArgs {
 #[derive(Debug, Args)]
 pub(crate) struct InvokeArgs {
     /// The function; NAME@VERSION and NAME@ALIAS call a version
+    #[arg(value_parser = values::name)]
     pub(crate) name: String,
     #[command(flatten)]
     pub(crate) call: CallArgs,
     /// Write the answer to a file
-    #[arg(short = 'o', long = "output", value_name = "FILE")]
+    #[arg(short = 'o', long = "output", value_name = "FILE", conflicts_with = "asynchronous")]
     pub(crate) output: Option<PathBuf>,
     /// Do not wait: print the activation's id as soon as the call is safely accepted
     #[arg(long = "async")]

@@ -18,7 +18,7 @@ use std::process::ExitCode;
 
 use clap::{
     CommandFactory, FromArgMatches,
-    error::{ContextKind, ContextValue},
+    error::{ContextKind, ContextValue, ErrorKind},
 };
 
 pub(crate) use api_args::*;
@@ -61,13 +61,17 @@ fn parsed() -> Result<Cli, clap::Error> {
     Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut grammar))
 }
 
-/// What the command line may say. FLINT_URL and FLINT_AUTH count as not set when they are empty, as scripts leave them.
+/// What the command line may say. Variables (FLINT_URL, FLINT_AUTH, FLINT_CONFIG) count as not set when they are empty, as scripts leave them.
 fn grammar() -> clap::Command {
-    let unless_empty = |arg: clap::Arg| {
+    unless_empty(Cli::command())
+}
+
+fn unless_empty(command: clap::Command) -> clap::Command {
+    let read = |arg: clap::Arg| {
         let is_empty = arg.get_env().and_then(std::env::var_os).is_some_and(|value| value.is_empty());
         if is_empty { arg.env(None::<&'static str>) } else { arg }
     };
-    Cli::command().mut_arg("url", unless_empty).mut_arg("auth", unless_empty)
+    command.mut_args(read).mut_subcommands(unless_empty)
 }
 
 /// Prints what the command line asked for instead of a command, such as help, or what is wrong with it, which ends with code 2.
@@ -90,8 +94,13 @@ fn said_instead(instead: &clap::Error) -> ExitCode {
     }
 }
 
-/// What a command of wsk, faas-cli or sam is called here.
+/// What a command or an option of wsk, faas-cli or sam is called here.
 fn said_elsewhere(error: &clap::Error) -> Option<&'static str> {
+    if let (ErrorKind::UnknownArgument, Some(ContextValue::String(option))) =
+        (error.kind(), error.get(ContextKind::InvalidArg))
+    {
+        return option_elsewhere(&error.render().to_string(), option);
+    }
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else { return None };
     if !error.render().to_string().contains("Usage: flint [") {
         return match word.as_str() {
@@ -117,6 +126,36 @@ fn said_elsewhere(error: &clap::Error) -> Option<&'static str> {
         "start" | "serve" | "server" => "flint up",
         _ => return None,
     })
+}
+
+/// What an option that other tools have is called here; the usage says of which command.
+fn option_elsewhere(said: &str, option: &str) -> Option<&'static str> {
+    let of = |command: &str| said.contains(&format!("Usage: flint {command} "));
+    if of("deploy") {
+        return Some(match option {
+            "-p" => "--param K=V for a default argument, --init-param K=V for the environment",
+            "-e" | "--env" => "--init-param K=V, or --secret NAME for what nobody is to be shown",
+            "-a" => "--annotation K=V",
+            "-n" => "--name NAME",
+            "--web" => "--annotation web-export=true",
+            "--runtime" => "--kind FAMILY or FAMILY:VERSION",
+            "--handler" | "--entry-point" => "--main",
+            _ => return None,
+        });
+    }
+    match option {
+        "-b" | "--blocking" | "-r" | "--result" if of("invoke") => {
+            Some("nothing: a call is waited for, and its answer printed; --async does not wait")
+        }
+        "-d" | "--data" if of("invoke") => {
+            Some("-f FILE for a body, -P FILE for arguments in JSON, -p K=V for one argument")
+        }
+        argument if of("invoke") && argument.contains('=') && !argument.starts_with('-') => {
+            Some("-p KEY=VALUE for each argument")
+        }
+        "-p" | "--port" if of("up") => Some("--listen ADDRESS:PORT"),
+        _ => None,
+    }
 }
 
 /// The first paragraph says what is wrong, the others how to do it.
@@ -205,6 +244,22 @@ mod tests {
         for word in words {
             assert!(Cli::command().find_subcommand(word).is_none(), "{word} is a command here");
             assert!(!hint(word).starts_with("Usage: "), "{word}");
+        }
+    }
+
+    #[test]
+    fn options_of_other_tools_are_told_what_they_are_called_here() {
+        for (words, part) in [
+            ("deploy f.js -p a=b", "--param"),
+            ("deploy f.js --env=A=B", "--init-param"),
+            ("invoke f name=you", "-p KEY=VALUE"),
+            ("invoke f --blocking", "--async"),
+            ("up --port 80", "--listen"),
+            ("list f", "Usage: "),
+        ] {
+            let words = std::iter::once("flint").chain(words.split(' '));
+            let hint = usage_failure(&Cli::try_parse_from(words).err().unwrap()).hint.unwrap();
+            assert!(hint.contains(part), "{hint}");
         }
     }
 }

@@ -20,6 +20,7 @@ pub(crate) enum NamespaceCommand {
     /// Create a namespace and its first key, which is shown once
     Create {
         /// Its name
+        #[arg(value_parser = values::name)]
         name: String,
         /// On whose behalf the key calls [default: the namespace's name]
         #[arg(long)]
@@ -32,6 +33,7 @@ pub(crate) enum NamespaceCommand {
     /// List, add or remove keys of a namespace
     Keys {
         /// The namespace
+        #[arg(value_parser = values::name)]
         name: String,
         /// Make a further key; it is shown once
         #[arg(long)]
@@ -40,12 +42,13 @@ pub(crate) enum NamespaceCommand {
         #[arg(long, requires = "add")]
         subject: Option<String>,
         /// Remove the key with this UUID
-        #[arg(long, value_name = "UUID", conflicts_with = "add")]
+        #[arg(long, value_name = "UUID", conflicts_with_all = ["add", "subject"], value_parser = values::name)]
         remove: Option<String>,
     },
     /// Show or change what differs from the server's limits
     Limits {
         /// The namespace
+        #[arg(value_parser = values::name)]
         name: String,
         #[command(flatten)]
         limits: NamespaceLimitArgs,
@@ -56,6 +59,7 @@ pub(crate) enum NamespaceCommand {
     /// Stop a namespace's keys from working
     Block {
         /// The namespace
+        #[arg(value_parser = values::name)]
         name: String,
         /// Let them work again
         #[arg(long)]
@@ -64,6 +68,7 @@ pub(crate) enum NamespaceCommand {
     /// Delete a namespace with its keys and functions
     Rm {
         /// The namespace
+        #[arg(value_parser = values::name)]
         name: String,
         /// Do not ask
         #[arg(long)]

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use super::RetryArgs;
+use super::{RetryArgs, values};
 
 #[derive(Debug, Args)]
 pub(crate) struct SequenceArgs {
@@ -15,9 +15,10 @@ pub(crate) enum SequenceCommand {
     /// Create a sequence; `flint invoke` calls it
     Create {
         /// Its name
+        #[arg(value_parser = values::name)]
         name: String,
         /// What it calls, in order: names of functions and sequences, with commas between them
-        #[arg(value_delimiter = ',', required = true)]
+        #[arg(value_delimiter = ',', required = true, value_parser = values::name)]
         components: Vec<String>,
         /// Replace what has that name
         #[arg(long)]
@@ -38,11 +39,13 @@ pub(crate) enum SequenceCommand {
     /// Show a sequence
     Get {
         /// Its name
+        #[arg(value_parser = values::name)]
         name: String,
     },
     /// Delete a sequence; what it calls stays
     Rm {
         /// Its name
+        #[arg(value_parser = values::name)]
         name: String,
     },
 }

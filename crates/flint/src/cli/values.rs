@@ -56,10 +56,18 @@ pub(crate) fn cpu_millis(text: &str) -> Result<u32, String> {
     Ok(millis.round() as u32)
 }
 
-/// A function's name. What it may be the server says; none at all would be the address of something else.
+/// The name that a function is to have.
 pub(crate) fn function_name(text: &str) -> Result<String, String> {
     match text.trim().is_empty() {
         true => Err("it is empty: write NAME or PACKAGE/NAME".to_owned()),
+        false => Ok(text.to_owned()),
+    }
+}
+
+/// What something is called, or its id. What that may be the server says; none at all would be the address of something else.
+pub(crate) fn name(text: &str) -> Result<String, String> {
+    match text.trim().is_empty() {
+        true => Err("it is empty: is it a variable that was not set?".to_owned()),
         false => Ok(text.to_owned()),
     }
 }
@@ -122,6 +130,14 @@ mod tests {
         assert_eq!(duration(" 2m "), Ok(Duration::from_secs(120)));
         for bad in ["", "60", "s", "-1s", "1h30", "1e9s", "nan s", "1.2.3s"] {
             assert!(duration(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_has_no_name_is_nothing() {
+        assert_eq!(name("images/resize").as_deref(), Ok("images/resize"));
+        for bad in ["", " ", "\t"] {
+            assert!(name(bad).is_err() && function_name(bad).is_err(), "{bad:?}");
         }
     }
 

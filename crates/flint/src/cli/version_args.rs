@@ -3,15 +3,19 @@
 use clap::{Args, Subcommand};
 use flint_model::{AliasName, Version};
 
+use super::values;
+
 #[derive(Debug, Args)]
 pub(crate) struct VersionsArgs {
     /// The function
+    #[arg(value_parser = values::name)]
     pub(crate) name: String,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct RollbackArgs {
     /// The function
+    #[arg(value_parser = values::name)]
     pub(crate) name: String,
     /// The version to go back to [default: the one before the newest]
     #[arg(long, value_name = "VERSION")]
@@ -29,6 +33,7 @@ pub(crate) enum AliasCommand {
     /// Make or change an alias; `live` says what calls by the function's bare name get
     Set {
         /// The function
+        #[arg(value_parser = values::name)]
         name: String,
         /// The alias
         alias: AliasName,
@@ -40,11 +45,13 @@ pub(crate) enum AliasCommand {
     #[command(visible_alias = "ls")]
     List {
         /// The function
+        #[arg(value_parser = values::name)]
         name: String,
     },
     /// Delete an alias; the versions that it names stay for now
     Rm {
         /// The function
+        #[arg(value_parser = values::name)]
         name: String,
         /// The alias
         alias: AliasName,

@@ -26,6 +26,7 @@ pub(crate) use lines::Lines;
 use crate::{
     cli::Global,
     failure::{Exit, Failure},
+    output::Progress,
 };
 
 /// A server that does not accept within this is not there.
@@ -56,6 +57,7 @@ impl Client {
         &self,
         mut request: Request<Full<Bytes>>,
     ) -> Result<Response<Incoming>, Failure> {
+        let _waiting = Progress::start(format!("waiting for {}", self.address));
         let headers = request.headers_mut();
         headers.insert(header::HOST, self.address.host_header());
         if let Some(authorization) = &self.authorization {

@@ -1,12 +1,13 @@
 //! `flint api`: the API gateway, as OpenWhisk's clients manage it.
 
-use std::io::Read;
+use std::{fs, io};
 
 use bytes::Bytes;
 use http::Method;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::call::read_within;
 use crate::{
     cli::{ApiArgs, ApiCommand, ApiCreateArgs, Global},
     client::{Client, segment},
@@ -19,6 +20,9 @@ pub(crate) const MANAGEMENT: &str = "/api/v1/web/whisk.system/apimgmt";
 
 /// APIs asked for at once; the server's most.
 const PAGE: usize = 200;
+
+/// No server takes as much in a document.
+const LARGEST: u64 = 64 << 20;
 
 /// An API as the server shows it.
 #[derive(Deserialize)]
@@ -49,7 +53,12 @@ pub(crate) async fn run(global: &Global, args: &ApiArgs) -> anyhow::Result<Exit>
                     query.push_str(&format!("&{name}={}", segment(value)));
                 }
             }
-            client.openwhisk(Method::DELETE, &format!("{MANAGEMENT}/deleteApi?{query}"), None).await?;
+            let deleted =
+                client.openwhisk(Method::DELETE, &format!("{MANAGEMENT}/deleteApi?{query}"), None).await;
+            deleted.map_err(|failure| match failure.code.as_str() {
+                "not_found" => failure.hint("`flint api list` shows what is there"),
+                _ => failure,
+            })?;
             let words: Vec<&str> = [Some(api), path.as_ref(), method.as_ref()]
                 .into_iter()
                 .flatten()
@@ -76,7 +85,8 @@ async fn create(client: &Client, args: &ApiCreateArgs, json: bool) -> anyhow::Re
             function: Some(function),
             ..
         } => {
-            let secret = args.secret.clone().or_else(|| std::env::var("FLINT_API_SECRET").ok());
+            let variable = std::env::var("FLINT_API_SECRET").ok().filter(|secret| !secret.is_empty());
+            let secret = args.secret.clone().or(variable);
             let apidoc = json!({
                 "namespace": "_", "gatewayBasePath": base_path, "gatewayPath": path, "gatewayMethod": method,
                 "apiName": args.name,
@@ -102,14 +112,11 @@ async fn create(client: &Client, args: &ApiCreateArgs, json: bool) -> anyhow::Re
 fn read(file: &std::path::Path) -> Result<Value, Failure> {
     let cannot = |why: String| Failure::usage(format!("cannot read {}: {why}", file.display()));
     let text = match file.as_os_str() == "-" {
-        true => {
-            let mut text = String::new();
-            std::io::stdin().read_to_string(&mut text).map(|_| text)
-        }
-        false => std::fs::read_to_string(file),
+        true => read_within(LARGEST, "an API", io::stdin().lock()),
+        false => fs::File::open(file).and_then(|file| read_within(LARGEST, "an API", file)),
     };
     let text = text.map_err(|error| cannot(error.to_string()))?;
-    serde_json::from_str(&text).map_err(|error| {
+    serde_json::from_slice(&text).map_err(|error| {
         cannot(format!("it is not JSON: {error}"))
             .hint("a Swagger document in YAML has to be converted first")
     })

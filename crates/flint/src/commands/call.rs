@@ -96,25 +96,33 @@ impl Input {
 /// A file, or stdin.
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     let content = match path.as_os_str() == "-" {
-        true => read_within(LARGEST, io::stdin().lock()),
-        false => fs::File::open(path).and_then(|file| read_within(LARGEST, file)),
+        true => read_within(LARGEST, "a call", io::stdin().lock()),
+        false => fs::File::open(path).and_then(|file| read_within(LARGEST, "a call", file)),
     };
-    content.map_err(|error| Failure::usage(format!("cannot read {}: {error}", path.display())))
+    content.map_err(|error| Failure::usage(format!("cannot read {}: {error}", source_name(path))))
+}
+
+/// What people call a file, of which `-` is stdin.
+pub(super) fn source_name(path: &Path) -> String {
+    if path.as_os_str() == "-" { "stdin".to_owned() } else { path.display().to_string() }
 }
 
 /// All of it. What no server would take is not read to its end: it may have none.
-fn read_within(most: u64, from: impl Read) -> io::Result<Vec<u8>> {
+pub(super) fn read_within(most: u64, what_for: &str, from: impl Read) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
     from.take(most + 1).read_to_end(&mut content)?;
     match content.len() as u64 > most {
-        true => Err(io::Error::other(format!("it has more than {}, too much for a call", human_size(most)))),
+        true => {
+            let most = human_size(most);
+            Err(io::Error::other(format!("it has more than {most}, too much for {what_for}")))
+        }
         false => Ok(content),
     }
 }
 
 fn arguments(path: &Path) -> Result<Arguments, Failure> {
     let wrong = |why: String| {
-        Failure::usage(format!("{}: {why}", path.display()))
+        Failure::usage(format!("{}: {why}", source_name(path)))
             .hint("arguments are a JSON object, for example {\"name\": \"you\"}; -f sends a file as it is")
     };
     let json: Box<RawValue> =
@@ -265,9 +273,9 @@ mod tests {
 
     #[test]
     fn what_has_no_end_is_not_read_to_its_end() {
-        let error = read_within(2048, io::repeat(b'y')).unwrap_err();
+        let error = read_within(2048, "a call", io::repeat(b'y')).unwrap_err();
         assert_eq!(error.to_string(), "it has more than 2.0 KB, too much for a call");
-        assert_eq!(read_within(3, &b"yes"[..]).unwrap(), b"yes");
+        assert_eq!(read_within(3, "a call", &b"yes"[..]).unwrap(), b"yes");
     }
 
     #[test]

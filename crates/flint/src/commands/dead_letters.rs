@@ -3,14 +3,13 @@
 use flint_api_native::resource::{
     DeadLetterList, DeadLetterResource, RedriveRequest, RedriveResult, RedrivenResource, RemovedLetters,
 };
-use flint_model::ActivationId;
 use http::Method;
 use serde_json::json;
 
 use crate::{
     cli::{DeadLetterArgs, DeadLetterCommand, Global, WhichLetters},
     client::{Client, segment},
-    failure::{Exit, Failure},
+    failure::{self, Exit, Failure},
     output::{ago, clock, human_size, print_json, print_line, table},
 };
 
@@ -40,13 +39,7 @@ pub(crate) async fn run(global: &Global, args: &DeadLetterArgs) -> anyhow::Resul
             }
         }
         DeadLetterCommand::Redrive { which } => return redrive(global, &client, which).await,
-        DeadLetterCommand::Rm { which } => {
-            let removed = remove(&client, which).await?;
-            match global.json {
-                true => print_json(&json!({ "removed": removed }))?,
-                false => print_line(&format!("removed {removed}"))?,
-            }
-        }
+        DeadLetterCommand::Rm { which } => return remove(global, &client, which).await,
     }
     Ok(Exit::Ok)
 }
@@ -108,23 +101,33 @@ async fn count(client: &Client, function: Option<&str>) -> Result<usize, Failure
     }
 }
 
-async fn remove(client: &Client, which: &WhichLetters) -> Result<usize, Failure> {
-    let remove_one = |id: &ActivationId| {
-        let path = format!("{LETTERS}/{id}");
-        async move { client.delete(&path).await }
-    };
+async fn remove(global: &Global, client: &Client, which: &WhichLetters) -> anyhow::Result<Exit> {
+    let mut removed = 0;
+    let mut last_failure: Option<Failure> = None;
+    // Each is tried: one that is not there must not keep the others.
     for id in &which.ids {
-        remove_one(id).await?;
+        match client.delete(&format!("{LETTERS}/{id}")).await {
+            Ok(()) => removed += 1,
+            Err(failure) => {
+                if let Some(earlier) = last_failure.replace(failure) {
+                    failure::report(&earlier.into(), global.json);
+                }
+            }
+        }
     }
-    if !which.ids.is_empty() {
-        return Ok(which.ids.len());
+    if which.ids.is_empty() {
+        let path = match &which.function {
+            Some(function) => format!("{LETTERS}?function={}", segment(function)),
+            None => LETTERS.to_owned(),
+        };
+        let all: RemovedLetters = client.send_json(Method::DELETE, &path, &json!({})).await?;
+        removed = all.removed;
     }
-    let path = match &which.function {
-        Some(function) => format!("{LETTERS}?function={}", segment(function)),
-        None => LETTERS.to_owned(),
-    };
-    let removed: RemovedLetters = client.send_json(Method::DELETE, &path, &json!({})).await?;
-    Ok(removed.removed)
+    match global.json {
+        true => print_json(&json!({ "removed": removed }))?,
+        false => print_line(&format!("removed {removed}"))?,
+    }
+    last_failure.map_or(Ok(Exit::Ok), |failure| Err(failure.into()))
 }
 
 fn words(letter: &DeadLetterResource) -> String {

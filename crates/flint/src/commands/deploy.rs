@@ -1,13 +1,13 @@
 //! `flint deploy`.
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use bytes::Bytes;
 use flint_api_native::resource::{DeployResult, ProgressLine};
 use http::{Method, header};
 
 use crate::{
-    cli::{DeployArgs, FunctionArgs, Global},
+    cli::{DeployArgs, FunctionArgs, Global, ManifestArgs},
     client::{Client, Lines, collect, segment},
     failure::{Exit, Failure},
     manifest,
@@ -19,6 +19,7 @@ use crate::{
 
 pub(crate) async fn run(global: &Global, args: &DeployArgs) -> anyhow::Result<Exit> {
     let Some(path) = &args.path else { return project(global, args).await };
+    refuse_for_manifest(&args.manifest, path)?;
     let client = Client::new(global)?;
     let progress = Progress::start(format!("packing {}", path.display()));
     let package = {
@@ -37,6 +38,26 @@ pub(crate) async fn run(global: &Global, args: &DeployArgs) -> anyhow::Result<Ex
         print_line(&summary(&result))?;
     }
     Ok(Exit::Ok)
+}
+
+/// Refuses what only a manifest can be deployed with. clap asks for no manifest beside a path, with which it would be in conflict: who says --dry-run and a path
+/// would get a deploy.
+fn refuse_for_manifest(given: &ManifestArgs, path: &Path) -> Result<(), Failure> {
+    let options = [
+        ("--dry-run", given.dry_run),
+        ("--prune", given.prune),
+        ("--show-values", given.show_values),
+        ("--project", given.project.is_some()),
+        ("--deployment", given.deployment.is_some()),
+    ];
+    match options.iter().find(|(_, is_given)| *is_given) {
+        None => Ok(()),
+        Some((option, _)) => Err(Failure::usage(format!(
+            "{option} is for a manifest, and {} would be deployed as a function",
+            path.display()
+        ))
+        .hint(format!("flint deploy -f MANIFEST {option}; without {option} the function is deployed"))),
+    }
 }
 
 /// Deploys what a manifest says. It says all about its functions; only values come from the command line.
@@ -68,7 +89,7 @@ pub(crate) async fn upload(
     for attempt in 1..ATTEMPTS {
         match send(client, package, body.clone(), &mut told).await {
             Err(failure) if is_race(&failure) => {}
-            ended => return ended,
+            ended => return ended.map_err(|failure| in_no_package(failure, &package.name)),
         }
         // Not all of them again at the same moment.
         let apart = Duration::from_millis(u64::from(std::process::id() % 10) * 50);
@@ -82,6 +103,16 @@ pub(crate) async fn upload(
         .hint("deploy it again: it is safe to repeat"),
         false => failure,
     })
+}
+
+/// A package is made before what is in it, which the API's words do not say.
+fn in_no_package(failure: Failure, name: &str) -> Failure {
+    match name.rsplit_once('/') {
+        Some((package, _)) if failure.message.starts_with("The requested resource") => {
+            failure.hint(format!("flint package create {package}, then deploy again"))
+        }
+        _ => failure,
+    }
 }
 
 /// Whether somebody else wrote the function while it was being deployed.

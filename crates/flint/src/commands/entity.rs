@@ -28,6 +28,29 @@ pub(crate) fn place(collection: &str, name: &str) -> Result<String, Failure> {
     Ok(format!("{}/{collection}/{}", segment(namespace), segment(name)))
 }
 
+/// How the API begins when an entity is not there.
+const NOT_THERE: &str = "The requested resource";
+
+/// Asks about one entity, and says which it is where it is not there.
+pub(crate) async fn ask(
+    client: &Client,
+    method: Method,
+    collection: &str,
+    name: &str,
+    query: &str,
+    body: Option<&Value>,
+) -> Result<Value, Failure> {
+    let path = format!("{}{query}", place(collection, name)?);
+    client.entity(method, &path, body).await.map_err(|failure| match failure.message.starts_with(NOT_THERE) {
+        true => {
+            let what = collection.trim_end_matches('s');
+            Failure { message: format!("there is no {what} '{name}'"), ..failure }
+                .hint(format!("`flint {what} list` shows what is there"))
+        }
+        false => failure,
+    })
+}
+
 /// `[{"key": …, "value": …}, …]`
 pub(crate) fn pairs(list: &[(String, Value)]) -> Value {
     list.iter().map(|(key, value)| json!({"key": key, "value": value})).collect()
@@ -66,7 +89,7 @@ pub(crate) async fn get(
     name: &str,
     lines: impl Fn(&Value) -> Vec<(String, String)>,
 ) -> anyhow::Result<Exit> {
-    let entity = Client::new(global)?.entity(Method::GET, &place(collection, name)?, None).await?;
+    let entity = ask(&Client::new(global)?, Method::GET, collection, name, "", None).await?;
     show(global, &entity, lines)
 }
 
@@ -124,8 +147,7 @@ pub(crate) async fn delete(
     name: &str,
     query: &str,
 ) -> anyhow::Result<Exit> {
-    let path = format!("{}{query}", place(collection, name)?);
-    let deleted = Client::new(global)?.entity(Method::DELETE, &path, None).await?;
+    let deleted = ask(&Client::new(global)?, Method::DELETE, collection, name, query, None).await?;
     said(global, &deleted, &format!("deleted {}", shown(&deleted["name"])))
 }
 

@@ -3,7 +3,7 @@
 use http::Method;
 use serde_json::{Map, Value, json};
 
-use super::entity::{pairs, place, said, shown, whole};
+use super::entity::{ask, pairs, place, said, shown, whole};
 use crate::{
     cli::{EntityOptions, Global},
     client::{Client, feed_path},
@@ -116,7 +116,7 @@ pub(crate) async fn read_into(client: &Client, trigger: &mut Value) {
 /// Tells a trigger's feed something.
 pub(crate) async fn tell(global: &Global, name: &str, event: &str, done: &str) -> anyhow::Result<Exit> {
     let client = Client::new(global)?;
-    let trigger = client.entity(Method::GET, &place(COLLECTION, name)?, None).await?;
+    let trigger = ask(&client, Method::GET, COLLECTION, name, "", None).await?;
     let action = feed_of(&trigger).ok_or_else(|| {
         Failure::usage(format!(
             "{name} has no feed: it fires when `flint trigger fire` or an API call says so"
@@ -129,7 +129,7 @@ pub(crate) async fn tell(global: &Global, name: &str, event: &str, done: &str) -
 /// Deletes the feed of a trigger that is about to be deleted.
 pub(crate) async fn delete(global: &Global, name: &str) -> anyhow::Result<()> {
     let client = Client::new(global)?;
-    let trigger = client.entity(Method::GET, &place(COLLECTION, name)?, None).await?;
+    let trigger = ask(&client, Method::GET, COLLECTION, name, "", None).await?;
     let Some(action) = feed_of(&trigger) else { return Ok(()) };
     // The trigger goes nevertheless: what fires it may be gone before it.
     if let Err(failure) = client.feed(&action, &full(name)?, "DELETE", Map::new()).await {

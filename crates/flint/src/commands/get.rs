@@ -23,6 +23,7 @@ pub(crate) async fn run(global: &Global, args: &GetArgs) -> anyhow::Result<Exit>
     let client = Client::new(global)?;
     let path = format!("/v1/functions/{}", segment(&args.name));
     if let Some(target) = &args.save {
+        Target::check(target, "--save /dev/stdout")?;
         let code = collect(client.request(Method::GET, &format!("{path}/code"), "*/*", None).await?).await?;
         save(target, &code)
             .map_err(|error| Failure::local(format!("cannot write {}: {error}", target.display())))?;

@@ -11,6 +11,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use flint_api_native::resource::ActivationResource;
 use http_body_util::BodyExt;
+use rustix::fs::{Access, access};
 use serde::Serialize;
 use serde_json::{json, value::RawValue};
 use tempfile::NamedTempFile;
@@ -27,6 +28,10 @@ use crate::{
 pub(crate) async fn run(global: &Global, args: &InvokeArgs) -> anyhow::Result<Exit> {
     let client = Client::new(global)?;
     let input = Input::read(&args.call)?;
+    if let Some(path) = &args.output {
+        // Before the call: its answer would be lost.
+        Target::check(path, "leave -o out")?;
+    }
     let request = input.request(&args.name, if args.asynchronous { "async=true" } else { "" })?;
     let progress = Progress::start(format!("waiting for {}", args.name));
     let called = call(&client, request).await?;
@@ -108,7 +113,7 @@ async fn write_out(
         }
         return sink.end();
     };
-    let cannot = |error: std::io::Error| Failure::local(format!("cannot write {}: {error}", path.display()));
+    let cannot = |error: std::io::Error| cannot_write(path, &error);
     // Who stops it does not want the half of it that is there.
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     let target = Target::open(path).map_err(cannot)?;
@@ -137,6 +142,15 @@ async fn write_out(
     Ok(None)
 }
 
+pub(super) fn cannot_write(path: &Path, error: &std::io::Error) -> Failure {
+    let failure = Failure::local(format!("cannot write {}: {error}", path.display()));
+    match error.kind() {
+        std::io::ErrorKind::NotFound => failure.hint("make the directory first"),
+        std::io::ErrorKind::IsADirectory => failure.hint("name a file in it"),
+        _ => failure,
+    }
+}
+
 /// A file that an answer goes to. It has its name once it is whole: an answer that breaks off leaves what was there before.
 pub(super) enum Target {
     Beside {
@@ -148,19 +162,45 @@ pub(super) enum Target {
 }
 
 impl Target {
+    /// Refuses what could not be written, before there is something to write. `-`, which is stdin elsewhere, is a file that nobody means.
+    pub(super) fn check(path: &Path, stdout: &str) -> Result<(), Failure> {
+        if path.as_os_str() == "-" {
+            return Err(Failure::usage("- would be a file of that name")
+                .hint(format!("{stdout} for standard output, or ./- for that file")));
+        }
+        let checked = match std::fs::metadata(path) {
+            Ok(there) if there.is_dir() => Err(std::io::ErrorKind::IsADirectory.into()),
+            // The reader of a pipe would take this for the end.
+            Ok(there) if !there.is_file() => Ok(()),
+            _ => {
+                access(Self::place(path).1, Access::WRITE_OK | Access::EXEC_OK).map_err(std::io::Error::from)
+            }
+        };
+        checked.map_err(|error| cannot_write(path, &error))
+    }
+
+    /// What is written, and the directory that it is in. A link stays one, and what it names is written.
+    fn place(path: &Path) -> (PathBuf, PathBuf) {
+        let name = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let dir =
+            name.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_owned();
+        (name, dir)
+    }
+
     pub(super) fn open(path: &Path) -> std::io::Result<Self> {
         let there = std::fs::metadata(path);
         if there.as_ref().is_ok_and(|there| !there.is_file()) {
             return OpenOptions::new().write(true).open(path).map(Self::Straight);
         }
-        // A link stays one, and what it names is written.
-        let name = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        let dir = name.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let (name, dir) = Self::place(path);
         let permissions = match there {
             Ok(there) => there.permissions(),
             Err(_) => Permissions::from_mode(0o666), // less what umask takes
         };
-        let file = tempfile::Builder::new().prefix(".flint-").permissions(permissions).tempfile_in(dir)?;
+        std::fs::metadata(&dir)?;
+        let file = tempfile::Builder::new().prefix(".flint-").permissions(permissions).tempfile_in(dir);
+        // Without the name that nobody has asked for.
+        let file = file.map_err(|error| std::io::Error::from(error.kind()))?;
         Ok(Self::Beside { file, name })
     }
 
@@ -326,6 +366,20 @@ mod tests {
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2, "nothing is left beside");
         written(Path::new("/dev/null"), "gone", true);
         assert!(!Path::new("/dev/null").is_file());
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_said_before_there_is_anything_to_write() {
+        let dir = tempfile::tempdir().unwrap();
+        let refused = |path: &Path| Target::check(path, "leave -o out").unwrap_err().message;
+        let (missing, path) = (dir.path().join("no/out"), dir.path().join("out"));
+        let said = format!("cannot write {}: No such file or directory (os error 2)", missing.display());
+        assert_eq!(refused(&missing), said);
+        assert!(refused(dir.path()).ends_with("is a directory"));
+        assert!(refused(Path::new("-")).contains("a file of that name"));
+        Target::check(&path, "").unwrap();
+        assert!(!path.exists());
+        Target::check(Path::new("/dev/null"), "").unwrap();
     }
 
     #[test]

@@ -23,8 +23,8 @@ pub(crate) async fn run(global: &Global, args: &LogsArgs) -> anyhow::Result<Exit
             .hint("`flint activations` shows what is recorded; a call that still runs has no record yet")
             .into());
         };
-        show(&client, &record, global.json, false).await?;
-        if record.logs.is_empty() && record.components.is_empty() && !global.json {
+        let logged = show(&client, &record, global.json, false).await?;
+        if !logged && !global.json {
             tell!("it logged nothing");
         }
         return Ok(Exit::Ok);
@@ -46,9 +46,17 @@ pub(crate) async fn run(global: &Global, args: &LogsArgs) -> anyhow::Result<Exit
             let _: ActivationList =
                 client.get(&format!("/v1/functions/{}/logs?limit=0", segment(function))).await?;
         }
+        let mut logged = false;
         for record in list.activations.iter().rev() {
-            show(&client, record, global.json, args.of.is_none()).await?;
+            logged |= show(&client, record, global.json, args.of.is_none()).await?;
             shown.insert(record.id.clone());
+        }
+        if !logged && !args.follow && !global.json {
+            match (list.activations.is_empty(), &args.of) {
+                (true, Some(function)) => tell!("no calls of '{function}' are recorded"),
+                (true, None) => tell!("nothing ran yet; call something with `flint invoke NAME`"),
+                (false, _) => tell!("what ran last logged nothing; -n N looks at more"),
+            }
         }
     }
     let Some(mut lines) = stream else { return Ok(Exit::Ok) };
@@ -59,6 +67,12 @@ pub(crate) async fn run(global: &Global, args: &LogsArgs) -> anyhow::Result<Exit
             return Err(Failure::new(Exit::Refused, "refused", "the key opens this namespace no longer: it was deleted, or the namespace was deleted or blocked").into());
         }
         let Some(data) = line.strip_prefix(b"data: ") else { continue };
+        if let Ok(missed) = serde_json::from_slice::<u64>(data) {
+            tell!(
+                "{missed} calls came faster than they were read, and are left out; `flint activations` lists them"
+            );
+            continue;
+        }
         let Ok(record) = serde_json::from_slice::<ActivationResource>(data) else { continue };
         if !shown.remove(&record.id) {
             show(&client, &record, global.json, args.of.is_none()).await?;
@@ -80,9 +94,10 @@ async fn follow(client: &Client, function: Option<&str>) -> Result<Lines, Failur
 }
 
 /// What an activation logged, and, of a sequence or composition, what each of its steps did; `named`: with whose it is. Without a function that was asked for,
-/// steps are in the list themselves.
-async fn show(client: &Client, record: &ActivationResource, json: bool, named: bool) -> anyhow::Result<()> {
+/// steps are in the list themselves. Says whether there was anything.
+async fn show(client: &Client, record: &ActivationResource, json: bool, named: bool) -> anyhow::Result<bool> {
     print(record, json, named)?;
+    let mut logged = !record.logs.is_empty();
     let mut steps: Vec<String> = match named {
         false => record.components.iter().rev().cloned().collect(),
         true => Vec::new(),
@@ -90,10 +105,11 @@ async fn show(client: &Client, record: &ActivationResource, json: bool, named: b
     while let Some(step) = steps.pop() {
         if let Some(step) = super::call::record(client, &step).await? {
             print(&step, json, true)?;
+            logged |= !step.logs.is_empty();
             steps.extend(step.components.into_iter().rev());
         }
     }
-    Ok(())
+    Ok(logged)
 }
 
 fn print(record: &ActivationResource, json: bool, named: bool) -> anyhow::Result<()> {

@@ -3,7 +3,7 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use super::entity::{delete, get, list, named, place, put, said, shown, whole};
+use super::entity::{ask, delete, get, list, named, put, said, shown, whole};
 use crate::{
     cli::{Global, RuleArgs, RuleCommand},
     client::Client,
@@ -32,8 +32,9 @@ pub(crate) async fn run(global: &Global, args: RuleArgs) -> anyhow::Result<Exit>
 }
 
 async fn set(global: &Global, name: &str, status: &str) -> anyhow::Result<Exit> {
-    let (client, path) = (Client::new(global)?, place(COLLECTION, name)?);
-    client.entity(Method::POST, &path, Some(&json!({ "status": status }))).await?;
+    let client = Client::new(global)?;
+    let body = json!({ "status": status });
+    ask(&client, Method::POST, COLLECTION, name, "", Some(&body)).await?;
     said(global, &json!({"name": name, "status": status}), &format!("{name} is {status}"))
 }
 

@@ -1,16 +1,13 @@
 //! `flint secret`.
 
-use std::{
-    fs,
-    io::{IsTerminal, Read},
-    path::Path,
-};
+use std::{fs, io, io::IsTerminal, path::Path};
 
 use bytes::Bytes;
 use flint_api_native::resource::{RotatedKey, SecretList, SecretResource};
 use http::Method;
 use serde_json::json;
 
+use super::call::read_within;
 use crate::{
     admin::Admin,
     cli::{Global, SecretArgs, SecretCommand},
@@ -20,6 +17,10 @@ use crate::{
 };
 
 const SECRETS: &str = "/v1/secrets";
+
+/// No server takes as much, whatever its `secrets.max_size` is; what it does take it says itself.
+const LARGEST: u64 = 16 << 20;
+const WHAT_FOR: &str = "a secret: a server takes what its secrets.max_size says, 64 KB where it says nothing";
 
 pub(crate) async fn run(global: &Global, args: &SecretArgs) -> anyhow::Result<Exit> {
     match &args.command {
@@ -65,19 +66,19 @@ pub(crate) async fn run(global: &Global, args: &SecretArgs) -> anyhow::Result<Ex
 
 /// The value: all of the file or of stdin. A line end at its end is an editor's or `echo`'s, and goes unless it is to stay.
 fn value(file: Option<&Path>, raw: bool) -> Result<Vec<u8>, Failure> {
+    let read = |name: &str, content: io::Result<Vec<u8>>| {
+        content.map_err(|error| Failure::usage(format!("cannot read {name}: {error}")))
+    };
     let mut value = match file {
-        Some(path) => fs::read(path)
-            .map_err(|error| Failure::usage(format!("cannot read {}: {error}", path.display())))?,
-        None if std::io::stdin().is_terminal() => {
+        Some(path) => {
+            let content = fs::File::open(path).and_then(|file| read_within(LARGEST, WHAT_FOR, file));
+            read(&path.display().to_string(), content)?
+        }
+        None if io::stdin().is_terminal() => {
             return Err(Failure::usage("the value of a secret is read from stdin or a file, and not shown")
                 .hint("flint secret set NAME --file FILE, or PROGRAM | flint secret set NAME"));
         }
-        None => {
-            let mut value = Vec::new();
-            let read = std::io::stdin().read_to_end(&mut value);
-            read.map_err(|error| Failure::usage(format!("cannot read stdin: {error}")))?;
-            value
-        }
+        None => read("stdin", read_within(LARGEST, WHAT_FOR, io::stdin().lock()))?,
     };
     if !raw && value.last() == Some(&b'\n') {
         value.pop();
@@ -113,4 +114,28 @@ fn words(rotated: &RotatedKey) -> String {
         ));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_without_an_end_is_not_read_to_its_end() {
+        let refused = value(Some(Path::new("/dev/zero")), false).unwrap_err().message;
+        let expected = "cannot read /dev/zero: it has more than 16 MB, too much for a secret: a server takes";
+        assert!(refused.starts_with(expected), "{refused}");
+    }
+
+    #[test]
+    fn one_line_end_goes_unless_it_is_to_stay() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        for (content, short) in [("a\n", "a"), ("a\r\n", "a"), ("a\n\n", "a\n"), ("a", "a")] {
+            fs::write(file.path(), content).unwrap();
+            assert_eq!(value(Some(file.path()), false).unwrap(), short.as_bytes());
+            assert_eq!(value(Some(file.path()), true).unwrap(), content.as_bytes());
+        }
+        fs::write(file.path(), "\n").unwrap();
+        assert!(value(Some(file.path()), false).is_err());
+    }
 }

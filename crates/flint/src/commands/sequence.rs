@@ -6,7 +6,7 @@ use http::Method;
 use crate::{
     cli::{Global, SequenceArgs, SequenceCommand},
     client::{Client, segment},
-    failure::Exit,
+    failure::{Exit, Failure},
     output::{ago, print_json, print_line, table},
 };
 
@@ -17,7 +17,11 @@ pub(crate) async fn run(global: &Global, args: &SequenceArgs) -> anyhow::Result<
         SequenceCommand::Create { name, components, update, retry } => {
             let (components, retry) = (components.clone(), retry.resource());
             let asked = SequenceRequest { components, create_only: !update, retry };
-            let written: SequenceResource = client.send_json(Method::PUT, &at(name), &asked).await?;
+            let written = client.send_json(Method::PUT, &at(name), &asked).await;
+            let written: SequenceResource = match written {
+                Ok(written) => written,
+                Err(failure) => return Err(explained(&client, failure, &asked.components).await.into()),
+            };
             show(global, &written, "is there")
         }
         SequenceCommand::Get { name } => {
@@ -64,6 +68,31 @@ pub(crate) async fn run(global: &Global, args: &SequenceArgs) -> anyhow::Result<
         }
     }?;
     Ok(Exit::Ok)
+}
+
+/// What to do about it, where the words of the API leave that open.
+async fn explained(client: &Client, failure: Failure, components: &[String]) -> Failure {
+    if failure.message.contains("already exists") {
+        return failure.hint("say --update to replace what has that name");
+    }
+    if !failure.message.starts_with("Sequence component does not exist") {
+        return failure;
+    }
+    let mut missing = Vec::new();
+    for component in components {
+        let found: Result<serde_json::Value, Failure> =
+            client.get(&format!("/v1/functions/{}", segment(component))).await;
+        if found.is_err_and(|failure| failure.code == "not_found") {
+            missing.push(format!("'{component}'"));
+        }
+    }
+    match missing.is_empty() {
+        true => failure,
+        false => failure.hint(format!(
+            "there is no {}: `flint list` and `flint sequence list` name what is there",
+            missing.join(", ")
+        )),
+    }
 }
 
 fn show(global: &Global, sequence: &SequenceResource, verb: &str) -> anyhow::Result<()> {

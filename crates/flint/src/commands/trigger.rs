@@ -4,8 +4,8 @@ use http::Method;
 use serde_json::{Map, Value};
 
 use super::{
-    call::read,
-    entity::{body, delete, list, named, place, put, said, show, shown},
+    call::{read, source_name},
+    entity::{ask, body, delete, list, named, place, put, said, show, shown},
     feed,
 };
 use crate::{
@@ -31,7 +31,7 @@ pub(crate) async fn run(global: &Global, args: TriggerArgs) -> anyhow::Result<Ex
         }
         TriggerCommand::Get { name } => {
             let client = Client::new(global)?;
-            let mut trigger = client.entity(Method::GET, &place(COLLECTION, &name)?, None).await?;
+            let mut trigger = ask(&client, Method::GET, COLLECTION, &name, "", None).await?;
             feed::read_into(&client, &mut trigger).await;
             show(global, &trigger, lines)
         }
@@ -52,8 +52,7 @@ pub(crate) async fn run(global: &Global, args: TriggerArgs) -> anyhow::Result<Ex
             };
             payload.extend(params);
             let client = Client::new(global)?;
-            let path = place(COLLECTION, &name)?;
-            let fired = client.entity(Method::POST, &path, Some(&payload.into())).await?;
+            let fired = ask(&client, Method::POST, COLLECTION, &name, "", Some(&payload.into())).await?;
             let text = match fired["activationId"].as_str() {
                 Some(id) => format!("fired {name}: activation {id}"),
                 None => format!("{name} has no active rule: nothing was called"),
@@ -65,7 +64,7 @@ pub(crate) async fn run(global: &Global, args: TriggerArgs) -> anyhow::Result<Ex
 
 fn object(path: &std::path::Path) -> Result<Map<String, Value>, Failure> {
     serde_json::from_slice(&read(path)?)
-        .map_err(|error| Failure::usage(format!("{} is not a JSON object: {error}", path.display())))
+        .map_err(|error| Failure::usage(format!("{} is not a JSON object: {error}", source_name(path))))
 }
 
 fn lines(trigger: &Value) -> Vec<(String, String)> {

@@ -131,11 +131,6 @@ pub(crate) const KEYS: &[Key] = &[
         r#""256MB""#,
         "The memory limit they are started with: they serve functions with this limit",
     ),
-    key(
-        "pool.prewarm_delay",
-        r#""500ms""#,
-        "How long after one was taken those that are missing are replaced",
-    ),
     key("queue.per_function", "1000", "Calls of one function that may wait for an instance at once"),
     key("queue.total", "10000", "Calls that may wait for an instance at once, all functions together"),
     key("queue.max_wait", r#""1min""#, "How long a call may wait for an instance"),
@@ -255,7 +250,7 @@ pub(crate) const KEYS: &[Key] = &[
     key(
         "gate.max_connections",
         "4096",
-        "Connections to it at once from all instances together; further ones wait. Fewer with a low limit of open files",
+        "Connections to it at once from all instances together, at most half of them one namespace's; further ones wait. Fewer with a low limit of open files",
     ),
     key(
         "gate.idle_timeout",

@@ -349,6 +349,16 @@ mod tests {
             ("wasm.stack=0", "between 64 KB and 64 MB"),
             ("wasm.stack=1GB", "between 64 KB and 64 MB"),
             ("wasm.threads=20000", "more than the 1024 allowed"),
+            ("server.header_timeout=0", "does not switch it off"),
+            ("server.collect_every=0s", "does not switch it off"),
+            ("gate.idle_timeout=0ms", "does not switch it off"),
+            ("async.lease=0", "does not switch it off"),
+            (
+                "server.web_hosts=[\"localhost\", \"https://faas.example.com\"]",
+                "'https://faas.example.com' is not",
+            ),
+            ("server.web_hosts=[\"faas.example.com:443\"]", "without a scheme, a port"),
+            ("server.web_hosts=[\"\"]", "is not the name of a host"),
         ] {
             let failure = with("", &[], &[set]).unwrap_err();
             let key = set.split('=').next().unwrap();
@@ -356,6 +366,8 @@ mod tests {
             assert!(failure.message.contains(part) && failure.hint.unwrap().contains(key), "{set}");
         }
         assert!(with("", &[], &["wasm.threads=8", "wasm.stack=2MB"]).is_ok());
+        let hosts = with("", &[("FLINT_SERVER__WEB_HOSTS", "[\"localhost\", \"FaaS.example.com\"]")], &[]);
+        assert_eq!(hosts.unwrap().config.server.web_hosts, ["localhost", "FaaS.example.com"]);
         assert!(with("not toml", &[], &[]).unwrap_err().message.contains("is not TOML"));
     }
 

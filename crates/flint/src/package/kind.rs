@@ -64,9 +64,15 @@ pub(crate) fn of_file(path: &Path, content: &[u8], executable: bool) -> Result<G
             Guess { contract: Some(Contract::Stdio), ..Guess::new(CodeFormat::Executable, Some(NATIVE)) }
         }
         _ => {
-            return Err(Failure::usage(format!("cannot tell what {} is", path.display())).hint(
-                "give a .js, .mjs, .cjs, .py, .java, .php, .rb, .jar, .wasm, .zip or .tar.gz file, a directory, or an executable (`chmod +x`, or a first line like #!/bin/sh)",
-            ));
+            let hint = match extension {
+                "ts" | "mts" | "cts" | "tsx" => {
+                    "TypeScript is compiled first: `npx esbuild FILE.ts --bundle --platform=node --outfile=FILE.js`, and FILE.js deployed"
+                }
+                _ => {
+                    "give a .js, .mjs, .cjs, .py, .java, .go, .php, .rb, .jar, .wasm, .zip or .tar.gz file, a directory, or an executable (`chmod +x`, or a first line like #!/bin/sh)"
+                }
+            };
+            return Err(Failure::usage(format!("cannot tell what {} is", path.display())).hint(hint));
         }
     })
 }
@@ -169,6 +175,7 @@ mod tests {
         assert_eq!(guess("f", b"\0asm\x01\0\0\0").unwrap().kind.as_deref(), Some(WASM));
         let failure = guess("notes.txt", b"hello").unwrap_err();
         assert!(failure.message.contains("notes.txt") && failure.hint.is_some());
+        assert!(guess("a.ts", b"export {}").unwrap_err().hint.unwrap().contains("esbuild"));
         assert!(guess("broken.zip", b"not a zip").is_err());
     }
 

@@ -22,15 +22,20 @@ pub(super) fn print(parts: &Parts, config: &Config) {
     if !missing.is_empty() {
         lines.push(format!("  missing   {} (`flint doctor` says how to get them)", names(&missing)));
     }
-    if parts.guest {
-        lines.push("  key       the guest key, because only this machine can reach the server".to_owned());
-    }
+    lines.push(match parts.guest {
+        true => "  key       the guest key, because only this machine can reach the server".to_owned(),
+        false => format!(
+            "  key       a namespace's; `flint namespace keys NAME --add --data-dir {}` makes a further one",
+            config.server.data_dir.display()
+        ),
+    });
     let url = if parts.url == "http://127.0.0.1:3233" {
         String::new()
     } else {
         format!("export FLINT_URL={} ; ", parts.url)
     };
-    lines.push(format!("  try       {url}flint deploy hello.js ; flint invoke hello -p name=you"));
+    let key = if parts.guest { "" } else { "export FLINT_AUTH=KEY ; " };
+    lines.push(format!("  try       {url}{key}flint deploy hello.js ; flint invoke hello -p name=you"));
     if parts.guest {
         lines.push(format!("            wsk property set --apihost {} --auth {GUEST_KEY}", parts.url));
     }

@@ -44,12 +44,10 @@ impl Fronts {
         let native =
             (path == "/v1" || path.starts_with("/v1/") || matches!(path, "/health" | "/ready" | "/metrics"))
                 && web_path(request.uri(), request.headers(), &self.web_hosts).is_none();
-        if let Some(refusal) = head_guard::refusal(&request, self.max_header, native) {
-            return Ok(refusal);
-        }
-        if self.guest
-            && let Some(refusal) = browser_guard::refusal(request.headers(), native)
-        {
+        let foreign = || self.guest.then(|| browser_guard::refusal(request.headers(), native)).flatten();
+        if let Some(refusal) = head_guard::refusal(&request, self.max_header, native).or_else(foreign) {
+            let front = if native { "native" } else { "openwhisk" };
+            self.controller.metrics().http_request(front, refusal.status().as_u16());
             return Ok(refusal);
         }
         let request: Request = request.map(Body::new);

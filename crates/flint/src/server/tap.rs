@@ -22,7 +22,7 @@ impl ActivationLog for TappedLog {
 
     fn offer(&self, record: Activation) -> Result<(), Box<Activation>> {
         // It may be offered more than once, and is told once.
-        let told = self.feed.is_followed().then(|| record.clone());
+        let told = self.feed.is_followed(&record.namespace).then(|| record.clone());
         self.log.offer(record)?;
         told.iter().for_each(|record| self.feed.publish(record));
         Ok(())

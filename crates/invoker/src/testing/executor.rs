@@ -193,21 +193,30 @@ impl Executor for Sim {
         };
         let _starting = Starting(&self.seen);
         let began = Instant::now();
-        sleep(script.start).await;
+        if script.restore.is_none() || attempt == 1 {
+            sleep(script.start).await;
+        }
+        let up = began.elapsed();
+        if let Some(restore) = script.restore {
+            sleep(restore).await;
+        }
+        let took = began.elapsed();
         let log = |text: &str| LogLine { time_us: 0, stream: LogStream::Stdout, text: text.to_owned() };
         if attempt <= script.failing_starts {
-            return Err(StartFailure {
-                fault: script.start_fault,
-                took: began.elapsed(),
-                logs: vec![log("failing")],
-            });
+            return Err(StartFailure { fault: script.start_fault, took, logs: vec![log("failing")] });
         }
-        let started = if script.prewarmed { Duration::ZERO } else { began.elapsed() / 2 };
+        let restored = script.restore.map(|_| took);
+        let started = match restored {
+            _ if script.prewarmed => Duration::ZERO,
+            Some(_) if attempt == 1 => up,
+            Some(_) => took,
+            None => took / 2,
+        };
         Ok(Started {
             instance: SimInstance::create(context.id, &prepared.function, script, Arc::clone(&self.seen)),
             started,
-            restored: None,
-            initialised: began.elapsed(),
+            restored,
+            initialised: took,
             logs: vec![log("loading")],
         })
     }

@@ -19,6 +19,8 @@ pub struct Script {
     pub start: Duration,
     /// Starts take a prewarmed runtime.
     pub prewarmed: bool,
+    /// Starts resume a snapshot, which takes so long; only the first one of a function takes `start` besides, to make it.
+    pub restore: Option<Duration>,
     /// How long a call takes.
     pub service: Duration,
     /// How much longer the first call of an instance takes: its code is not compiled yet.
@@ -59,6 +61,7 @@ impl Default for Script {
         Self {
             start: Duration::from_millis(50),
             prewarmed: false,
+            restore: None,
             service: Duration::from_millis(1),
             first_call: Duration::ZERO,
             stop: Duration::from_millis(2),

@@ -86,6 +86,8 @@ fn failed(operation: &'static str) -> impl Fn(io::Error) -> PrepareError {
 fn hint(said: &str) -> &'static str {
     if said.contains("undefined: ") && said.contains(LAUNCHER) {
         "\nThe function that calls go to is exported: 'main' stands for 'Main'. Name another one as the action's main."
+    } else if said.contains("found packages ") && said.contains(LAUNCHER) {
+        "\nA function's package is main: its files begin with 'package main'."
     } else if said.contains("cannot find module providing") || said.contains("module lookup disabled") {
         "\nThere is no network here: run 'go mod vendor' and put vendor/ into the archive."
     } else {
@@ -170,6 +172,12 @@ mod tests {
         for bad in ["", "1x", "a b", "os.Exit", "x\n", "ä"] {
             assert!(entry_name(bad).is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn another_package_than_main_is_named() {
+        let said = "found packages function (main.go) and main (flint_launcher.go) in /source";
+        assert!(hint(said).contains("package main"));
     }
 
     #[test]

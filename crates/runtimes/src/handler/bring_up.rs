@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use flint_executor::{Fault, StartContext, link::Init};
+use flint_executor::{BRING_UP, Fault, StartContext, link::Init};
 use flint_model::Function;
 use serde_json::Value;
 
@@ -44,18 +44,23 @@ impl BringUp<'_> {
             return Ok((cell, Duration::ZERO));
         }
         let began = Instant::now();
+        // What the runtime takes to come up is not the function's time.
+        let (up_by, to_load) =
+            (context.deadline + BRING_UP, context.deadline.saturating_duration_since(began));
         let Self { house, function, artefact, runtime, .. } = self;
         let command = house.command(runtime, function.limits.memory, self.zygote);
-        let command = tokio::time::timeout_at(context.deadline.into(), command).await;
+        let command = tokio::time::timeout_at(up_by.into(), command).await;
         let command = command.map_err(|_| Fault::Deadline)??;
         let mut spec = command.for_function(context.id.to_string(), function, artefact);
         // What happens before the snapshot happens once, for whatever calls will come: it is to change nothing outside.
         spec.network_closed = self.zygote && !function.snapshot.warmup_network;
         spec.background = self.background;
         let starter = house.starter(function, context);
-        let cell = launch(&starter, &spec, command.image, context.deadline, logs).await?;
+        let cell = launch(&starter, &spec, command.image, up_by, logs).await?;
         let started = began.elapsed();
-        Ok((self.load(cell, context, logs).await?, started))
+        // Not beyond what the start has in all: nobody waits for it then.
+        let load_by = (Instant::now() + to_load).min(up_by);
+        Ok((self.load(cell, context, load_by, logs).await?, started))
     }
 
     /// The same in a runtime that is up already; `None` when there is none that fits.
@@ -64,12 +69,18 @@ impl BringUp<'_> {
     /// Why the function does not load; nothing of it is left then.
     pub async fn run_prewarmed(self, context: &StartContext, logs: &mut Logs) -> Result<Option<Cell>, Fault> {
         match self.stem(context).await {
-            Some(cell) => self.load(cell, context, logs).await.map(Some),
+            Some(cell) => self.load(cell, context, context.deadline, logs).await.map(Some),
             None => Ok(None),
         }
     }
 
-    async fn load(self, cell: Cell, context: &StartContext, logs: &mut Logs) -> Result<Cell, Fault> {
+    async fn load(
+        self,
+        cell: Cell,
+        context: &StartContext,
+        deadline: Instant,
+        logs: &mut Logs,
+    ) -> Result<Cell, Fault> {
         let Self { house, function, artefact, .. } = self;
         let path = &function.path;
         let name = path.local();
@@ -86,7 +97,7 @@ impl BringUp<'_> {
             version: &version,
             concurrency: Some(function.strategy.concurrency.get()).filter(|calls| *calls > 1 && !self.zygote),
         };
-        load(cell, &init, context.deadline, logs).await
+        load(cell, &init, deadline, logs).await
     }
 
     /// A runtime that is up already, with the function's code attached.

@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use flint_executor::PrepareError;
 use flint_sandbox::Launcher;
 
-use super::{FUNCTION_JAR, SHIM_JAR, jar, tool, with_gson};
+use super::{CLASSES, FUNCTION_JAR, SHIM_JAR, TOOL_FLAGS, jar, packing, tool, with_gson};
 use crate::{
     discover::Runtime,
     process::{
@@ -15,14 +15,14 @@ use crate::{
 };
 
 const SOURCE: &str = "/source";
-const CLASSES: &str = "/tmp/classes";
 
-/// Replaces the source `code/Main.java` by `code/function.jar`; the main class.
+/// Replaces the source `code/Main.java` by `code/function.jar`, which must have the class that was `asked` for; the main class.
 pub(crate) async fn compile(
     runtime: &Runtime,
     launcher: &Launcher,
     shim: &Path,
     artefact: &Path,
+    asked: Option<&str>,
     bounds: Bounds,
 ) -> Result<String, PrepareError> {
     let failed = |operation: &'static str| {
@@ -42,11 +42,8 @@ pub(crate) async fn compile(
     let file = source.join(format!("{name}.java"));
     fs::rename(code.join("Main.java"), &file).map_err(failed("moving the source"))?;
     let compiler = runtime.compiler.as_ref().map(|path| runtime.inside(path)).unwrap_or_default();
-    let packer = compiler.with_file_name("jar");
-    let flags =
-        ["-J-XX:+UseSerialGC", "-J-XX:TieredStopAtLevel=1", "-proc:none", "-encoding", "UTF-8", "-nowarn"];
     let mut argv = vec![compiler.display().to_string()];
-    argv.extend(flags.map(str::to_owned));
+    argv.extend(TOOL_FLAGS.map(str::to_owned));
     argv.extend([
         "-cp".into(),
         with_gson(SHIM_JAR.into()),
@@ -55,18 +52,14 @@ pub(crate) async fn compile(
         format!("{SOURCE}/{name}.java"),
     ]);
     let mounts = vec![readonly(shim.to_owned(), "/runtime/java"), readonly(source.clone(), SOURCE)];
-    let pack = format!(
-        "'{}' -J-XX:+UseSerialGC -J-XX:TieredStopAtLevel=1 --create --no-compress --no-manifest -C {CLASSES} . >&3",
-        packer.display()
-    );
-    let spec = tool("javac", runtime, argv, &pack, mounts, bounds.memory);
+    let spec = tool("javac", runtime, argv, &packing(&compiler), mounts, bounds.memory);
     make(launcher, spec, &made, bounds).await.map_err(|error| {
         error.of_build("compiling the Java source", |said| {
             format!("the Java source does not compile:\n{}", said.replace(&format!("{SOURCE}/"), ""))
         })
     })?;
     let jar = fs::read(&made).map_err(failed("reading the classes"))?;
-    jar::main_class(&jar, None).map_err(PrepareError::Code)?;
+    jar::main_class(&jar, asked).map_err(PrepareError::Code)?;
     let readable = std::os::unix::fs::PermissionsExt::from_mode(0o644);
     fs::set_permissions(&made, readable).map_err(failed("writing the jar"))?;
     fs::remove_dir_all(&source).map_err(failed("removing a folder"))?;

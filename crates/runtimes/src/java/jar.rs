@@ -1,14 +1,9 @@
-//! Writing and reading jars.
+//! Reading jars.
 
-use std::{
-    collections::BTreeMap,
-    fs::File,
-    io::{self, Read, Write},
-    path::Path,
-};
+use std::io::{self, Read};
 
 use flint_executor::zip_lists_at_most;
-use zip::{CompressionMethod, DateTime, ZipArchive, ZipWriter, write::SimpleFileOptions};
+use zip::ZipArchive;
 
 /// Largest manifest that is looked at.
 const MANIFEST_MAX: u64 = 1 << 20;
@@ -16,21 +11,6 @@ const MANIFEST_MAX: u64 = 1 << 20;
 const MOST_ENTRIES: usize = 131_072;
 /// So many classes are named to somebody who asks for another one.
 const SHOWN: usize = 5;
-
-/// Writes a jar: uncompressed, in order, without times, so that the same classes give the same bytes.
-pub(super) fn write(path: &Path, classes: &BTreeMap<String, Vec<u8>>) -> io::Result<()> {
-    let mut writer = ZipWriter::new(File::create_new(path)?);
-    let options = SimpleFileOptions::default()
-        .compression_method(CompressionMethod::Stored)
-        .last_modified_time(DateTime::default())
-        .unix_permissions(0o644);
-    for (name, bytes) in classes {
-        writer.start_file(name.as_str(), options)?;
-        writer.write_all(bytes)?;
-    }
-    writer.finish()?;
-    Ok(())
-}
 
 /// The `Main-Class` of a jar's manifest; an error when it is no jar, or has no class of the name that was `asked` for, `pkg.Class#method`.
 pub(crate) fn main_class(code: &[u8], asked: Option<&str>) -> Result<Option<String>, String> {
@@ -54,7 +34,7 @@ pub(crate) fn main_class(code: &[u8], asked: Option<&str>) -> Result<Option<Stri
             classes().filter(|class| !class.contains('$')).map(|class| class.replace('/', ".")).collect();
         there.sort_unstable();
         there.truncate(SHOWN);
-        return Err(format!("The class {asked} is not in the jar, which has {}", there.join(", ")));
+        return Err(format!("The class {asked} is not in the code, which has {}", there.join(", ")));
     }
     let Ok(manifest) = jar.by_name("META-INF/MANIFEST.MF") else { return Ok(None) };
     let mut text = String::new();
@@ -69,22 +49,27 @@ pub(crate) fn main_class(code: &[u8], asked: Option<&str>) -> Result<Option<Stri
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
+    use zip::{ZipWriter, write::SimpleFileOptions};
+
     use super::*;
 
     #[test]
     fn a_manifest_names_the_main_class() {
-        let folder = tempfile::tempdir().unwrap();
-        let jar = folder.path().join("a.jar");
         let manifest = "Manifest-Version: 1.0\r\nMain-Class: some.very.\r\n long.Name\r\n\r\n";
-        let files = [("META-INF/MANIFEST.MF", manifest), ("A.class", "x")];
-        write(&jar, &files.map(|(name, text)| (name.to_owned(), text.into())).into()).unwrap();
-        let bytes = std::fs::read(&jar).unwrap();
+        let mut jar = ZipWriter::new(io::Cursor::new(Vec::new()));
+        for (name, text) in [("META-INF/MANIFEST.MF", manifest), ("A.class", "x")] {
+            jar.start_file(name, SimpleFileOptions::default()).unwrap();
+            jar.write_all(text.as_bytes()).unwrap();
+        }
+        let bytes = jar.finish().unwrap().into_inner();
         assert_eq!(main_class(&bytes, None), Ok(Some("some.very.long.Name".to_owned())));
         for there in ["A", "A#handle", "#handle", "main", ""] {
             assert!(main_class(&bytes, Some(there)).is_ok(), "{there}");
         }
         let other = main_class(&bytes, Some("com.ex.B#main")).unwrap_err();
-        assert_eq!(other, "The class com.ex.B is not in the jar, which has A");
+        assert_eq!(other, "The class com.ex.B is not in the code, which has A");
         assert!(main_class(b"rubbish", None).is_err());
         let many = main_class(&b"PK\x01\x02".repeat(MOST_ENTRIES + 1), None);
         assert!(many.unwrap_err().contains("131072 entries"));

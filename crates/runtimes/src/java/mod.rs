@@ -11,6 +11,8 @@ pub(crate) use compile::compile;
 pub(crate) use jar::main_class;
 pub(crate) use shim::JavaShims;
 
+use std::path::Path;
+
 use flint_model::ByteSize;
 use flint_sandbox::{Mount, SandboxSpec};
 
@@ -25,7 +27,7 @@ const GSON: &str = "/usr/share/java/gson.jar";
 
 /// A class path with the host's Gson behind it, where there is one.
 fn with_gson(mut class_path: String) -> String {
-    if std::path::Path::new(GSON).exists() {
+    if Path::new(GSON).exists() {
         class_path.push(':');
         class_path.push_str(GSON);
     }
@@ -69,6 +71,22 @@ pub(crate) fn archive_flags(runtime: &Runtime, path: &str) -> Vec<String> {
 
 /// What a tool writes before it hands on what it has made, beside its own memory.
 const SCRATCH: ByteSize = ByteSize::mib(256);
+
+/// Where the compiler leaves classes.
+const CLASSES: &str = "/tmp/classes";
+
+/// What `javac` is always told: to start quickly, and to run nothing of what it compiles.
+const TOOL_FLAGS: [&str; 6] =
+    ["-J-XX:+UseSerialGC", "-J-XX:TieredStopAtLevel=1", "-proc:none", "-encoding", "UTF-8", "-nowarn"];
+
+/// What makes a jar of its classes, for [`tool`].
+fn packing(compiler: &Path) -> String {
+    let jar = compiler.with_file_name("jar");
+    format!(
+        "'{}' -J-XX:+UseSerialGC -J-XX:TieredStopAtLevel=1 --create --no-compress --no-manifest -C {CLASSES} . >&3",
+        jar.display()
+    )
+}
 
 /// A sandbox for a Java tool, without network. It runs `argv`, and then `behind` in a shell, which hands on what was made to descriptor 3.
 fn tool(

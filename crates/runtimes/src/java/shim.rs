@@ -1,11 +1,10 @@
 //! The Java shim: compiled by each JDK once, from the sources that the binary carries, with an archive of its classes.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::HashMap,
     fs, io,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
-    process::Command,
     sync::Arc,
     time::Duration,
 };
@@ -14,12 +13,22 @@ use flint_model::ByteSize;
 use flint_sandbox::Launcher;
 use tokio::sync::Mutex;
 
-use super::{archive, jar};
+use super::{CLASSES, TOOL_FLAGS, archive, packing, tool};
 use crate::{
     discover::Runtime,
-    process::command::JavaFiles,
-    shims::{Shims, create_readable_dir, publish},
+    process::{
+        command::{JavaFiles, readonly},
+        tool::{Bounds, make as make_file},
+    },
+    shims::{Shims, create_readable_dir, leftovers, publish},
 };
+
+const JAR: &str = "flint-runtime.jar";
+/// Where the compiler sees the shim's sources.
+const SOURCE: &str = "/source";
+/// What compiling the shim may take.
+const COMPILING: Bounds =
+    Bounds { within: Duration::from_secs(120), memory: ByteSize::mib(512), size: ByteSize::mib(64) };
 
 /// How long the training run may take.
 const TRAINING: Duration = Duration::from_secs(60);
@@ -50,12 +59,10 @@ impl JavaShims {
 async fn make(runtime: &Runtime, shims: &Shims, launcher: &Launcher) -> Result<JavaFiles, String> {
     let name = format!("java-{}", &blake3::hash(runtime.identity().as_bytes()).to_hex()[..16]);
     let folder = shims.derived().join(name);
-    if !folder.join("flint-runtime.jar").is_file() {
-        let (runtime, sources, folder) = (runtime.clone(), shims.of("java"), folder.clone());
-        let compiled = tokio::task::spawn_blocking(move || compile(&runtime, &sources, &folder)).await;
-        compiled.map_err(|error| error.to_string())?.map_err(|error| {
-            format!("the Java shim could not be compiled with {}: {error}", folder_of(&error))
-        })?;
+    if !folder.join(JAR).is_file() {
+        compile(runtime, launcher, &shims.of("java"), &folder)
+            .await
+            .map_err(|error| format!("the Java shim could not be compiled with javac: {error}"))?;
     }
     let archive = archive::for_shim(runtime, launcher, &folder, TRAINING, TRAINING_MEMORY).await;
     let archive =
@@ -63,42 +70,42 @@ async fn make(runtime: &Runtime, shims: &Shims, launcher: &Launcher) -> Result<J
     Ok(JavaFiles { folder, archive: archive.ok() })
 }
 
-fn folder_of(error: &io::Error) -> &'static str {
-    if error.kind() == io::ErrorKind::NotFound { "javac, which is not there" } else { "javac" }
-}
-
-/// Compiles our own sources: nothing of a user's is involved, so no sandbox is needed.
-fn compile(runtime: &Runtime, sources: &Path, folder: &Path) -> io::Result<()> {
+/// Compiles our own sources; in a sandbox like every tool, which ends with the server.
+async fn compile(runtime: &Runtime, launcher: &Launcher, shim: &Path, folder: &Path) -> Result<(), String> {
+    let failed = |error: io::Error| error.to_string();
     let parent = folder.parent().unwrap_or(folder);
-    create_readable_dir(parent)?;
+    create_readable_dir(parent).map_err(failed)?;
+    for left in leftovers(parent) {
+        let _ = fs::remove_dir_all(left);
+    }
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
     let half = parent.join(format!(".{name}.{}", std::process::id()));
     let _ = fs::remove_dir_all(&half);
-    let classes = half.join("classes");
-    create_readable_dir(&classes)?;
-    let mut command = Command::new(runtime.compiler.as_deref().unwrap_or(Path::new("javac")));
+    create_readable_dir(&half).map_err(failed)?;
+    let compiler = runtime.compiler.as_ref().map(|path| runtime.inside(path)).unwrap_or_default();
+    let mut argv = vec![compiler.display().to_string()];
+    argv.extend(TOOL_FLAGS.map(str::to_owned));
     // Inline string concatenation: the invokedynamic form would load dozens of classes at start-up.
-    command.args([
-        "--release",
-        "17",
-        "-XDstringConcat=inline",
-        "-g:source,lines",
-        "-proc:none",
-        "-nowarn",
-        "-Xlint:-options",
-    ]);
-    command.args(["-encoding", "UTF-8", "-d"]).arg(&classes).args(java_files(&sources.join("src"))?);
-    let output = command.output()?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        let _ = fs::remove_dir_all(&half);
-        return Err(io::Error::other(said));
+    let flags = ["--release", "17", "-XDstringConcat=inline", "-g:source,lines", "-Xlint:-options"];
+    argv.extend(flags.map(str::to_owned));
+    argv.extend(["-d".into(), CLASSES.into()]);
+    for file in java_files(&shim.join("src")).map_err(failed)? {
+        let file = file.strip_prefix(shim).unwrap_or(&file);
+        argv.push(Path::new(SOURCE).join(file).display().to_string());
     }
-    let jar = half.join("flint-runtime.jar");
-    jar::write(&jar, &read_classes(&classes)?)?;
-    fs::set_permissions(&jar, fs::Permissions::from_mode(0o644))?;
-    fs::remove_dir_all(&classes)?;
-    publish(&half, folder)
+    let mounts = vec![readonly(shim.to_owned(), SOURCE)];
+    let spec = tool("javac", runtime, argv, &packing(&compiler), mounts, COMPILING.memory);
+    let jar = half.join(JAR);
+    let made = make_file(launcher, spec, &jar, COMPILING).await.map_err(|error| error.to_string());
+    let published = made.and_then(|()| {
+        fs::set_permissions(&jar, fs::Permissions::from_mode(0o644))
+            .and_then(|()| publish(&half, folder))
+            .map_err(failed)
+    });
+    if published.is_err() {
+        let _ = fs::remove_dir_all(&half);
+    }
+    published
 }
 
 fn java_files(folder: &Path) -> io::Result<Vec<PathBuf>> {
@@ -113,40 +120,4 @@ fn java_files(folder: &Path) -> io::Result<Vec<PathBuf>> {
     }
     files.sort();
     Ok(files)
-}
-
-/// Class files below `folder`, by their names in a jar. Only ordinary files count, whoever has made them.
-fn read_classes(folder: &Path) -> io::Result<BTreeMap<String, Vec<u8>>> {
-    let (mut classes, mut left) = (BTreeMap::new(), CLASSES_MAX);
-    read_into(folder, "", 0, &mut left, &mut classes)?;
-    Ok(classes)
-}
-
-/// Bytes of all classes of one function.
-const CLASSES_MAX: u64 = 64 << 20;
-const DEEPEST: usize = 32;
-
-fn read_into(
-    folder: &Path,
-    prefix: &str,
-    depth: usize,
-    left: &mut u64,
-    classes: &mut BTreeMap<String, Vec<u8>>,
-) -> io::Result<()> {
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        let (kind, name) = (entry.file_type()?, entry.file_name());
-        let Some(name) = name.to_str() else { continue };
-        let name = format!("{prefix}{name}");
-        if kind.is_dir() && depth < DEEPEST {
-            read_into(&entry.path(), &format!("{name}/"), depth + 1, left, classes)?;
-        } else if kind.is_file() && name.ends_with(".class") {
-            let length = entry.metadata()?.len();
-            *left = left
-                .checked_sub(length)
-                .ok_or_else(|| io::Error::other("its classes have more than 64 MB"))?;
-            classes.insert(name, fs::read(entry.path())?);
-        }
-    }
-    Ok(())
 }

@@ -39,17 +39,18 @@ impl Workshop<'_> {
             PrepareError::Failed { operation: "making the Java shim ready".into(), detail }
         })?;
         let bounds = self.config.build_bounds();
+        let asked = function.main.as_deref().filter(|_| function.contract == Contract::Handler);
         match function.code.format {
             CodeFormat::Source => {
                 progress("compiling");
-                let class = java::compile(runtime, launcher, &shim.folder, half.folder(), bounds).await?;
+                let folder = half.folder();
+                let class = java::compile(runtime, launcher, &shim.folder, folder, asked, bounds).await?;
                 record.code = format!("{CODE}/{}", java::FUNCTION_JAR);
                 record.script = Some(record.code.clone());
                 record.steps = vec![format!("compiled {class} with JDK {}", runtime.version_text())];
                 record.main = Some(class);
             }
             CodeFormat::Jar => {
-                let asked = function.main.as_deref().filter(|_| function.contract == Contract::Handler);
                 record.main = java::main_class(&source.code, asked).map_err(PrepareError::Code)?;
             }
             _ => {}
@@ -116,7 +117,7 @@ impl Workshop<'_> {
     ) -> Result<Arc<Runtime>, PrepareError> {
         let mut runtime = Arc::clone(runtime);
         if function.code.format == CodeFormat::Source {
-            self.python.make_ready(&runtime, self.shims).await;
+            self.python.make_ready(&runtime, self.shims, &self.config.launcher).await;
             return Ok(runtime);
         }
         if let Some(line) = python::version_of_virtualenv(&half.code()).filter(|line| *line != runtime.line) {
@@ -137,7 +138,7 @@ impl Workshop<'_> {
                 }
             }
         }
-        self.python.make_ready(&runtime, self.shims).await;
+        self.python.make_ready(&runtime, self.shims, &self.config.launcher).await;
         progress("compiling to byte code");
         let (launcher, bounds) = (&self.config.launcher, self.config.build_bounds());
         match python::compile_code(&runtime, launcher, half.folder(), bounds).await {

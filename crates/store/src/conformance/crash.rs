@@ -21,7 +21,8 @@ use super::{
     Driver, Opened,
     dead_letters::{ROOM, anew},
     sample::{
-        LONG, activation, call, feed, function, inhabit, lease, namespace, namespace_name, path, trigger,
+        LONG, PLENTY, activation, call, feed, function, inhabit, lease, namespace, namespace_name, path,
+        trigger,
     },
     versions::{check_after_kill, replace_until_killed},
 };
@@ -256,7 +257,7 @@ async fn failures_are_there(opened: &Opened, said: &Acknowledged, leased: &[Leas
 
 /// What a feed says that it has fired, and the calls that came of it, are the same.
 async fn check_firings(opened: &Opened, leased: &[LeasedCall], said: &Acknowledged, round: u32) {
-    for feed in opened.feeds.feeds(None, usize::MAX).await.unwrap() {
+    for feed in opened.feeds.feeds(None, usize::MAX, PLENTY).await.unwrap() {
         let (at, fired) = (feed.path(), feed.fired);
         let acknowledged = said.fired.get(&at).copied().unwrap_or(0);
         assert!(fired >= acknowledged, "round {round}: {at} has fired {acknowledged} times and says {fired}");

@@ -1,10 +1,11 @@
 //! What every [`Feeds`](crate::Feeds) does.
 
-use flint_model::{EntityPath, Feed, Timestamp};
+use flint_model::{ByteSize, EntityPath, Feed, Timestamp};
+use serde_json::json;
 
 use super::{
     Driver, Opened,
-    sample::{LONG, call, feed, namespace, trigger},
+    sample::{LONG, PLENTY, call, feed, namespace, trigger},
 };
 use crate::{Expected, StoreError};
 
@@ -43,18 +44,21 @@ pub async fn what_was_written_comes_back(driver: &dyn Driver) {
     for at in ["b/t", "a/u", "a/t"] {
         written.push(put(&opened, feed(at, 500)).await);
     }
+    let identity = opened.feeds.identity().await.unwrap();
+    assert!(identity.len() == 32 && identity.bytes().all(|byte| byte.is_ascii_hexdigit()), "{identity}");
     opened.close.await;
     let opened = driver.open().await;
+    assert_eq!(opened.feeds.identity().await.unwrap(), identity);
     let expected = [&written[2], &written[1], &written[0]].map(Clone::clone);
-    assert_eq!(opened.feeds.feeds(None, ALL).await.unwrap(), expected);
-    assert_eq!(opened.feeds.feeds(Some(&path("a/t")), 1).await.unwrap(), expected[1..2]);
+    assert_eq!(opened.feeds.feeds(None, ALL, PLENTY).await.unwrap(), expected);
+    assert_eq!(opened.feeds.feeds(Some(&path("a/t")), 1, PLENTY).await.unwrap(), expected[1..2]);
     assert_eq!(opened.feeds.feed(&path("a/u")).await.unwrap().as_ref(), Some(&written[1]));
     assert_eq!(opened.feeds.feed(&path("a/none")).await.unwrap(), None);
     assert!(opened.feeds.delete_feed(&path("a/u")).await.unwrap());
     assert!(!opened.feeds.delete_feed(&path("a/u")).await.unwrap());
     assert_eq!(opened.feeds.feed(&path("a/u")).await.unwrap(), None);
     // Whoever reads on from one that is gone misses none.
-    assert_eq!(opened.feeds.feeds(Some(&path("a/u")), ALL).await.unwrap(), expected[2..]);
+    assert_eq!(opened.feeds.feeds(Some(&path("a/u")), ALL, PLENTY).await.unwrap(), expected[2..]);
     opened.close.await;
 }
 
@@ -91,7 +95,7 @@ pub async fn what_is_due_comes_in_order(driver: &dyn Driver) {
     }
     let at = Timestamp::from_millis;
     let due = async |now, limit| -> Vec<String> {
-        let due = feeds.due_feeds(at(now), limit).await.unwrap();
+        let due = feeds.due_feeds(at(now), limit, PLENTY).await.unwrap();
         due.iter().map(|feed| feed.path().to_string()).collect()
     };
     assert_eq!(feeds.next_due().await.unwrap(), Some(at(100)));
@@ -99,6 +103,33 @@ pub async fn what_is_due_comes_in_order(driver: &dyn Driver) {
     assert_eq!(due(200, 9).await, ["a/u", "b/t"]);
     assert_eq!(due(1000, 2).await, ["a/u", "b/t"]);
     assert_eq!(due(1000, 9).await, ["a/u", "b/t", "a/t"]);
+    opened.close.await;
+}
+
+/// What is read at once is bounded in bytes, and whoever reads on gets all of it.
+pub async fn a_portion_is_bounded_in_bytes(driver: &dyn Driver) {
+    const PAYLOAD: u64 = 100_000;
+    let opened = with_triggers(driver, &["a/t", "a/u", "a/v", "b/t"]).await;
+    let feeds = &opened.feeds;
+    for at in ["a/t", "a/u", "a/v", "b/t"] {
+        let mut large = feed(at, 100);
+        large.payload = serde_json::from_value(json!({"x": "x".repeat(PAYLOAD as usize)})).unwrap();
+        put(&opened, large).await;
+    }
+    for (most, count) in
+        [(0, 1), (PAYLOAD / 2, 1), (PAYLOAD * 3 / 2, 1), (PAYLOAD * 5 / 2, 2), (PAYLOAD * 9, 4)]
+    {
+        let due = feeds.due_feeds(Timestamp::from_millis(100), MANY, ByteSize::bytes(most)).await.unwrap();
+        assert_eq!(due.len(), count, "{most}");
+        let (mut behind, mut read) = (None, 0);
+        loop {
+            let portion = feeds.feeds(behind.as_ref(), MANY, ByteSize::bytes(most)).await.unwrap();
+            let Some(last) = portion.last() else { break };
+            assert!(portion.len() <= count, "{most}");
+            (behind, read) = (Some(last.path()), read + portion.len());
+        }
+        assert_eq!(read, 4);
+    }
     opened.close.await;
 }
 
@@ -149,7 +180,7 @@ pub async fn it_goes_with_its_trigger(driver: &dyn Driver) {
     assert!(is_conflict(feeds.go_on(&late, Vec::new(), None).await));
     assert!(catalog.delete_namespace(&namespace).await.unwrap());
     let left: Vec<_> =
-        feeds.feeds(None, ALL).await.unwrap().iter().map(|feed| feed.path().to_string()).collect();
+        feeds.feeds(None, ALL, PLENTY).await.unwrap().iter().map(|feed| feed.path().to_string()).collect();
     assert_eq!(left, ["b/t"]);
     opened.close.await;
 }

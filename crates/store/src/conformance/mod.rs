@@ -161,7 +161,7 @@ macro_rules! conformance_suite {
             use super::*;
             $crate::conformance_suite!(@driver $driver, feeds:
                 what_was_written_comes_back, a_write_needs_what_it_expects, what_is_due_comes_in_order,
-                a_firing_is_one_commit, it_goes_with_its_trigger);
+                a_portion_is_bounded_in_bytes, a_firing_is_one_commit, it_goes_with_its_trigger);
         }
         mod versions {
             use super::*;

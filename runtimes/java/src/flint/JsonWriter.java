@@ -2,10 +2,12 @@ package flint;
 
 import java.lang.reflect.Array;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
 import java.util.Arrays;
+import java.util.Collection;
 import java.util.Map;
 
-/** Writes maps, iterables, arrays, strings, numbers, booleans, enums and null as JSON in UTF-8, into one growing array. */
+/** Writes maps, iterables, arrays, strings, numbers, booleans, enums, null and what {@link JsonText} knows as JSON in UTF-8, into one growing array. */
 final class JsonWriter {
     private static final byte[] HEX = {'0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'};
 
@@ -44,12 +46,12 @@ final class JsonWriter {
             ascii(value.toString());
         } else if (value instanceof Map) {
             map((Map<?, ?>) value);
-        } else if (value instanceof Iterable) {
+        } else if (value instanceof Collection) {
             iterable((Iterable<?>) value);
         } else if (value.getClass().isArray()) {
             array(value);
         } else {
-            throw new JsonException("a value of class " + value.getClass().getName() + " has no JSON form");
+            other(value);
         }
     }
 
@@ -59,6 +61,17 @@ final class JsonWriter {
         reserve(utf8.length);
         System.arraycopy(utf8, 0, bytes, length, utf8.length);
         length += utf8.length;
+    }
+
+    private void other(Object value) throws JsonException {
+        String text = JsonText.of(value); // those are iterable too, some of them
+        if (text != null) {
+            raw(text);
+        } else if (value instanceof Iterable && !(value instanceof Path)) { // a path is made of paths
+            iterable((Iterable<?>) value);
+        } else {
+            throw new JsonException("a value of class " + value.getClass().getName() + " has no JSON form");
+        }
     }
 
     private void number(Number value) throws JsonException {

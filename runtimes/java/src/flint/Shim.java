@@ -237,11 +237,14 @@ public final class Shim {
             answer(call, result instanceof byte[] ? Response.of((byte[]) result, type) : Response.of((InputStream) result, type));
         } else if (result instanceof Response) {
             answer(call, (Response) result);
-        } else if (result != null && Gson.isJson(result.getClass())) {
-            JsonWriter json = new JsonWriter(RESULT_START);
-            json.raw(result.toString());
-            answerJson(call, json);
         } else {
+            String text = result == null ? null : JsonText.of(result);
+            if (text != null && (text.startsWith("{") || text.startsWith("["))) {
+                JsonWriter json = new JsonWriter(RESULT_START);
+                json.raw(text);
+                answerJson(call, json);
+                return;
+            }
             throw new JsonException(NOT_JSON + " It returned " + (result == null ? "null." : "a value of " + result.getClass() + "."));
         }
     }

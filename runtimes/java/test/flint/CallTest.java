@@ -88,4 +88,22 @@ final class CallTest {
         Tests.contains(answers.get(2), "the parameters are not a JsonObject");
         Tests.equal(answers.get(3), Frame.RESULT + " {}");
     }
+
+    /** The same of Jackson. What it calls a node is iterable: an object's values, and of a text nothing. */
+    static void testTreesOfJsonLibraries() throws Exception {
+        Path classes = Fixture.classes(
+            "moved/jackson/databind/JsonNode", "package moved.jackson.databind; import java.util.*; public class JsonNode implements Iterable<JsonNode> {"
+                + " String text; public JsonNode(String text) { this.text = text; } public String toString() { return text; }"
+                + " public Iterator<JsonNode> iterator() { return Collections.emptyIterator(); } }",
+            "moved/jackson/databind/ObjectNode", "package moved.jackson.databind; public class ObjectNode extends JsonNode { public ObjectNode(String text) { super(text); } }",
+            "com/google/gson/JsonElement", "package com.google.gson; public class JsonElement { public String toString() { return \"\\\"text\\\"\"; } }",
+            "J", "import moved.jackson.databind.*; import java.util.*; public class J { public static Object main(Map<String, Object> p) { switch ((String) p.get(\"do\")) {"
+                + " case \"inside\": return List.of(new ObjectNode(\"{\\\"a\\\":[1]}\"), new com.google.gson.JsonElement(), new JsonNode(\"\"));"
+                + " case \"object\": return new ObjectNode(\"{\\\"a\\\":1}\");"
+                + " default: return new JsonNode(\"5\"); } } }");
+        List<String> answers = Fixture.run(classes, "J", "{\"do\":\"inside\"}", "{\"do\":\"object\"}", "{\"do\":\"number\"}").answers;
+        Tests.equal(answers.get(1), Frame.RESULT + " [{\"a\":[1]},\"text\",null]");
+        Tests.equal(answers.get(2), Frame.RESULT + " {\"a\":1}");
+        Tests.contains(answers.get(3), "It returned a value of class moved.jackson.databind.JsonNode.");
+    }
 }

@@ -3,6 +3,7 @@ package flint;
 import java.math.BigDecimal;
 import java.math.BigInteger;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
@@ -79,6 +80,7 @@ final class JsonTest {
         Tests.thrown(JsonException.class, () -> write(Double.NaN));
         Tests.thrown(JsonException.class, () -> write(List.of(Float.NEGATIVE_INFINITY)));
         Tests.contains(Tests.thrown(JsonException.class, () -> write(List.of(new Thread()))).getMessage(), "java.lang.Thread");
+        Tests.contains(Tests.thrown(JsonException.class, () -> write(List.of(Path.of("/a/b")))).getMessage(), "Path has no JSON form");
         List<Object> circle = new ArrayList<>();
         circle.add(circle);
         Tests.contains(Tests.thrown(JsonException.class, () -> write(circle)).getMessage(), "contains itself");

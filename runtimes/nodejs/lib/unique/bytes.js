@@ -1,5 +1,5 @@
 'use strict';
-// Random bytes that are drawn ahead: Node.js's own caches behind randomUUID and randomInt, and the pools of libraries (uuid, nanoid).
+// Random bytes that are drawn ahead: Node.js's own caches behind randomUUID and randomInt, and the pools of libraries (uuid, nanoid, uid).
 // OpenSSL itself notices a fork.
 
 const crypto = require('crypto');
@@ -9,6 +9,11 @@ const MAX_RANGE = 2 ** 48 - 1;
 // uuid draws 256 bytes, nanoid 128 ids at once; keys, salts and nonces are shorter.
 const POOL_AT_LEAST = 128;
 const POOL_AT_MOST = 64 * 1024;
+// What randomBytes has made is held, a little of each size and not more on the whole than every clone can fill again.
+const MADE_AT_MOST = 16 * 1024;
+const MADE_OF_A_SIZE = 8;
+const MADE_IN_ALL = 128 * 1024;
+const NOTED = 64;
 // So many identifiers Node.js draws at once.
 const BATCH = 128;
 const FEW = 8;
@@ -19,6 +24,14 @@ let inZygote = true;
 const fills = new WeakMap();
 let filled = [];
 let filledAtLoad = [];
+/**
+ * The latest buffers that `randomBytes` has made of each size that a pool has: a library (uid) keeps the last one. They are held, since a WeakRef
+ * would hold on to all of them until the turn of the event loop ends. The sizes drawn last come last.
+ */
+const made = new Map();
+let madeBytes = 0;
+/** Shorter ones that were made while the function is loaded; `null` once it is. */
+let shortOnes = [];
 
 function replace(owner, name, wrap) {
   const descriptor = owner && Object.getOwnPropertyDescriptor(owner, name);
@@ -30,7 +43,9 @@ function install() {
   // Both take their bytes from the same cache.
   for (const name of ['randomUUID', 'randomUUIDv7']) replace(crypto, name, uncachedUuid);
   replace(crypto, 'randomInt', uncachedInt);
+  replace(crypto, 'randomBytes', making);
   replace(crypto, 'randomFillSync', watched);
+  replace(crypto, 'randomFill', watchedLater);
   const web = crypto.webcrypto && Object.getPrototypeOf(crypto.webcrypto);
   replace(web, 'getRandomValues', watched); // behind crypto.getRandomValues, too
   const { randomUUID } = crypto;
@@ -75,6 +90,50 @@ function below(range) {
   }
 }
 
+function making(original) {
+  return function randomBytes(size, callback) {
+    if (!inZygote) return original.call(this, size, callback);
+    if (typeof callback !== 'function') return make(original.call(this, size, callback));
+    return original.call(this, size, function made(error, buffer) {
+      if (buffer !== undefined) make(buffer);
+      callback.call(this, error, buffer);
+    });
+  };
+}
+
+function make(buffer) {
+  const size = buffer.byteLength;
+  if (size < POOL_AT_LEAST) {
+    if (shortOnes !== null && shortOnes.length < NOTED) shortOnes.push(buffer);
+  } else if (size <= MADE_AT_MOST) {
+    const latest = made.get(size) || [];
+    made.delete(size);
+    made.set(size, latest);
+    latest.push(buffer);
+    madeBytes += size;
+    if (latest.length > Math.max(1, Math.min(MADE_OF_A_SIZE, MADE_AT_MOST / size))) {
+      latest.shift();
+      madeBytes -= size;
+    }
+    while (madeBytes > MADE_IN_ALL) forgetOldest();
+  }
+  return buffer;
+}
+
+function forgetOldest() {
+  const [size, latest] = made.entries().next().value;
+  made.delete(size);
+  madeBytes -= size * latest.length;
+}
+
+function watchedLater(original) {
+  return function randomFill(buffer, ...rest) {
+    const result = original.call(this, buffer, ...rest);
+    if (inZygote && ArrayBuffer.isView(buffer) && rest.length === 1) watch(buffer);
+    return result;
+  };
+}
+
 function watched(original) {
   return { [original.name](buffer, ...rest) {
     const result = original.call(this, buffer, ...rest);
@@ -103,6 +162,7 @@ function held(buffers) {
 function renew() {
   inZygote = false;
   for (const buffer of held(filled)) if (isPool(buffer)) randomFillSync(buffer);
+  for (const latest of made.values()) for (const buffer of latest) randomFillSync(buffer);
 }
 
 function unrenew() {
@@ -111,7 +171,8 @@ function unrenew() {
 
 /** The function is loaded: what it has drawn by now it may keep for good. */
 function loaded() {
-  filledAtLoad = filled.slice();
+  filledAtLoad = filled.concat((shortOnes || []).map((buffer) => new WeakRef(buffer)));
+  shortOnes = null;
 }
 
 function notes() {

@@ -30,6 +30,32 @@ function nanoid() {
   return idPool.subarray(idAt, idAt += 21).toString('hex');
 }
 
+// As the package uid draws them, and as one might that waits for them.
+let made = null;
+let madeAt = 0;
+let madeLater = null;
+const filledLater = new Uint8Array(256);
+let isFilledLater = false;
+
+function uid() {
+  if (made === null || madeAt + 16 > made.length) {
+    made = randomBytes(4096);
+    madeAt = 0;
+  }
+  return made.subarray(madeAt, madeAt += 16).toString('hex');
+}
+
+async function uidLater() {
+  if (madeLater === null) madeLater = await promisify(randomBytes)(512);
+  return madeLater.subarray(0, 16).toString('hex');
+}
+
+async function filled() {
+  if (!isFilledLater) await promisify(crypto.randomFill)(filledLater);
+  isFilledLater = true;
+  return Buffer.from(filledLater.subarray(0, 16)).toString('hex');
+}
+
 /** Of an identifier that begins with the time. */
 function randomPart(id) {
   return id.slice(14);
@@ -69,6 +95,9 @@ exports.main = async () => ({
   key: crypto.generateKeySync('aes', { length: 128 }).export().toString('hex'),
   uuid: uuid(),
   nanoid: nanoid(),
+  uid: uid(),
+  uidLater: await uidLater(),
+  filled: await filled(),
   pid: process.pid,
   timeOrigin: performance.timeOrigin,
   alsoNow: clocksApart(),

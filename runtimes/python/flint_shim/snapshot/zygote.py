@@ -16,6 +16,7 @@ from . import event_loop, immortal, memory, native, tmp, warmup
 from .checks import obstacles
 from .clones import CloneRequests
 from .descriptors import TMP, Descriptors
+from .left_in_tmp import LeftInTmp
 from .prime import prime
 from .refusal import Refused, answer_refusal
 from .subprocesses import keep_tmp
@@ -33,7 +34,7 @@ class Zygote:
             raise Refused(lacking)
         native.hide()
         native.close_all_but((0, 1, 2, link, TMP))  # what a careless parent has left open
-        self._requests = []
+        self._requests, self._left = [], LeftInTmp()
         self._fork, self._uniqueness, self._descriptors = fork, Uniqueness(), Descriptors(link)
         self._native_serve = native.helper()
         keep_tmp()
@@ -47,6 +48,7 @@ class Zygote:
 
     def keep(self, head, body):
         """A warm-up request, for the freeze to replay."""
+        self._left.look()
         self._requests.append((head, body))
 
     # --- the freeze
@@ -82,6 +84,7 @@ class Zygote:
         found += event_loop.others(instance.entry) + obstacles() + self._descriptors.obstacles()
         if found:
             raise Refused("; ".join(found))
+        self._left.take()
         # No user code from here on.
         self._descriptors.seal()
         self._fork.prepare(self._uniqueness.replaces)
@@ -136,7 +139,9 @@ class Zygote:
     def _begin(self, instance, flags, settle):
         """In a clone: everything before it waits for RESTORE. What fails here must not get back to the zygote's code."""
         try:
+            instance.own()
             settle()
+            self._left.put()
             if flags & 1:
                 prime(instance, self.restore)
         except PeerGone:

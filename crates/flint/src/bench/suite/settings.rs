@@ -72,7 +72,6 @@ fn lean(variant: &Variant) -> anyhow::Result<Settings> {
     Ok(vec![
         set("POOL__PREWARM", LEAN_PREWARMED.to_string()),
         set("POOL__PREWARM_KINDS", serde_json::to_string(&kinds)?),
-        set("POOL__PREWARM_DELAY", "0ms"),
     ])
 }
 

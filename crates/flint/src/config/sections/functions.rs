@@ -89,7 +89,14 @@ impl LimitsConfig {
         let size = |size: ByteSize| size.to_string();
         check("memory", (self.min_memory, defaults.memory, self.max_memory), size)?;
         check("logs", (self.min_logs, defaults.logs, self.max_logs), size)?;
-        check("timeout", (self.min_timeout, defaults.timeout, self.max_timeout), millis)
+        check("timeout", (self.min_timeout, defaults.timeout, self.max_timeout), millis)?;
+        if self.max_concurrency == 0 {
+            return Err("limits.max_concurrency is 0, and a function has at least 1".to_owned());
+        }
+        if self.max_code == ByteSize::bytes(0) {
+            return Err("limits.max_code is 0".to_owned());
+        }
+        defaults.limits().check().map_err(|senseless| format!("defaults: {senseless}"))
     }
 
     fn bounds(&self) -> LimitBounds {
@@ -203,5 +210,18 @@ mod tests {
         assert!(text.contains("defaults.timeout (60000 ms) is above limits.max_timeout (1000 ms)"), "{text}");
         let text = said(LimitsConfig { min_memory: ByteSize::mib(512), ..limits });
         assert!(text.contains("defaults.memory (256 MB) is below limits.min_memory (512 MB)"), "{text}");
+        let limits = LimitsConfig::default();
+        let text = said(LimitsConfig { max_concurrency: 0, ..limits.clone() });
+        assert!(text.contains("limits.max_concurrency is 0"), "{text}");
+        let text = said(LimitsConfig { max_code: ByteSize::bytes(0), ..limits.clone() });
+        assert!(text.contains("limits.max_code is 0"), "{text}");
+        for (defaults, part) in [
+            (DefaultsConfig { processes: 0, ..DefaultsConfig::default() }, "processes 0 is not within"),
+            (DefaultsConfig { cpu_millis: 1, ..DefaultsConfig::default() }, "cpu 1 is not within"),
+            (DefaultsConfig { tmp: ByteSize::mib(512), ..DefaultsConfig::default() }, "tmp 512 MB exceeds"),
+        ] {
+            let text = limits.check(&defaults).unwrap_err();
+            assert!(text.starts_with("defaults: ") && text.contains(part), "{text}");
+        }
     }
 }

@@ -58,7 +58,7 @@ pub(crate) struct GateSection {
     pub(crate) port: NonZeroU16,
     pub(crate) connections: usize,
     pub(crate) max_connections: usize,
-    #[serde(with = "units::duration")]
+    #[serde(with = "units::some_time")]
     pub(crate) idle_timeout: Duration,
 }
 

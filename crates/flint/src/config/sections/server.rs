@@ -15,14 +15,15 @@ pub(crate) struct ServerConfig {
     pub(crate) max_connections: usize,
     #[serde(with = "units::size")]
     pub(crate) max_header: ByteSize,
-    #[serde(with = "units::duration")]
+    #[serde(with = "units::some_time")]
     pub(crate) header_timeout: Duration,
     #[serde(with = "units::duration")]
     pub(crate) drain_timeout: Duration,
     #[serde(with = "units::duration")]
     pub(crate) credential_ttl: Duration,
-    #[serde(with = "units::duration")]
+    #[serde(with = "units::some_time")]
     pub(crate) collect_every: Duration,
+    #[serde(deserialize_with = "hosts")]
     pub(crate) web_hosts: Vec<String>,
 }
 
@@ -40,6 +41,19 @@ impl Default for ServerConfig {
             collect_every: Duration::from_secs(600),
             web_hosts: Vec::new(),
         }
+    }
+}
+
+/// Names of hosts. Anything else would be the end of no request's host, and nobody would be told.
+fn hosts<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    let legal = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
+    let is_host = |text: &str| text.split('.').all(|label| !label.is_empty()) && text.bytes().all(legal);
+    let hosts = Vec::<String>::deserialize(deserializer)?;
+    match hosts.iter().find(|host| !is_host(host)) {
+        Some(other) => Err(serde::de::Error::custom(format!(
+            "'{other}' is not the name of a host: write it without a scheme, a port or a dot at its end, for example 'faas.example.com'"
+        ))),
+        None => Ok(hosts),
     }
 }
 

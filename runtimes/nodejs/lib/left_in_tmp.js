@@ -1,0 +1,91 @@
+'use strict';
+// What loading the code leaves in /tmp. A clone has a /tmp of its own, and finds there what a process that has just loaded the code would.
+
+const { chmodSync, lstatSync, mkdirSync, readFileSync, readdirSync, readlinkSync, symlinkSync, writeFileSync } = require('fs');
+
+const ROOT = '/proc/self/fd/200';
+const MOST_BYTES = 1024 * 1024;
+const MOST_FILES = 256;
+/** Kept for speed alone, and in memory by then. */
+const CACHES = ['/.cache', '/node-compile-cache'];
+
+class LeftInTmp {
+  constructor() {
+    this.paths = null;
+    this.kept = [];
+  }
+
+  /** When the code has been loaded, before its first call. */
+  look() {
+    if (this.paths === null) this.paths = below();
+  }
+
+  /** At the freeze: what of it is still there; a text where that is too much. */
+  found() {
+    this.look();
+    const found = [];
+    const folders = new Set(['']);
+    let size = 0;
+    for (const path of this.paths) {
+      if (!folders.has(path.slice(0, path.lastIndexOf('/')))) continue; // a call has put a link in the place of its folder, or removed it
+      const status = lstatSync(ROOT + path, { throwIfNoEntry: false });
+      if (status === undefined) continue; // a call has removed it
+      const mode = status.mode & 0o7777;
+      if (status.isDirectory()) {
+        folders.add(path);
+        found.push({ path, mode });
+      } else if (status.isSymbolicLink()) {
+        found.push({ path, target: readlinkSync(ROOT + path) });
+      } else if (status.isFile()) {
+        size += status.size;
+        if (size <= MOST_BYTES) found.push({ path, mode, content: readFileSync(ROOT + path) });
+      }
+    }
+    if (size <= MOST_BYTES && this.paths.length <= MOST_FILES) return found;
+    const some = this.paths.slice(0, 3).map((path) => `/tmp${path}`).join(', ');
+    return `loading the code leaves more in /tmp than the 1 MiB and ${MOST_FILES} files that each copy is given (${some}${this.paths.length > 3 ? ', …' : ''}): write it in flint.afterRestore`;
+  }
+
+  keep(found) {
+    this.kept.push(...found); // the same array: code that has been optimised counts on that
+  }
+
+  /** In a clone. */
+  put() {
+    for (const { path, content, target } of this.kept) {
+      const place = ROOT + path;
+      if (target !== undefined) symlinkSync(target, place);
+      else if (content === undefined) mkdirSync(place);
+      else writeFileSync(place, content, { flag: 'wx' });
+    }
+    for (let at = this.kept.length - 1; at >= 0; at--) { // into some folders nothing can be put then
+      const { path, mode, target } = this.kept[at];
+      if (target === undefined) chmodSync(ROOT + path, mode);
+    }
+  }
+}
+
+/** Paths of all that is in it, folders before what they hold; one more than may be where there are too many. */
+function below() {
+  const found = [];
+  const folders = [''];
+  while (folders.length > 0) {
+    const folder = folders.pop();
+    let entries;
+    try {
+      entries = readdirSync(ROOT + folder, { withFileTypes: true });
+    } catch {
+      continue;
+    }
+    for (const entry of entries) {
+      const path = `${folder}/${entry.name}`;
+      if (CACHES.includes(path)) continue;
+      found.push(path);
+      if (found.length > MOST_FILES) return found;
+      if (entry.isDirectory()) folders.push(path);
+    }
+  }
+  return found;
+}
+
+module.exports = { LeftInTmp };
