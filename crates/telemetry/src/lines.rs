@@ -162,7 +162,12 @@ mod tests {
         let mut lines = Lines::to(Slow { turns, got }).unwrap();
         let line = |number: usize| format!("{number:01024}\n").into_bytes();
         let count = 3 * MOST_BYTES / line(0).len();
-        for number in 0..count {
+        lines.write_all(&line(0)).unwrap();
+        // Once the first is in the thread's hands, room comes free no more.
+        while !lines.0.queue().writing {
+            std::thread::yield_now();
+        }
+        for number in 1..count {
             lines.write_all(&line(number)).unwrap();
         }
         let dropped = lines.dropped() as usize;
