@@ -127,7 +127,6 @@ impl Invoker {
             (true, None) => totals.prewarmed.add(1),
             (false, None) => totals.cold.add(1),
         }
-        let took_prewarmed = started.started.is_zero();
         let report = StartReport {
             began,
             began_at,
@@ -136,7 +135,7 @@ impl Invoker {
             initialised: started.initialised,
             logs: started.logs,
         };
-        if took_prewarmed || report.made_a_snapshot() {
+        if report.started.is_zero() || report.made_a_snapshot() {
             // What is kept for later takes less memory from now on, or more: the next start has to know.
             self.shared.prewarm.notify_one();
         }
