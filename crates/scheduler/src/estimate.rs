@@ -224,6 +224,14 @@ mod tests {
     }
 
     #[test]
+    fn what_only_a_first_call_took_is_believed_when_another_runs_for_a_tenth_of_it() {
+        let seen = Seen { first_call: average(30.0), ..seen(None) };
+        assert_eq!(starts(31, &[2.9], &seen), 0);
+        assert!(starts(31, &[3.1], &seen) > 1);
+        assert_eq!(starts(31, &[3.1], &Seen { service: average(0.05), ..seen }), 0, "others were seen");
+    }
+
+    #[test]
     fn an_instance_that_hangs_does_not_count() {
         assert_eq!(starts(4, &[0.01, 60_000.0], &seen(Some(1.0))), 0);
         assert!(starts(4, &[60_000.0, 60_000.0], &seen(Some(1.0))) >= 1);
