@@ -55,9 +55,9 @@ class Answer:
 
 
 class Peer:
-    """A running shim. Every wait ends after `timeout_s`."""
+    """A running shim. Every wait ends after `timeout_s`, which is far more than the time that a shim is given for anything (a freeze: a minute)."""
 
-    def __init__(self, argv, env=None, cwd=None, timeout_s=60):
+    def __init__(self, argv, env=None, cwd=None, timeout_s=300):
         ours, theirs = socket.socketpair()
         ours.settimeout(timeout_s)
         self.socket = ours

@@ -116,7 +116,7 @@ class ActionLoop(unittest.TestCase):
                 yield language, Path(folder), name, other
 
     def test_a_call_is_answered_logged_and_knows_its_activation(self):
-        for language, folder, _, _ in self.each():
+        for language, folder, name, _ in self.each():
             loop = Loop(language, folder)
             self.assertEqual(loop.answer(), {"ok": True})
             value = {"text": "Zoë\n", "nested": {"list": [1, 2.5, None]}}
@@ -128,12 +128,24 @@ class ActionLoop(unittest.TestCase):
             self.assertEqual((status, out), (0, "out\n" * 3))
             self.assertEqual(err.count("err\n"), 3)
             self.assertIn("no such luck", err)
+            # Where it was, and nothing of the launcher's.
+            self.assertRegex(err, rf"{name}[:(]\d+")
+            self.assertNotIn("launcher", err)
 
     def test_a_long_line_is_one_call(self):
         for language, folder, name, _ in self.each():
             loop = Loop(language, folder / name, ack=False)
             text = "x" * 1_000_000
             self.assertEqual(loop.call({"text": text})["got"], {"text": text})
+            loop.end()
+
+    def test_what_is_nested_deeply_is_one_call(self):
+        value = {"got": 1}
+        for _ in range(900):
+            value = [value]
+        for language, folder, _, _ in self.each():
+            loop = Loop(language, folder, ack=False)
+            self.assertEqual(loop.call({"deep": value})["got"], {"deep": value})
             loop.end()
 
     def test_entry_points_and_what_they_return(self):
@@ -185,6 +197,19 @@ class ActionLoop(unittest.TestCase):
                 self.assertEqual(os.read(loop.process.stdout.fileno(), 100), said)
             loop.end()
 
+    def test_every_way_to_the_environment_leads_to_this_calls(self):
+        for language, folder, name, _ in self.each():
+            if language != "php":
+                continue
+            (folder / name).write_text("""<?php function main(array $args): array {
+                return array_map(fn ($from) => $from["__OW_API_KEY"] ?? null, [$_ENV, $_SERVER, getenv()]);
+            }""")
+            loop = Loop(language, folder, ack=False)
+            for key in "a", "b":
+                self.assertEqual(loop.call({}, api_key=key), [key] * 3)
+            self.assertEqual(loop.call({}), [None] * 3)
+            loop.end()
+
     def test_text_is_text_whatever_the_function_makes_the_default(self):
         for language, folder, name, _ in self.each():
             if language != "ruby":
@@ -214,7 +239,7 @@ class ActionLoop(unittest.TestCase):
     def test_code_that_does_not_load_is_said_in_place_of_the_acknowledgement(self):
         for language, folder, name, _ in self.each():
             loop = Loop(language, folder, "nowhere")
-            self.assertIn("nowhere", loop.answer()["error"])
+            self.assertRegex(loop.answer()["error"], "^the code has no (function|method) 'nowhere'$")
             self.assertEqual(loop.end()[0], 1)
             (folder / name).write_text("<?php function main( {" if language == "php" else "def main(")
             loop = Loop(language, folder)

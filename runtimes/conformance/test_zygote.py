@@ -21,7 +21,7 @@ class ZygoteContract:
     shim = None
 
     def setUp(self):
-        self.zygote = Zygote(self.shim.zygote, timeout_s=60)
+        self.zygote = Zygote(self.shim.zygote)
         self.addCleanup(self._clean)
         self.clones = []
 

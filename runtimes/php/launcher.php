@@ -4,6 +4,9 @@
 
 namespace flint;
 
+/** How deep arguments and results may be nested. */
+const DEEPEST = 1000;
+
 /** The file that a folder of code begins with. */
 function entry_file(string $code): string
 {
@@ -43,13 +46,13 @@ function set_environment(array $call, array $before): array
         if ($key !== 'value' && is_string($value) && !str_contains($value, "\0")) {
             $name = '__OW_' . strtoupper($key);
             putenv("$name=$value");
-            $_ENV[$name] = $value;
+            $_ENV[$name] = $_SERVER[$name] = $value;
             $now[] = $name;
         }
     }
     foreach (array_diff($before, $now) as $gone) {
         putenv($gone);
-        unset($_ENV[$gone]);
+        unset($_ENV[$gone], $_SERVER[$gone]);
     }
     return $now;
 }
@@ -60,7 +63,14 @@ function encode(mixed $result): string
     if ($result === null || $result === []) {
         return '{}';
     }
-    return json_encode($result, JSON_THROW_ON_ERROR | JSON_UNESCAPED_SLASHES | JSON_UNESCAPED_UNICODE | JSON_PRESERVE_ZERO_FRACTION);
+    return json_encode($result, JSON_THROW_ON_ERROR | JSON_UNESCAPED_SLASHES | JSON_UNESCAPED_UNICODE | JSON_PRESERVE_ZERO_FRACTION, DEEPEST);
+}
+
+/** An error as PHP prints it, without the launcher's frames. */
+function described(\Throwable $error): string
+{
+    $place = preg_quote(__FILE__, '/') . '\(\d+\): .*\n';
+    return preg_replace("/^(#\d+) $place(#\d+ $place)*#\d+ \{main\}$/m", '$1 {main}', "$error") . "\n";
 }
 
 function serve(string $code, string $main): int
@@ -84,7 +94,7 @@ function serve(string $code, string $main): int
     try {
         $function = load($code, $main);
     } catch (\Throwable $error) {
-        fwrite(STDERR, "$error\n");
+        fwrite(STDERR, described($error));
         $answer(json_encode(['error' => $error->getMessage()], JSON_INVALID_UTF8_SUBSTITUTE));
         return 1;
     }
@@ -95,7 +105,7 @@ function serve(string $code, string $main): int
     $process = getmypid();
     while (($line = fgets($calls)) !== false) {
         try {
-            $call = json_decode($line, true, 512, JSON_THROW_ON_ERROR | JSON_BIGINT_AS_STRING);
+            $call = json_decode($line, true, DEEPEST + 1, JSON_THROW_ON_ERROR | JSON_BIGINT_AS_STRING);
             $environment = set_environment($call, $environment);
             $result = $function($call['value'] ?? []);
             if (getmypid() !== $process) {
@@ -103,7 +113,7 @@ function serve(string $code, string $main): int
             }
             $result = encode($result);
         } catch (\Throwable $error) {
-            fwrite(STDERR, "$error\n");
+            fwrite(STDERR, described($error));
             if (getmypid() !== $process) {
                 return 255;
             }

@@ -8,6 +8,8 @@ require 'json'
 module Flint
   # What a function raises and survives; a process that wants to exit does.
   FAILURES = [StandardError, ScriptError, SystemStackError].freeze
+  # How deep arguments and results may be nested; what contains itself ends there.
+  DEEPEST = 1000
 
   class Launcher
     def initialize(code, main)
@@ -55,7 +57,7 @@ module Flint
       require file
       owner, name = @main.match?(/[.#]/) ? @main.split(/[.#]/, 2) : [nil, @main]
       receiver = owner ? Object.const_get(owner) : TOPLEVEL_BINDING.receiver
-      raise NameError, "the code has no method '#{@main}'" unless receiver.respond_to?(name, true)
+      raise "the code has no method '#{@main}'" unless receiver.respond_to?(name, true)
 
       receiver.method(name)
     end
@@ -70,11 +72,11 @@ module Flint
     end
 
     def run(function, line)
-      call = JSON.parse(line)
+      call = JSON.parse(line, max_nesting: DEEPEST + 1)
       enter(call)
       result = function.call(call.fetch('value', {}))
       exit if forked?
-      JSON.generate(result.nil? ? {} : result)
+      JSON.generate(result.nil? ? {} : result, max_nesting: DEEPEST)
     rescue *FAILURES => e
       said = failure(e)
       exit(1) if forked?
@@ -96,7 +98,7 @@ module Flint
     end
 
     def failure(error)
-      warn error.full_message(highlight: false)
+      STDERR.puts(error.full_message(highlight: false).lines.reject { |line| line.start_with?("\tfrom #{__FILE__}:") })
       JSON.generate('error' => error.message.dup.force_encoding('UTF-8').scrub)
     end
 

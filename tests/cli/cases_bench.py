@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 from pathlib import Path
 
@@ -34,6 +35,14 @@ def below(root):
         except OSError:
             pass
     return began, lines
+
+
+def test_a_folder_without_a_report_is_wrong_usage(world):
+    empty = world.path("bench-empty")
+    empty.mkdir()
+    for arguments in (["report", str(empty)], ["promises", "--from", str(empty)]):
+        done = world.bare("bench", *arguments)
+        claim(done.code == 2 and "there is no report in" in done.said, done)
 
 
 def test_a_benchmark_that_is_killed_leaves_nothing_behind(world):
@@ -74,6 +83,17 @@ def test_a_benchmark_that_is_killed_leaves_nothing_behind(world):
     claim(not os.listdir(scratch), "a refused run leaves something")
 
 
+def test_a_closed_loop_does_not_wait_for_an_answer_that_does_not_come(world):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/"
+        done = world.bare("bench", "load", url, "--closed", "2", "--duration", "2s", "--timeout", "500ms", "--json")
+    claim(done.code == 1 and not done.out, done)
+    claim("nothing_measured" in done.said and "no answer within 500 ms" in done.said, done)
+    # Nor is an answer that is not the right one a measurement, whatever the machine is like.
+    done = world.bare("bench", "load", f"{world.server.url}/no/such/page", "--closed", "1", "--duration", "2s")
+    claim(done.code == 1 and "status 404 instead of 200" in done.said, done)
+
+
 def test_what_an_experiment_does_not_have_is_wrong_usage(world):
     for arguments, part in [
         (["wasm", "--set", "bogus=1"], "the experiment wasm has no options"),
@@ -81,6 +101,9 @@ def test_what_an_experiment_does_not_have_is_wrong_usage(world):
         (["coldstart", "--set", "live=none"], "'none' is not a number from 1 to 1000"),
         (["afterburn", "--set", "seconds=never"], "write a number"),
         (["faasdom", "--set", "workload=nothing"], "there is no workload 'nothing' here; there is"),
+        (["azure-replay", "--set", "trace=2021", "--set", "procedure=photons"], "--set procedure=whole"),
+        (["azure-replay", "--set", "trace=/no/such/trace"], "/no/such/trace/invocations.csv"),
+        (["faasdom", "--set", "functions=/no/such/folder"], "/no/such/folder"),
         (["faasdom", "--arms", "nosuch"], "there is no arm 'nosuch': choose from"),
         (["coldstart", "--arms", "nosuch"], "there is no arm 'nosuch': choose ARM or ARM:FUNCTION from"),
         (["overhead", "--quick", "--arms", "nosuch"], "there is no arm 'nosuch': choose from bare-http,"),

@@ -213,6 +213,9 @@ def test_letters_are_redriven_once_though_they_fail_again(world):
     one = letters().pop()
     done = world.run("dlq", "rm", "0" * 32, one, "--json")
     claim(done.code == 4 and done.json() == {"removed": 1} and one not in letters(), done)
+    for verb in ("rm", "redrive"):
+        done = world.run("dlq", verb, one)
+        claim(done.code == 4 and not done.text and f"there is no dead letter {one}" in done.said, done)
     world.ok("dlq", "rm", "--function", "dies")
 
 

@@ -82,6 +82,8 @@ def test_dev_deploys_and_calls_on_every_save(world):
         world.file("live.js.new", "exports.main = () => ({ again: true });\n")
         world.path("live.js.new").rename(path)
         dev.until('"again": true')
+        # Its exit code is that of the last call that it was over with.
+        eventually("it is over with the call", lambda: "watching" in dev.text().rpartition('"again": true')[2])
     finally:
         code = dev.end()
     claim(code == 0, f"exit code {code}", dev.text())

@@ -191,7 +191,7 @@ def test_what_is_not_there_is_named_with_the_next_step(world):
 
 
 def test_options_of_other_tools_are_named_as_they_are_here(world):
-    for arguments, part in ((["deploy", "x.js", "-p", "a=b"], "--param"), (["invoke", "x", "name=you"], "-p KEY=VALUE"), (["up", "--port", "1"], "--listen")):
+    for arguments, part in ((["deploy", "x.js", "-p", "a=b"], "--param"), (["invoke", "x", "name=you"], "-p KEY=VALUE"), (["deploy", "x", "x.js"], "--name NAME"), (["up", "--port", "1"], "--listen")):
         world.refused(2, "unexpected argument", part, arguments=arguments)
 
 

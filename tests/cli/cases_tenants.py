@@ -10,8 +10,10 @@ HELLO = "exports.main = () => ({ ok: true });\n"
 
 def test_a_namespace_is_made_before_the_first_start_and_used_after_it(world):
     data = world.path("tenants-data")
-    key = world.bare("namespace", "create", "shop", "--data-dir", data).text.strip()
+    made = world.bare("namespace", "create", "shop", "--data-dir", data)
+    key = made.text.strip()
     claim(len(key) == 36 + 1 + 64, key)
+    claim(f"no data in {data}; it is made" in made.said, made)
     listed = world.bare("namespace", "list", "--data-dir", data, "--json").json()["namespaces"]
     claim([namespace["name"] for namespace in listed] == ["shop"] and len(listed[0]["keys"]) == 1, listed)
     server = Server(world, data)

@@ -37,9 +37,8 @@ def test_versions_run_side_by_side_and_a_rollback_is_a_new_one(world):
     claim([v["version"] for v in listed] == ["0.0.3", "0.0.2", "0.0.1"], listed)
     claim(listed[0]["newest"] and len({v["code"]["digest"] for v in listed}) == 3, listed)
     world.refused(4, "paged@0.0.9", "flint versions paged", arguments=["invoke", "paged@0.0.9"])
-    world.refused(4, "not by version", "'paged'", arguments=["activations", "paged@0.0.1"])
-    done = world.ok("activations", "paged@0.0.9")
-    claim("'paged' has no version or alias 0.0.9 now" in done.text and "flint activations paged" in done.text, done)
+    for version in ("0.0.1", "0.0.9"):
+        world.refused(4, "not by version", "'paged'", arguments=["activations", f"paged@{version}"])
     claim("no calls of 'nothing@0.0.9' are recorded" in world.ok("activations", "nothing@0.0.9").text)
 
     done = world.ok("rollback", "paged")

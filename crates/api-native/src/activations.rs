@@ -75,14 +75,21 @@ pub(crate) async fn page_of(
 /// The name that records of a function are listed under, of any name that it is called by.
 pub(crate) async fn listed_name(native: &Native, tenant: &Tenant, name: &str) -> Result<String, ApiError> {
     let path = path_of(&tenant.caller, name)?;
-    // `name@version`, unless something is there by the whole name.
-    if let Some((bare, _)) = Qualifier::split(&path.name)
-        && let Ok(found) = native.controller.function(&tenant.caller, &path).await
-        && found.path.name == bare
-    {
-        let bare = FunctionPath { name: bare, ..path }.local();
-        return Err(ApiError::invalid(format!("records are listed by function, not by version: '{name}'"))
-            .hint(format!("ask for '{bare}'; each record says which version ran")));
+    // `name@version`, also of one that is gone, unless something is there by the whole name.
+    if let Some((bare, _)) = Qualifier::split(&path.name) {
+        let bare = FunctionPath { name: bare, ..path.clone() };
+        let found = match native.controller.function(&tenant.caller, &path).await {
+            Err(ControllerError::NotFound | ControllerError::NoSuch(_)) => {
+                native.controller.function(&tenant.caller, &bare).await
+            }
+            found => found,
+        };
+        if found.is_ok_and(|found| found.path.name == bare.name) {
+            return Err(ApiError::invalid(format!(
+                "records are listed by function, not by version: '{name}'"
+            ))
+            .hint(format!("ask for '{}'; each record says which version ran", bare.local())));
+        }
     }
     Ok(path.local())
 }

@@ -108,8 +108,13 @@ fn leave_out(arguments: &mut BTreeMap<String, String>, object: &str) -> serde_js
     deserializer.end()
 }
 
-/// Percent-decoding with `+` as a space, as forms write it; what is not well-formed stays as it is.
+/// Percent-decoding with `+` as a space, as forms write it.
 fn decoded(text: &str) -> String {
+    String::from_utf8_lossy(&percent_decoded(&text.replace('+', " "))).into_owned()
+}
+
+/// Percent-decoding; what is not well-formed stays as it is.
+pub(crate) fn percent_decoded(text: &str) -> Vec<u8> {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
     let mut at = 0;
@@ -121,17 +126,13 @@ fn decoded(text: &str) -> String {
                 out.push((high * 16 + low) as u8);
                 at += 3;
             }
-            (b'+', ..) => {
-                out.push(b' ');
-                at += 1;
-            }
             (other, ..) => {
                 out.push(other);
                 at += 1;
             }
         }
     }
-    String::from_utf8_lossy(&out).into_owned()
+    out
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ use crate::{
     Native,
     auth::Tenant,
     body::{collect, written},
-    error::{ApiError, Asked, Path},
+    error::{ApiError, Asked, Path, is_object, no_object},
     functions::path_of,
     resource::{CodeUpload, DeployRequest, DeployResult, FunctionResource, LimitsPatch, ProgressLine},
 };
@@ -99,6 +99,9 @@ async fn read(
     let max_code = native.controller.config().limits.bounds.max_code.as_u64();
     if essence == "application/json" {
         let body = collect(body, max_code / 3 * 4 + AROUND_CODE).await?;
+        if !is_object(&body) {
+            return Err(no_object());
+        }
         let request: DeployRequest = serde_json::from_slice(&body).map_err(|error| {
             ApiError::invalid(format!("the body is not a deploy request: {error}"))
                 .hint("GET /v1/openapi.json describes it, see DeployRequest")

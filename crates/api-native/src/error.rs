@@ -255,11 +255,28 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
             }
             unread => unread.into(),
         })?;
-        let refused =
-            |rejection: JsonRejection| ApiError::new(rejection.status(), "invalid", rejection.body_text());
+        let is_object = is_object(&body);
         let request = Request::from_parts(parts, body.into());
-        Json::from_request(request, state).await.map(|Json(body)| Self(body)).map_err(refused)
+        match Json::from_request(request, state).await {
+            Ok(_) | Err(JsonRejection::JsonDataError(_)) if !is_object => Err(no_object()),
+            Ok(Json(body)) => Ok(Self(body)),
+            Err(JsonRejection::JsonDataError(wrong)) => Err(ApiError::invalid(wrong.body_text())),
+            Err(JsonRejection::MissingJsonContentType(missing)) => {
+                Err(ApiError::new(missing.status(), "unsupported_media_type", missing.body_text()))
+            }
+            Err(other) => Err(ApiError::new(other.status(), "invalid", other.body_text())),
+        }
     }
+}
+
+/// Whether a body of JSON is one object: a struct could also be read from an array.
+pub(crate) fn is_object(body: &[u8]) -> bool {
+    body.trim_ascii_start().starts_with(b"{")
+}
+
+/// Of a body that is other JSON.
+pub(crate) fn no_object() -> ApiError {
+    ApiError::invalid("the body has to be a JSON object").hint("GET /v1/openapi.json describes it")
 }
 
 /// A query, refused in the words of this API.
@@ -296,10 +313,13 @@ mod tests {
     use super::*;
     use crate::body::written;
 
+    async fn read<T: DeserializeOwned>(media: &str, body: axum::body::Body) -> Result<T, ApiError> {
+        let request = axum::http::Request::builder().header(header::CONTENT_TYPE, media);
+        Body::<T>::from_request(request.body(body).unwrap(), &()).await.map(|Body(value)| value)
+    }
+
     async fn sent(body: axum::body::Body) -> Result<Value, StatusCode> {
-        let request = axum::http::Request::builder().header(header::CONTENT_TYPE, "application/json");
-        let read = Body::<Value>::from_request(request.body(body).unwrap(), &()).await;
-        read.map(|Body(value)| value).map_err(|refusal| refusal.status)
+        read("application/json", body).await.map_err(|refusal| refusal.status)
     }
 
     #[tokio::test(start_paused = true)]
@@ -309,5 +329,31 @@ mod tests {
         assert_eq!(sent(body).await, Err(StatusCode::REQUEST_TIMEOUT));
         let large = vec![b' '; MOST_JSON as usize + 1];
         assert_eq!(sent(large.into()).await, Err(StatusCode::PAYLOAD_TOO_LARGE));
+    }
+
+    #[tokio::test]
+    async fn other_json_than_an_object_and_fields_of_other_types_are_refused_alike() {
+        const JSON: &str = "application/json";
+        #[derive(Debug, Default, serde::Deserialize)]
+        #[serde(default)]
+        struct Asked {
+            limit: usize,
+        }
+        let refused = async |media: &'static str, body: &'static str| {
+            let refusal = read::<Asked>(media, body.into()).await.unwrap_err();
+            (refusal.status.as_u16(), refusal.body.error.code, refusal.body.error.message)
+        };
+        assert_eq!(read::<Asked>(JSON, " {\"limit\": 1}".into()).await.unwrap().limit, 1);
+        for body in ["[1]", "[]", " [\"x\"]", "3", "\"x\"", "null"] {
+            let (status, code, message) = refused(JSON, body).await;
+            assert_eq!((status, code.as_str()), (400, "invalid"), "{body}");
+            assert_eq!(message, "the body has to be a JSON object", "{body}");
+        }
+        for body in ["{\"limit\": \"x\"}", "{", "[", ""] {
+            let (status, code, message) = refused(JSON, body).await;
+            assert_eq!((status, code.as_str()), (400, "invalid"), "{body}: {message}");
+        }
+        let (status, code, _) = refused("text/plain", "{}").await;
+        assert_eq!((status, code.as_str()), (415, "unsupported_media_type"));
     }
 }

@@ -15,7 +15,7 @@ use flint_model::ActivationId;
 use crate::{
     Native,
     answer::{Accepted, accepted, finished, http_answer, shown},
-    arguments::{CallQuery, merged},
+    arguments::{CallQuery, merged, percent_decoded},
     auth::Tenant,
     body::{Upload, collect, incoming},
     error::{ApiError, Path},
@@ -60,10 +60,17 @@ pub(crate) async fn invoke(
 pub(crate) async fn invoke_path(
     State(native): State<Arc<Native>>,
     tenant: Tenant,
-    Path((name, _)): Path<(String, String)>,
     request: Request,
 ) -> Result<Response, ApiError> {
+    let name = name_of(request.uri())?;
     call(&native, &tenant, &name, request).await
+}
+
+/// What is called by `/v1/functions/NAME/invoke/…`. [`Path`] would refuse a rest that is not UTF-8 once it is decoded, which nobody does here.
+fn name_of(uri: &Uri) -> Result<String, ApiError> {
+    let name = uri.path().split('/').nth(3).unwrap_or_default();
+    String::from_utf8(percent_decoded(name))
+        .map_err(|_| ApiError::invalid(format!("'{name}' is not the name of a function: it is not UTF-8")))
 }
 
 /// What comes after `/v1/functions/NAME/invoke/`, as it came: decoded, it would be another path, or a path and a query.
@@ -228,6 +235,13 @@ mod tests {
         assert_eq!(rest_of(&uri), Some("x%20y%3Fz=1/%2F..//"));
         assert_eq!(rest_of(&Uri::from_static("/v1/functions/f/invoke/?q=1")), Some(""));
         assert_eq!(rest_of(&Uri::from_static("/v1/functions/f/invoke?q=/")), None);
+    }
+
+    #[test]
+    fn a_functions_name_is_decoded() {
+        let name = |uri| name_of(&Uri::from_static(uri)).ok();
+        assert_eq!(name("/v1/functions/a%2Fb+c%20d/invoke/%ff/x?q=/").as_deref(), Some("a/b+c d"));
+        assert_eq!(name("/v1/functions/%ff/invoke/x"), None);
     }
 
     #[test]

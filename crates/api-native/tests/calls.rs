@@ -243,7 +243,8 @@ async fn what_is_too_large_is_refused_with_the_limit_and_its_name() {
 async fn a_function_sees_the_path_after_invoke_also_when_that_is_the_root() {
     let api = Api::with(config()).await;
     deploy_with(&api.server, "f", "context", &[]).await;
-    for (path, seen) in [("", Value::Null), ("/", json!("/")), ("/a%20b/", json!("/a%20b/"))] {
+    let raw = "/a%20b/%ff/";
+    for (path, seen) in [("", Value::Null), ("/", json!("/")), (raw, json!(raw))] {
         let whole = format!("/v1/functions/f/invoke{path}?q=1");
         let (status, answer) = api.send("POST", &whole, Body::from("{}"), None).await;
         assert_eq!((status, &answer["path"]), (200, &seen), "{whole}: {answer}");
@@ -301,6 +302,7 @@ async fn what_no_route_takes_is_refused_in_the_apis_own_words() {
     let refused = [
         ("GET", "/v1/functions/%ff", 400, "invalid"),
         ("GET", "/v1/activations/%ff", 400, "invalid"),
+        ("POST", "/v1/functions/%ff/invoke/x", 400, "invalid"),
         ("PATCH", "/v1/functions", 405, "method_not_allowed"),
         ("GET", "/v1/nothing", 404, "not_found"),
         ("GET", "/v1/", 404, "not_found"),
@@ -310,6 +312,25 @@ async fn what_no_route_takes_is_refused_in_the_apis_own_words() {
         assert_eq!((status, &body["error"]["code"]), (expected, &json!(code)), "{method} {path}: {body}");
         assert!(body["error"]["message"].is_string(), "{body}");
     }
+}
+
+#[tokio::test]
+async fn an_array_is_not_read_as_an_object() {
+    let api = Api::with(config()).await;
+    deploy_with(&api.server, "f", "echo", &[]).await;
+    for (method, path) in [
+        ("PUT", "/v1/functions/f"),
+        ("POST", "/v1/functions/f/rollback"),
+        ("PUT", "/v1/sequences/s"),
+        ("POST", "/v1/dead-letters/redrive"),
+    ] {
+        for body in ["[]", "[\"x\"]"] {
+            let (status, refused) = api.send(method, path, body.into(), None).await;
+            assert_eq!(status, 400, "{method} {path} {body}: {refused}");
+            assert_eq!(refused["error"]["message"], "the body has to be a JSON object", "{method} {path}");
+        }
+    }
+    api.server.stop().await;
 }
 
 #[tokio::test]
@@ -380,7 +401,12 @@ async fn records_are_found_by_every_name_that_a_function_is_called_by() {
     };
     eventually("both records", || async { (listed("f").await == Some(2)).then_some(()) }).await;
     assert_eq!((listed("%2Fguest%2Ff").await, listed("g@1").await), (Some(2), Some(0)));
-    for path in ["/v1/activations?function=f@0.0.1", "/v1/functions/f@0.0.1/logs?follow=true"] {
+    for path in [
+        "/v1/activations?function=f@0.0.1",
+        "/v1/activations?function=f@0.0.9",
+        "/v1/activations?function=f@gone",
+        "/v1/functions/f@0.0.1/logs?follow=true",
+    ] {
         let (status, refused) = api.get(path).await;
         assert_eq!(status, 400, "{refused}");
         assert!(refused["error"]["hint"].as_str().unwrap().contains("'f'"), "{refused}");

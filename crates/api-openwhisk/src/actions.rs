@@ -45,7 +45,7 @@ pub(crate) async fn put(request: &Request<'_>, name: Name<'_>, body: Body) -> Re
         remove_annotations: body.del_annotations.unwrap_or_default(),
         version: body.version,
         publish: body.publish,
-        prepare: PrepareWhen::Behind,
+        prepare: PrepareWhen::Background,
         // An update names what changes, and code that was written for OpenWhisk keeps connections from call to call.
         unnamed: Unnamed::Kept,
         keep_clones: true,

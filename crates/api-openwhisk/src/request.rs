@@ -40,11 +40,11 @@ pub(crate) struct Request<'a> {
 impl Request<'_> {
     /// The namespace that a path names; `_` is the caller's own.
     pub(crate) fn namespace(&self, segment: &str) -> Result<NamespaceName, Refusal> {
-        if segment == "_" {
-            return Ok(self.caller.namespace.name.clone());
-        }
         let name = percent_decode(segment).ok_or(NameError::NamespaceCharacters)?;
-        Ok(NamespaceName::parse(&name)?)
+        match &*name {
+            "_" => Ok(self.caller.namespace.name.clone()),
+            name => Ok(NamespaceName::parse(name)?),
+        }
     }
 
     /// The package, trigger or rule that a path names.

@@ -145,6 +145,9 @@ async fn names_are_checked_with_the_texts_of_the_api() {
         assert_eq!(reply.status, 200, "{name}: {reply:?}");
         assert_eq!(api.get(&format!("actions/{name}")).await.status, 200, "{name}");
     }
+    for own in ["_", "%5F", "guest", "%67uest"] {
+        assert_eq!(api.get(&format!("/api/v1/namespaces/{own}/limits")).await.status, 200, "{own}");
+    }
 }
 
 #[tokio::test]

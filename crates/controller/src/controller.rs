@@ -25,9 +25,9 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     Caller, ControllerConfig, ControllerError, account::Accounts, asynchronous::AcceptedCalls,
-    behind::Behind, credentials::Credentials, deploying::Deploys, detached::Detached, feeds::Feeding,
-    function_cache::FunctionCache, gateway::Tables, nested::Callers, resolve::Resolved, secrets::Keyring,
-    system::WithSystem, triggers::ReadyTrigger,
+    background::BackgroundPreparation, credentials::Credentials, deploying::Deploys, detached::Detached,
+    feeds::Feeding, function_cache::FunctionCache, gateway::Tables, nested::Callers, resolve::Resolved,
+    secrets::Keyring, system::WithSystem, triggers::ReadyTrigger,
 };
 
 /// How long calls have for writing their records once the scheduler has answered them.
@@ -87,7 +87,7 @@ pub struct Controller {
     pub(crate) namespaces: Mutex<()>,
     /// Held while it is looked which versions of a function are to stay in memory.
     pub(crate) versioning: Mutex<()>,
-    pub(crate) behind: Behind,
+    pub(crate) background: BackgroundPreparation,
     /// What the host offers, once somebody has asked.
     pub(crate) abilities: OnceCell<Vec<Capability>>,
     /// Every call, and every write.
@@ -128,7 +128,7 @@ impl Controller {
             structure: RwLock::default(),
             namespaces: Mutex::default(),
             versioning: Mutex::default(),
-            behind: Behind::default(),
+            background: BackgroundPreparation::default(),
             abilities: OnceCell::new(),
             calls: TaskTracker::new(),
             tasks: TaskTracker::new(),

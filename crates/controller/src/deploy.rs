@@ -9,7 +9,7 @@ use flint_model::{Code, Digest, Entity, Function, FunctionPath, Kind, Reuse, Seq
 use flint_store::{Expected, Replacing, StoreError};
 
 use crate::{
-    Caller, Controller, ControllerError, Deployed, PrepareWhen, PutCode, PutFunction, behind::Wanted,
+    Caller, Controller, ControllerError, Deployed, PrepareWhen, PutCode, PutFunction, background::Wanted,
     deploying::Deploying, functions::own, kinds, merge, strategy, versions::next_version, wasm,
 };
 
@@ -68,6 +68,9 @@ impl Controller {
         let Draft { mut function, new_code } = self.draft(caller, path, put, old.as_ref(), capabilities)?;
 
         if let Some(content) = &new_code {
+            function.code.digest = digest_of(content.clone()).await?;
+            // What is refused takes nothing of the disk.
+            self.admits(&function)?;
             function.code.digest = self.stores.blobs.put(content.clone()).await?;
         }
         let function = Arc::new(function);
@@ -75,9 +78,9 @@ impl Controller {
         let ready = match (prepare, new_code) {
             (PrepareWhen::Now, Some(content)) => Ready::Prepare(content),
             (PrepareWhen::Now, None) => Ready::Prepare(self.code(&function).await?),
-            (PrepareWhen::Behind, _) => match old.filter(|old| is_prepared_alike(old, &function)) {
-                Some(old) => self.invoker.prepared_already(&old).map_or(Ready::Behind, Ready::Already),
-                None => Ready::Behind,
+            (PrepareWhen::Background, _) => match old.filter(|old| is_prepared_alike(old, &function)) {
+                Some(old) => self.invoker.prepared_already(&old).map_or(Ready::Background, Ready::Already),
+                None => Ready::Background,
             },
         };
         let release = Release { function, deploying, replaced, ready, live_follows: false };
@@ -86,6 +89,12 @@ impl Controller {
             Err(ControllerError::Exists) if overwrite => Err(ControllerError::Race),
             released => released,
         }
+    }
+
+    /// Whether the disk has room for it, as far as that can be said before it is prepared.
+    fn admits(&self, function: &Function) -> Result<(), ControllerError> {
+        let admitted = self.invoker.admits(function);
+        Ok(admitted.inspect_err(|error| self.look_for_leftovers(error))?)
     }
 
     /// Makes a function ready, writes it and lets calls meet it.
@@ -97,7 +106,7 @@ impl Controller {
     ) -> Result<Deployed, ControllerError> {
         let Release { function, deploying, replaced, ready, live_follows } = release;
         self.check_secrets(&function).await?;
-        self.invoker.admits(&function).inspect_err(|error| self.look_for_leftovers(error))?;
+        self.admits(&function)?;
         let created = replaced.is_none();
         let unwritten = Unwritten { invoker: &self.invoker, function: Some(Arc::clone(&function)) };
         let mut deployed =
@@ -112,7 +121,7 @@ impl Controller {
                 Some(prepared)
             }
             Ready::Already(prepared) => Some(prepared),
-            Ready::Behind => None,
+            Ready::Background => None,
         };
         let is_ready = prepared.is_some();
         let function = Arc::clone(&deployed.function);
@@ -128,7 +137,7 @@ impl Controller {
         let path = &deployed.function.path;
         tracing::info!(function = %path, version = %deployed.function.version, kind = %deployed.function.kind, "deployed");
         if !is_ready {
-            self.prepare_behind(Wanted { path: path.clone(), version: None });
+            self.prepare_in_background(Wanted { path: path.clone(), version: None });
         }
         Ok(deployed)
     }
@@ -285,7 +294,7 @@ pub(crate) enum Ready {
     /// What was prepared before does.
     Already(Arc<Prepared>),
     /// Once its deploy is answered.
-    Behind,
+    Background,
 }
 
 impl From<PrepareError> for ControllerError {
@@ -301,6 +310,12 @@ impl From<PrepareError> for ControllerError {
             }
         }
     }
+}
+
+/// The address of code that is not stored yet. Large code takes a while to hash.
+async fn digest_of(content: Bytes) -> Result<Digest, ControllerError> {
+    let hashing = tokio::task::spawn_blocking(move || Digest::from_bytes(*blake3::hash(&content).as_bytes()));
+    hashing.await.map_err(|error| ControllerError::Internal(format!("hashing code failed: {error}")))
 }
 
 /// Whether the caller's namespace may have functions of this kind.

@@ -49,9 +49,10 @@ impl Controller {
         }
     }
 
-    /// A deploy was refused because its namespace has as much unpacked code as it may: some of it may be of functions that are deleted by now.
+    /// A deploy was refused because its namespace has as much unpacked code as it may, or the disk is nearly full: some of that may be of functions that are
+    /// deleted by now.
     pub(crate) fn look_for_leftovers(&self, refused: &PrepareError) {
-        if matches!(refused, PrepareError::OverQuota(_)) {
+        if matches!(refused, PrepareError::OverQuota(_) | PrepareError::NoRoom(_)) {
             self.leftovers.notify_one();
         }
     }

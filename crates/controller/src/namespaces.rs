@@ -126,7 +126,7 @@ impl Controller {
             controller.credentials.forget_all();
             controller.accounts.close(&name);
             controller.accepted.forget(&name);
-            controller.behind.forget(&name);
+            controller.background.forget(&name);
             controller.invoker.keep_warm(&name, None);
             controller.forget_namespace(&name);
             controller.tables.forget(&name);

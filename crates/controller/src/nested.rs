@@ -1,11 +1,11 @@
-//! Calls that functions make and wait for.
+//! Nested calls: calls that functions make through the API and wait for.
 //!
-//! A function that calls another one through the API, and waits for it, holds its place among its namespace's calls in flight meanwhile, and the memory
-//! of its instance. Enough of them leave no place, and no memory, for what they all wait for. So a call that waits *lends* its place: who is called
-//! by an activation that runs, when no place is free, has that activation's, one call after the other. What runs and does not itself wait is
-//! never more than the namespace may have. For memory see `flint_invoker::NESTED_LEVELS`.
+//! A function that waits for another one occupies a place among its namespace's calls in flight, and the memory of its instance. Enough such
+//! functions would leave no place and no memory for the calls that they wait for: a deadlock. So an activation that waits *lends* its place:
+//! when none is free, a call that it makes runs on its place, one such call after the other. The calls that run and do not wait themselves
+//! never exceed the namespace's limit. For memory see `flint_invoker::NESTED_LEVELS`.
 //!
-//! Who calls is known by the key: what an activation is given (`__OW_API_KEY`) says which activation it is.
+//! The calling activation is known by its key: `__OW_API_KEY` contains the activation's id.
 
 use std::{
     collections::HashMap,
@@ -22,7 +22,7 @@ use crate::{
     in_flight::{InFlight, Place},
 };
 
-/// How many calls may wait for each other, each on the place of the first, so that a function that calls itself for ever comes to an end.
+/// How deep calls may be nested on one place, so that endless recursion ends.
 const DEEPEST: u32 = 16;
 
 /// Activations that run now and may call back, by id.
@@ -33,14 +33,14 @@ pub(crate) struct Callers(Mutex<HashMap<ActivationId, Arc<Lender>>>);
 #[derive(Debug)]
 struct Lender {
     namespace: NamespaceName,
-    /// How many calls wait for it, each for the next.
+    /// How many calls wait for it, each for the next: the depth of its nesting.
     nested: u32,
     place: Arc<Place>,
     /// The one call that has its place. Closed when the activation is over.
     turn: Arc<Semaphore>,
 }
 
-/// An activation that runs may call back. Dropping it ends that.
+/// While it lives, an activation may make nested calls.
 pub(crate) struct CallsBack {
     callers: Arc<Callers>,
     id: ActivationId,
@@ -75,8 +75,8 @@ impl Lender {
 }
 
 impl Controller {
-    /// Admits a call, or says why not: on a place of its own, or on that of the activation which makes it and waits. Also says how many calls wait
-    /// for it, each for the next. Where it waits for a place, `mode` has what is left of its caller's patience.
+    /// Admits a call, or says why not: on a place of its own, or on that of the activation that makes it and waits. Also returns the depth of its
+    /// nesting. If it had to wait for a place, `mode` has what is left of the time that its caller waits.
     pub(crate) async fn admit_from(
         &self,
         caller: &Caller,
@@ -89,7 +89,7 @@ impl Controller {
         };
         let Some(lender) = lender else { return Ok((self.admit(caller)?, 0)) };
         let nested = lender.nested + 1;
-        // Also while the server drains: who waits for this call could not come to its end.
+        // Admitted while the server drains, too: the activation that waits for it could not end otherwise.
         let refused = match Self::count_in(caller) {
             Ok(place) => return Ok((place, nested)),
             Err(refused) => refused,

@@ -1,8 +1,7 @@
-//! Blocking calls that take longer than their caller waits: answered with 202, they go on, and what comes of them can be read later.
+//! Blocking calls that take longer than their caller waits: they are answered with 202 and go on, and their result can be read later.
 //!
-//! From the moment of that answer such a call is an accepted one with a single attempt, which is under way. Its record is never shed, is kept also for a
-//! namespace that keeps none of its others, and when the server dies before the call has ended, the next one finds it in the queue and writes down that it
-//! failed.
+//! From that answer on, such a call is an accepted call whose only attempt has begun. Its record is never shed, and is kept in a namespace that keeps
+//! no others, too. When the server dies before the call has ended, the next one finds it in the queue and records that it failed.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

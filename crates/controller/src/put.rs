@@ -98,7 +98,7 @@ pub enum PrepareWhen {
     #[default]
     Now,
     /// After the deploy is answered: broken code is accepted and fails when it is called, as OpenWhisk's clients expect.
-    Behind,
+    Background,
 }
 
 /// What a deploy did.

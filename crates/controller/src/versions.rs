@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Caller, Controller, ControllerError, Deployed, PutFunction, Unnamed,
-    behind::Wanted,
+    background::Wanted,
     deploy::{Draft, Ready, Release, may_use},
     functions::own,
 };
@@ -132,7 +132,7 @@ impl Controller {
         self.detached(writing).await?;
         for target in &alias.targets {
             // The first call is not to wait for it.
-            self.prepare_behind(Wanted { path: path.clone(), version: Some(target.version) });
+            self.prepare_in_background(Wanted { path: path.clone(), version: Some(target.version) });
         }
         Ok(alias)
     }

@@ -9,7 +9,7 @@ use std::{sync::Mutex, time::Duration};
 use flint_controller::{
     ControllerError, Deployed, ErrorKind, LimitsWish, PrepareWhen, PutCode, PutFunction, PutPackage, Unnamed,
 };
-use flint_model::{ByteSize, Contract, Isolation, Network, Reuse, Start, Status, StrategyRequest};
+use flint_model::{ByteSize, Contract, Digest, Isolation, Network, Reuse, Start, Status, StrategyRequest};
 use serde_json::json;
 use support::{
     Server,
@@ -47,7 +47,7 @@ async fn a_deploy_says_what_was_prepared_and_broken_code_is_refused_and_not_writ
     let kept = server.controller.function(&caller, &"guest/f".parse().unwrap()).await.unwrap();
     assert_eq!(kept.version.to_string(), "0.0.1");
     // Where the front's users expect it, it is written and fails when it is called.
-    put(&server, "f", PutFunction { prepare: PrepareWhen::Behind, ..broken }).await.unwrap();
+    put(&server, "f", PutFunction { prepare: PrepareWhen::Background, ..broken }).await.unwrap();
     server.stop().await;
 }
 
@@ -101,11 +101,32 @@ async fn who_is_over_the_quota_is_told_and_others_deploy() {
     assert!(server.controller.put_function(&other, path, huge(), &|_| {}).await.unwrap().created);
 
     // Where nobody waited for it, calls say so: it is the namespace's to mend, but its figures are not told to whoever calls.
-    put(&server, "f", PutFunction { prepare: PrepareWhen::Behind, ..huge() }).await.unwrap();
+    put(&server, "f", PutFunction { prepare: PrepareWhen::Background, ..huge() }).await.unwrap();
     let record = invoke(&server, "f", &serde_json::json!({})).await;
     assert_eq!(record.response.status, Status::DeveloperError);
     let said = result_of(&record).to_string();
     assert!(said.contains("prepare.per_namespace") && !said.contains("10 GB"), "{said}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn code_that_there_is_no_room_for_is_not_stored() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), config()).await;
+    let is_stored = async |text: &str| {
+        let digest = Digest::from_bytes(*blake3::hash(text.as_bytes()).as_bytes());
+        server.blobs().get(digest).await.unwrap().is_some()
+    };
+    for prepare in [PrepareWhen::Now, PrepareWhen::Background] {
+        let mut refused = PutFunction { prepare, code: code("nodejs", "echo 1"), ..PutFunction::default() };
+        refused.annotations.set("no-room", true);
+        let error = put(&server, "f", refused).await.unwrap_err();
+        assert!(error.kind() == ErrorKind::Unavailable && error.to_string().contains("min_free"), "{error}");
+    }
+    put(&server, "f", PutFunction { code: code("nodejs", "echo 2"), ..PutFunction::default() })
+        .await
+        .unwrap();
+    assert_eq!((is_stored("echo 1").await, is_stored("echo 2").await), (false, true));
     server.stop().await;
 }
 
@@ -115,7 +136,7 @@ async fn a_function_is_ready_before_its_first_call_also_when_nobody_waited_for_t
     let server = Server::start(dir.path(), config()).await;
     let behind = PutFunction {
         code: code("nodejs", "echo it"),
-        prepare: PrepareWhen::Behind,
+        prepare: PrepareWhen::Background,
         ..PutFunction::default()
     };
     let revision = put(&server, "f", behind).await.unwrap().function.revision;
@@ -133,7 +154,7 @@ async fn of_what_is_deployed_again_and_again_only_the_latest_is_prepared_and_not
     let behind = |text: &str| PutFunction {
         overwrite: true,
         code: code("nodejs", text),
-        prepare: PrepareWhen::Behind,
+        prepare: PrepareWhen::Background,
         ..PutFunction::default()
     };
     let prepared = |name: &str| {
@@ -274,7 +295,7 @@ async fn a_deploy_whose_client_goes_away_is_never_half_seen() {
         let wish = PutFunction {
             overwrite: true,
             code: code("nodejs", &format!("echo {number}")),
-            prepare: PrepareWhen::Behind,
+            prepare: PrepareWhen::Background,
             ..PutFunction::default()
         };
         // It is dropped at one of its waits, early or late.

@@ -35,6 +35,9 @@ const IDLE_UNDER_PRESSURE: Duration = Duration::from_secs(10);
 /// Runtimes whose shims can be frozen.
 const FORKABLE: [Family; 2] = [Family::Node, Family::Python];
 const NOT_FORKABLE: &str = "only Node.js and Python can be forked: choose the start spawn";
+/// Said of a report that was noted when the same was prepared before.
+const KNOWN: &str =
+    "it was frozen before, and these are the figures of then: the next calls have the snapshot made again";
 /// The probe of the wall between clones.
 const WALL: &str = "fork-call-wall";
 
@@ -110,8 +113,11 @@ impl ForkExecutor {
     }
 
     /// What the host lacks for it, if something.
-    fn lacking() -> Option<String> {
-        flint_sandbox::probe()
+    fn lacking(&self) -> Option<String> {
+        self.ground
+            .house
+            .launcher()
+            .probe()
             .into_iter()
             .find(|probe| probe.name == WALL && probe.state == ProbeState::Missing)
             .map(|probe| format!("{}: {}", probe.detail, probe.remedy))
@@ -156,7 +162,7 @@ impl Executor for ForkExecutor {
     }
 
     fn capabilities(&self) -> Vec<Capability> {
-        let state = match Self::lacking() {
+        let state = match self.lacking() {
             None => Ok("clones are separated by Landlock, cgroups and file systems of their own".to_owned()),
             Some(why) => Err(why),
         };
@@ -185,7 +191,7 @@ impl Executor for ForkExecutor {
         source: FunctionSource,
         progress: Progress<'_>,
     ) -> Result<Arc<Prepared>, PrepareError> {
-        if let Some(reason) = Self::lacking() {
+        if let Some(reason) = self.lacking() {
             return Err(PrepareError::Unavailable { what: "start fork".to_owned(), reason });
         }
         let house = &self.ground.house;
@@ -203,13 +209,11 @@ impl Executor for ForkExecutor {
         let steps = artefact.record.steps.clone();
         let tree = Tree::new(Arc::clone(&self.ground), Arc::clone(&function), artefact, runtime);
         self.forest.add(&tree);
-        if let Some(record) = Record::read(&tree.artefact, &function) {
-            let record = match record {
-                Record::Frozen(report) => {
-                    Record::Frozen(flint_model::SnapshotReport { kept: true, ..report })
-                }
-                refused => refused,
-            };
+        if let Some(mut record) = Record::read(&tree.artefact, &function) {
+            if let Record::Frozen(report) = &mut record {
+                report.kept = true;
+                report.notes.push(KNOWN.to_owned());
+            }
             return Ok(Arc::new(self.prepared(tree, steps, took, record)));
         }
         let record = match tree.grow(progress).await {

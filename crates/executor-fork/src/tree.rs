@@ -163,7 +163,7 @@ impl Tree {
             let zygote = match self.living() {
                 Some(zygote) => zygote,
                 None => {
-                    let zygote = self.zygote().await?;
+                    let zygote = self.zygote_within(context.deadline + BRING_UP).await?;
                     made = Some(Instant::now());
                     zygote
                 }
@@ -245,6 +245,17 @@ impl Tree {
     /// Whether it is better not to freeze the function any more.
     pub(crate) fn is_given_up(&self) -> bool {
         self.refuses.load(Ordering::Relaxed) || self.tampered.load(Ordering::Relaxed) >= TOLERATED
+    }
+
+    /// [`Self::zygote`] for a call that waits no longer than that. What takes longer to freeze is made beside the calls: else each would begin it anew, and none have it.
+    async fn zygote_within(self: &Arc<Self>, deadline: Instant) -> Result<Arc<Zygote>, Fault> {
+        match tokio::time::timeout_at(deadline.into(), self.zygote()).await {
+            Ok(zygote) => zygote,
+            Err(_) => {
+                self.succeed();
+                Err(Fault::Deadline)
+            }
+        }
     }
 
     /// A zygote where there was none: grown in the shortest way, unless somebody else has just done so; its thorough successor follows.

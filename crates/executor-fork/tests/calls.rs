@@ -127,3 +127,27 @@ async fn a_call_is_reported_with_what_its_siblings_used() {
     assert!(reported[1..].iter().all(|cpu| cpu.is_some_and(|us| us > 0)), "{reported:?}");
     house.end().await;
 }
+
+/// Clones that stay have no sibling that has ended: their first calls are measured, as far as the kernel is asked in time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_first_calls_of_clones_that_stay_are_reported_with_what_they_used() {
+    let house = House::with(ForkConfig { standbys: 0, ..ForkConfig::default() }).await;
+    let prepared = house.prepare(handler("nodejs:default", "exports.main = () => ({});")).await;
+    let (mut clones, mut reported) = (Vec::new(), Vec::new());
+    for _ in 0..10 {
+        let clone = house.start_prepared(&prepared).await.instance;
+        for _ in 0..4 {
+            let flint_executor::Invoked::Done { end, .. } = clone.invoke(call("{}")).await else {
+                panic!("a stream")
+            };
+            reported.push((end.usage.cpu_us, end.usage.memory_peak));
+        }
+        clones.push(clone);
+    }
+    let known = reported.iter().filter(|(cpu, peak)| cpu.is_some() && peak.is_some()).count();
+    assert!(known >= clones.len(), "{reported:?}");
+    for clone in clones {
+        clone.stop().await;
+    }
+    house.end().await;
+}

@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use flint_executor::{Executor, Fault, PrewarmTarget, StartContext};
+use flint_executor::{BRING_UP, Executor, Fault, PrewarmTarget, StartContext};
 use flint_executor_fork::ForkConfig;
 use flint_model::ByteSize;
 use support::{House, adjusted, context, eventually, handler, warmed};
@@ -96,6 +96,25 @@ async fn a_snapshot_that_the_time_of_a_call_is_too_short_for_is_made_beside_the_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_snapshot_that_takes_longer_to_freeze_than_a_call_waits_is_made_beside_the_calls() {
+    let config = || ForkConfig { standbys: 0, ..ForkConfig::default() };
+    let mut house = House::with(config()).await;
+    let slow = "require('flint').beforeSnapshot(() => new Promise((done) => setTimeout(done, 3000))); exports.main = () => ({ ok: 1 });";
+    let source = || handler("nodejs:default", slow);
+    let prepared = house.prepare(source()).await;
+    assert!(prepared.snapshot.is_some(), "{:?}", prepared.fallback);
+    drop(prepared);
+    house.restart(config()).await;
+    let prepared = house.prepare(source()).await;
+    let brief = StartContext { deadline: Instant::now() + Duration::from_secs(1) - BRING_UP, ..context() };
+    let failure = house.executor.start(&prepared, brief).await.err().unwrap();
+    assert_eq!(failure.fault, Fault::Deadline);
+    eventually("it is made all the same", || house.counts().zygotes == 1).await;
+    assert_eq!(house.answer_of(&prepared, "{}").await["ok"], 1);
+    house.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_a_restart_a_call_is_served_by_an_unwarmed_zygote_that_a_warmed_one_replaces() {
     let mut house = House::new().await;
     let source = || warmed(handler("nodejs:default", COUNTING), &["{}"]);
@@ -112,7 +131,9 @@ async fn after_a_restart_a_call_is_served_by_an_unwarmed_zygote_that_a_warmed_on
     house.restart(ForkConfig::default()).await;
     eventually("nothing is left of the one before", || house.shims().is_empty()).await;
     let prepared = house.prepare(source()).await;
-    assert_eq!((prepared.took, prepared.snapshot.as_ref()), (Duration::ZERO, Some(&report)));
+    let mut known = prepared.snapshot.clone().unwrap();
+    assert!(known.notes.pop().is_some_and(|note| note.contains("figures of then")), "{known:?}");
+    assert_eq!((prepared.took, &known), (Duration::ZERO, &report));
     assert_eq!(house.answer_of(&prepared, "{}").await["calls"], 0);
     eventually("the warmed-up one has taken over", || house.counts().rebuilt == 1).await;
     assert!(house.answer_of(&prepared, "{}").await["calls"].as_u64() > Some(0));

@@ -8,8 +8,8 @@ use std::{
 
 use async_trait::async_trait;
 use flint_executor::{
-    Capability, Executor, Fault, FunctionSource, Instance, PrepareError, Prepared, PrewarmTarget, Progress,
-    RuntimeKind, StartContext, StartFailure, Started,
+    BRING_UP, Capability, Executor, Fault, FunctionSource, Instance, PrepareError, Prepared, PrewarmTarget,
+    Progress, RuntimeKind, StartContext, StartFailure, Started,
 };
 use flint_model::{ByteSize, Contract, Function, Isolation, LogLine, Reuse, Start, Strategy};
 use flint_runtimes::{
@@ -75,7 +75,7 @@ impl Executor for ProcessExecutor {
     }
 
     fn capabilities(&self) -> Vec<Capability> {
-        let isolation = flint_sandbox::probe().into_iter().map(|probe| Capability {
+        let isolation = self.house.launcher().probe().into_iter().map(|probe| Capability {
             name: probe.name.to_owned(),
             state: match probe.state {
                 ProbeState::Available => Ok(probe.detail),
@@ -237,7 +237,7 @@ impl ProcessExecutor {
                 };
                 let place = match function.strategy.reuse {
                     Reuse::Never => Place::fresh(starter, spec),
-                    Reuse::Warm => Place::kept(&starter, spec, context.deadline).await?,
+                    Reuse::Warm => Place::kept(&starter, spec, context.deadline + BRING_UP).await?,
                 };
                 let instance = StdioInstance::new(context.id, place, style, Arc::clone(artefact));
                 Ok((Arc::new(instance), began.elapsed()))

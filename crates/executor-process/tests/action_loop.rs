@@ -6,7 +6,7 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use flint_executor::{Executor, Fault, FunctionSource, Instance, Invoked, PrepareError};
+use flint_executor::{Executor, Fault, FunctionSource, Instance, Invoked, PrepareError, StartContext};
 use flint_model::{CodeFormat, Contract, LogStream};
 use serde_json::{Value, json as value};
 use support::{House, adjusted, call, context, function, json, text, zipped};
@@ -265,6 +265,19 @@ async fn php_functions_run() {
     let instance = house.start(zip).await;
     assert_eq!(text(instance.invoke(json("{}")).await), r#"{"v":1,"g":"hi"}"#);
     instance.stop().await;
+    house.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_an_interpreter_takes_to_come_up_is_not_the_functions_time() {
+    let house = House::new().await;
+    for (kind, code) in [("php:default", PHP), ("ruby:default", RUBY)] {
+        let prepared = house.prepare(source(kind, code)).await;
+        let over = StartContext { deadline: Instant::now(), ..context() };
+        let started = house.executor.start(&prepared, over).await;
+        let started = started.unwrap_or_else(|failure| panic!("{kind}: {failure}"));
+        started.instance.stop().await;
+    }
     house.end().await;
 }
 

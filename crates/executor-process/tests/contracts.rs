@@ -413,6 +413,29 @@ async fn an_action_proxy_is_initialised_and_run() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_server_takes_to_come_up_is_not_the_functions_time() {
+    let house = House::new().await;
+    let start = async |contract, code: &'static str| {
+        let source = function("python:default", contract, CodeFormat::Source, code);
+        let prepared = house.prepare(source).await;
+        let environment = vec![("SLOW".into(), "60".into())];
+        let over = StartContext { deadline: std::time::Instant::now(), environment, ..context() };
+        match house.executor.start(&prepared, over).await {
+            Ok(started) => {
+                started.instance.stop().await;
+                None
+            }
+            Err(failure) => Some(failure.fault),
+        }
+    };
+    assert_eq!(start(Contract::Http, SERVER).await, None);
+    assert_eq!(start(Contract::Stdio, "pass").await, None);
+    // Its initialisation is.
+    assert_eq!(start(Contract::OpenWhisk, PROXY).await, Some(Fault::Deadline));
+    house.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn node_speaks_stdio_too() {
     let house = House::new().await;
     let code = "process.stdin.on('data', (data) => process.stdout.write(String(data).toUpperCase()))";

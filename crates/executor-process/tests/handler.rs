@@ -25,6 +25,23 @@ async fn node_and_python_answer() {
     house.end().await;
 }
 
+/// As far as the kernel answers in time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_first_call_of_a_process_is_reported_with_what_it_used() {
+    let house = House::new().await;
+    let prepared = house.prepare(handler("nodejs:default", HELLO_NODE)).await;
+    for _ in 0..10 {
+        let started = house.executor.start(&prepared, context()).await;
+        let instance = started.unwrap_or_else(|failure| panic!("{failure}")).instance;
+        let Invoked::Done { end, .. } = instance.invoke(json("{}")).await else { panic!("it streams") };
+        instance.stop().await;
+        if end.usage.cpu_us.is_some() && end.usage.memory_peak.is_some() {
+            return house.end().await;
+        }
+    }
+    panic!("none was");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_the_runtime_takes_to_come_up_is_not_the_functions_time() {
     let house = House::new().await;

@@ -9,12 +9,12 @@ use std::{
 
 use flint_executor::PrepareError;
 use flint_model::NamespaceName;
-use flint_runtimes::Charge;
+use flint_runtimes::{
+    Charge,
+    disk_usage::{self, BLOCK},
+};
 
 use crate::{cache, workshop::Workshop};
-
-/// What file systems give out space by.
-const BLOCK: u64 = 4096;
 
 /// Whose code it is, and what it is kept under.
 pub(crate) type Key = (NamespaceName, String);
@@ -103,7 +103,7 @@ fn address((_, key): &Key) -> String {
     format!("compiled-{key}")
 }
 
-/// With its checksum, which takes a block.
+/// Machine code of that length takes this with its checksum, a file of one block.
 fn on_disk(bytes: u64) -> u64 {
-    (bytes.div_ceil(BLOCK) + 1) * BLOCK
+    disk_usage::of_file(bytes).saturating_add(BLOCK)
 }

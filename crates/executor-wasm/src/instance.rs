@@ -7,6 +7,7 @@ use bytes::Bytes;
 use flint_executor::{Body, BodyError, Call, CallEnd, Fault, Instance, Invoked};
 use flint_gate::DirectGate;
 use flint_model::{ByteSize, InstanceId, LogStream, Usage};
+use flint_runtimes::outcome;
 use futures_util::future::select_all;
 use tokio::{
     sync::{SemaphorePermit, SetOnce, oneshot},
@@ -162,10 +163,10 @@ impl WasmInstance {
         };
         let wanted = running.wanted;
         let result = match given {
-            Ok(Given::Bytes(bytes)) if wanted.json => answer::json(bytes, wanted.max_result),
+            Ok(Given::Bytes(bytes)) if wanted.json => outcome::json(bytes, wanted.max_result),
             Ok(Given::Bytes(bytes)) => answer::of_bytes(bytes, wanted),
             Ok(Given::TooLong(size, beginning)) => {
-                Err(answer::too_large(size, wanted.max_result, &beginning))
+                Err(outcome::too_large(size, wanted.max_result, &beginning))
             }
             Err(error) => {
                 return running.failed(&error, starved, usage(&spent, Some(memory)));

@@ -12,7 +12,7 @@ use std::{
 use bytes::Bytes;
 use flint_executor::{FunctionSource, PrepareError, Progress};
 use flint_model::{ByteSize, Digest, NamespaceName};
-use flint_runtimes::{Charge, Unpacking};
+use flint_runtimes::{Charge, Unpacking, disk_usage};
 
 use crate::{
     host::{Disk, PackageArchive, PackageBounds, PackageError},
@@ -181,7 +181,7 @@ impl Packages {
         if self.book().charged.contains_key(&assets.key) {
             return Ok(());
         }
-        let size = Charge::of_folder(&assets.folder).map_err(host(&assets.folder))?;
+        let size = disk_usage::of_folder(&assets.folder).map_err(host(&assets.folder))?.as_u64();
         // Before the count nobody knows what was deployed long ago, and that runs on whatever the bound is today.
         let counted = self.book().counted;
         match counted {
@@ -263,10 +263,10 @@ impl Packages {
             if self.book().charged.contains_key(key) || !folder.is_dir() {
                 continue;
             }
-            match Charge::of_folder(&folder) {
+            match disk_usage::of_folder(&folder) {
                 Ok(size) => {
                     let charge = house.charge(&key.0, &address(key));
-                    charge.add(size);
+                    charge.add(size.as_u64());
                     self.book().charged.entry(key.clone()).or_insert(charge);
                 }
                 Err(error) => {

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use flint_executor::{CallEnd, Fault, Invoked, Reply, ReplyHead};
 use flint_model::{ByteSize, LogStream, Usage};
-use flint_runtimes::outcome;
+use flint_runtimes::{json, outcome};
 
 use crate::{
     answer::{self, Wanted},
@@ -56,7 +56,7 @@ impl Running {
         }
         let body = exchange.whole.split().freeze();
         let wanted = self.wanted;
-        let too_long = too_long.map(|size| answer::too_large(size, wanted.max_result, &body));
+        let too_long = too_long.map(|size| outcome::too_large(size, wanted.max_result, &body));
         let result = match &exchange.source {
             Source::Stdout(_) => too_long.map_or_else(|| answer::of_bytes(body, wanted), Err),
             Source::Http { head: Head::Here(_), .. } => {
@@ -83,11 +83,11 @@ fn http_reply(
     body: Bytes,
     wanted: Wanted,
 ) -> Result<Reply, Fault> {
-    if wanted.json && status.is_success() && answer::is_object_or_array(&body) {
-        return answer::json(body, wanted.max_result);
+    if wanted.json && status.is_success() && json::is_object_or_array(&body) {
+        return outcome::json(body, wanted.max_result);
     }
     outcome::is_final(status)?;
-    answer::remove_hop_by_hop(&mut headers);
+    outcome::remove_hop_by_hop(&mut headers);
     Ok(Reply { head: ReplyHead::Http { status, headers }, body })
 }
 

@@ -28,7 +28,7 @@ pub(crate) fn stream(
             if let Err(fault) = outcome::is_final(status) {
                 return running.done(Err(fault), usage(&spent, None));
             }
-            answer::remove_hop_by_hop(&mut headers);
+            outcome::remove_hop_by_hop(&mut headers);
             ReplyHead::Http { status, headers }
         }
         None => answer::ok("application/octet-stream"),

@@ -179,8 +179,14 @@ async fn it_is_open_to_the_namespace_of_the_call_alone() {
 async fn what_was_asked_for_ends_with_the_time_of_the_call() {
     let gated = Gated::new(Reach::Public).await;
     gated.api.go.forget_permits(Semaphore::MAX_PERMITS);
-    let late = gated.ask(Wish { limit: SHORT, ..Wish::default() }).await;
-    assert!(matches!(late.fault(), Fault::Deadline), "{:?}", late.fault());
+    // It has to ask by then: where the machine was too busy for that, more time is given.
+    for limit in [SHORT, 30 * SHORT] {
+        let late = gated.ask(Wish { limit, ..Wish::default() }).await;
+        assert!(matches!(late.fault(), Fault::Deadline), "{:?}", late.fault());
+        if gated.api.asked.load(Ordering::Relaxed) > 0 {
+            break;
+        }
+    }
     tokio::time::timeout(AMPLE, gated.api.arrived.notified()).await.unwrap();
     tokio::time::timeout(AMPLE, gated.api.dropped.notified()).await.unwrap();
 }

@@ -19,6 +19,7 @@ use crate::{
     client::{Client, collect, refusal_from},
     config::{self, Config},
     failure::{Exit, Failure},
+    output::tell,
     server::{KEY_FILE, OperatorFile, Owner, offline_api, open_unserved},
 };
 
@@ -49,7 +50,15 @@ impl Admin {
     /// The same; a data directory that is not there, or empty, is made one.
     pub(crate) async fn connect_or_create(global: &Global, data: &DataArgs) -> Result<Self, Failure> {
         match Self::connect(global, data).await {
-            Err(failure) if failure.code == NO_DATA => Self::created(&config::load(data, None)?.config).await,
+            Err(failure) if failure.code == NO_DATA => {
+                let config = config::load(data, None)?.config;
+                let created = Self::created(&config).await?;
+                tell!(
+                    "note: there was no data in {}; it is made, for a server that is started there, and --data-dir names another one",
+                    config.server.data_dir.display()
+                );
+                Ok(created)
+            }
             other => other,
         }
     }

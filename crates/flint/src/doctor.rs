@@ -13,6 +13,7 @@ use flint_runtimes::{
     discover::{Because, NotUsed},
 };
 use flint_sandbox::{Launcher, LauncherConfig, Probe, ProbeState, SandboxIo, SandboxSpec};
+use rustix::fs::StatVfsMountFlags;
 use tokio::{task::spawn_blocking, time::timeout};
 
 use crate::{
@@ -27,8 +28,8 @@ const SANDBOX: &str = "sandbox";
 const TRIAL: Duration = Duration::from_secs(10);
 
 /// What the host offers, and beyond that what the executors say. Takes some milliseconds and blocks.
-pub(crate) fn abilities(executors: &[Arc<dyn Executor>]) -> Vec<AbilityResource> {
-    let mut abilities: Vec<_> = flint_sandbox::probe().into_iter().map(ability_of).collect();
+pub(crate) fn abilities(executors: &[Arc<dyn Executor>], uid_base: u32) -> Vec<AbilityResource> {
+    let mut abilities: Vec<_> = flint_sandbox::probe(uid_base).into_iter().map(ability_of).collect();
     for capability in executors.iter().flat_map(|executor| executor.capabilities()) {
         // Runtimes have a list of their own.
         if capability.name.starts_with("runtime ")
@@ -74,14 +75,45 @@ pub(crate) fn fewer_connections(config: &Config) -> Option<AbilityResource> {
     })
 }
 
+/// That nothing which Flint puts into this directory can be executed, if it is so.
+pub(crate) fn not_executable(data_dir: &Path) -> Option<AbilityResource> {
+    let mount = rustix::fs::statvfs(data_dir).ok()?;
+    mount.f_flag.contains(StatVfsMountFlags::NOEXEC).then(|| AbilityResource {
+        name: "data directory".to_owned(),
+        state: AbilityState::Limited,
+        detail: format!(
+            "{} is on a file system mounted noexec: programs, compiled Go and WebAssembly do not run",
+            data_dir.display()
+        ),
+        remedy: "mount it without noexec, or choose another --data-dir".to_owned(),
+    })
+}
+
+/// In words for the log, which of a function's limits no cgroup enforces, and what else functions will miss.
+pub(crate) fn shortcomings(abilities: &[AbilityResource]) -> Vec<String> {
+    let missing = abilities.iter().filter(|ability| ability.state == AbilityState::Missing);
+    let groups: Vec<&str> = missing.filter_map(|ability| ability.name.strip_prefix("cgroup-")).collect();
+    let limits = (!groups.is_empty()).then(|| {
+        format!(
+            "functions have no cgroup for {}: their limits hold for each process alone, or not at all",
+            groups.join(", ")
+        )
+    });
+    let noexec = abilities.iter().filter(|ability| ability.name == "data directory");
+    limits.into_iter().chain(noexec.map(|ability| ability.detail.clone())).collect()
+}
+
 /// Looks at this host, and runs a program in a sandbox. Leaves nothing behind, and does not disturb a server.
 pub(crate) async fn examine(config: &Config) -> anyhow::Result<DoctorReport> {
     let scratch = spawn_blocking(|| Scratch::new(SCRATCH)).await?;
-    let scratch = scratch
-        .with_context(|| format!("making a folder of its own in {}", std::env::temp_dir().display()))?;
+    let place = std::env::temp_dir();
+    let scratch = scratch.with_context(|| {
+        format!("making a folder of its own in {} (TMPDIR names another place)", place.display())
+    })?;
     let mut report = examine_in(config, scratch.path()).await;
     if let Ok(report) = &mut report {
         report.abilities.extend(fewer_connections(config));
+        report.abilities.extend(not_executable(&config.server.data_dir));
     }
     report
 }
@@ -96,14 +128,15 @@ fn clear(scratch: &Path) -> bool {
 }
 
 async fn examine_in(config: &Config, scratch: &Path) -> anyhow::Result<DoctorReport> {
+    let uid_base = config.sandbox.uid_base;
     let mut launcher_config =
         LauncherConfig::new(scratch.join(SANDBOX), format!("doctor{}", std::process::id()));
-    launcher_config.uid_base = config.sandbox.uid_base;
+    launcher_config.uid_base = uid_base;
     let launcher = match Launcher::spawn(launcher_config).await {
         Ok(launcher) => launcher,
         Err(error) => {
-            let mut abilities: Vec<_> =
-                spawn_blocking(flint_sandbox::probe).await?.into_iter().map(ability_of).collect();
+            let probed = spawn_blocking(move || flint_sandbox::probe(uid_base)).await?;
+            let mut abilities: Vec<_> = probed.into_iter().map(ability_of).collect();
             abilities.push(broken("sandbox", error.to_string()));
             return Ok(DoctorReport { ok: false, abilities, runtimes: Vec::new() });
         }
@@ -123,7 +156,7 @@ async fn examine_in(config: &Config, scratch: &Path) -> anyhow::Result<DoctorRep
             let broken_wasm = wasm.as_ref().err().map(|why| broken("isolation wasm", format!("{why:#}")));
             executors.extend(wasm);
             let (mut abilities, runtimes, executors) = spawn_blocking(move || {
-                let (abilities, runtimes) = (abilities(&executors), runtimes(&executors));
+                let (abilities, runtimes) = (abilities(&executors, uid_base), runtimes(&executors));
                 (abilities, runtimes, executors)
             })
             .await?;
@@ -160,7 +193,8 @@ fn broken(name: &str, why: String) -> AbilityResource {
         name: name.to_owned(),
         state: AbilityState::Missing,
         detail: why,
-        remedy: "run as root, or allow user namespaces to this user (see what is missing above)".to_owned(),
+        remedy: "what it says and what is missing above; run as root, or allow user namespaces to this user"
+            .to_owned(),
     }
 }
 

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
-use tokio::task::JoinSet;
+use tokio::{task::JoinSet, time::timeout};
 
 use crate::{Arm, ArmError};
 
@@ -48,17 +48,23 @@ pub(crate) fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, LONGEST_NS, 3).expect("1 ns to 10 min with 3 digits is a valid histogram")
 }
 
-/// Drives `arm` with `load`. One wrong answer makes the whole measurement fail: a fast error is not a fast call.
+/// Drives `arm` with `load`. One wrong answer makes the whole measurement fail: a fast error is not a fast call. Nor is one that takes
+/// longer than a histogram can hold.
 pub async fn drive(arm: &dyn Arm, load: Load) -> Result<Measured, ArmError> {
+    drive_within(arm, load, Duration::from_nanos(LONGEST_NS)).await
+}
+
+/// The same where no answer may take longer than `limit`.
+pub async fn drive_within(arm: &dyn Arm, load: Load, limit: Duration) -> Result<Measured, ArmError> {
     let mut connections = Vec::with_capacity(load.concurrency);
     for _ in 0..load.concurrency {
-        connections.push(arm.connect().await?);
+        connections.push(within(limit, arm.connect()).await?);
     }
     let mut warming = JoinSet::new();
     for mut connection in connections {
         warming.spawn(async move {
             for _ in 0..load.warm_up {
-                connection.call().await?;
+                within(limit, connection.call()).await?;
             }
             Ok::<_, ArmError>(connection)
         });
@@ -75,20 +81,37 @@ pub async fn drive(arm: &dyn Arm, load: Load) -> Result<Measured, ArmError> {
         loops.spawn(async move {
             let mut latencies = histogram();
             let mut sent = Instant::now();
-            while sent < end {
+            // A caller who comes to it only when the time is over calls once all the same: of no calls there are no figures.
+            loop {
                 connection.call().await?;
                 let answered = Instant::now();
-                latencies.saturating_record((answered - sent).as_nanos() as u64);
+                let took = answered - sent;
+                if took > limit {
+                    return Err(ArmError::Timeout(limit));
+                }
+                latencies.saturating_record(took.as_nanos() as u64);
                 sent = answered;
+                if sent >= end {
+                    return Ok::<_, ArmError>((latencies, sent));
+                }
             }
-            Ok::<_, ArmError>((latencies, sent))
         });
     }
-    let mut callers = Vec::with_capacity(load.concurrency);
-    while let Some(caller) = loops.join_next().await {
-        callers.push(flatten(caller)?);
-    }
+    let answers = async {
+        let mut callers = Vec::with_capacity(load.concurrency);
+        while let Some(caller) = loops.join_next().await {
+            callers.push(flatten(caller)?);
+        }
+        Ok::<_, ArmError>(callers)
+    };
+    // A timer for each call would take from what is measured: one for all comes later, and comes.
+    let last = load.duration.saturating_add(limit);
+    let callers = timeout(last, answers).await.unwrap_or(Err(ArmError::Timeout(limit)))?;
     Ok(together(begin, callers))
+}
+
+async fn within<T>(limit: Duration, work: impl Future<Output = Result<T, ArmError>>) -> Result<T, ArmError> {
+    timeout(limit, work).await.unwrap_or(Err(ArmError::Timeout(limit)))
 }
 
 /// What the callers measured, each with when its last call was answered. Adding up thousands of histograms takes a part of a second, which is none of the arm's.
@@ -163,6 +186,51 @@ mod tests {
         };
         let measured = together(begin, vec![caller(1), caller(3), caller(2)]);
         assert_eq!((measured.calls, measured.wall), (3, Duration::from_secs(3)));
+    }
+
+    /// Answers as often as is said, and then no more.
+    struct Stops(usize);
+
+    #[async_trait]
+    impl Arm for Stops {
+        async fn connect(&self) -> Result<Box<dyn Connection>, ArmError> {
+            Ok(Box::new(Stops(self.0)))
+        }
+    }
+
+    #[async_trait]
+    impl Connection for Stops {
+        async fn call(&mut self) -> Result<(), ArmError> {
+            let Some(left) = self.0.checked_sub(1) else { return std::future::pending().await };
+            self.0 = left;
+            Ok(())
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_does_not_come_is_not_waited_for_without_end() {
+        let limit = Duration::from_secs(1);
+        // In the warm-up, and in what is counted.
+        for answers in [1, 3] {
+            let load = Load { concurrency: 2, duration: Duration::from_secs(5), warm_up: 2 };
+            let ended = drive_within(&Stops(answers), load, limit).await;
+            assert!(matches!(&ended, Err(ArmError::Timeout(told)) if *told == limit), "{ended:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_comes_too_late_is_no_measurement() {
+        let load = Load { concurrency: 1, duration: Duration::from_secs(5), warm_up: 0 };
+        let ended = drive_within(&Sleeps(Duration::from_millis(20)), load, Duration::from_millis(1)).await;
+        assert!(matches!(&ended, Err(ArmError::Timeout(_))), "{ended:?}");
+    }
+
+    #[tokio::test]
+    async fn a_load_that_was_over_before_it_began_has_a_call_of_each_caller() {
+        let load = Load { concurrency: 2, duration: Duration::ZERO, warm_up: 0 };
+        let measured = drive(&Sleeps(Duration::from_millis(1)), load).await.unwrap();
+        assert_eq!(measured.calls, 2);
+        assert!(measured.rate() > 0.0 && measured.rate().is_finite(), "{}", measured.rate());
     }
 
     #[tokio::test]

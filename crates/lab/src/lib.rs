@@ -29,7 +29,7 @@ pub mod trace;
 pub use arm::{Arm, ArmError, Connection};
 pub use arrivals::{Arrival, Arrivals};
 pub use bootstrap::{FEWEST, Median};
-pub use closed_loop::{Load, Measured, drive};
+pub use closed_loop::{Load, Measured, drive, drive_within};
 pub use exchange::{HttpAnswer, HttpClient};
 pub use failures::{Failed, Failures};
 pub use host::Host;

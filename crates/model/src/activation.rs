@@ -69,8 +69,7 @@ pub struct Activation {
 }
 
 impl Activation {
-    /// The name that it is listed under: the called name, in the package that it was called in, which is a binding where it was called
-    /// through one.
+    /// The name that it is listed under: the called name with the package that it was called in, or the binding that it was called through.
     pub fn listed_name(&self, out: &mut String) {
         out.clear();
         let binding = self.annotations.get("binding").and_then(|binding| binding.as_str());

@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ActivationId, EntityName, FunctionPath, Timestamp, Version};
+use crate::{ActivationId, EntityName, FunctionPath, Timestamp, Version, splitmix};
 
 /// The longest name, in characters.
 const MAX_LENGTH: usize = 64;
@@ -154,8 +154,8 @@ impl Alias {
     }
 }
 
-/// Which of several weighted things a call gets: by lot, where the lot is the call's own id, so that all attempts at one call, and all
-/// steps of one composition, get the same.
+/// Which of several weighted choices a call gets. The choice is drawn by the call's own id, so that all attempts at one call, and all steps of
+/// one composition, get the same.
 pub fn drawn(call: ActivationId, weights: impl Iterator<Item = u32> + Clone) -> usize {
     let sum: u64 = weights.clone().map(u64::from).sum();
     let mut lot = mixed(call) % sum.max(1);
@@ -168,13 +168,9 @@ pub fn drawn(call: ActivationId, weights: impl Iterator<Item = u32> + Clone) -> 
     0
 }
 
-/// An id's bits, each of which depends on all others: ids of one moment begin alike. (The finalizer of SplitMix64.)
 fn mixed(call: ActivationId) -> u64 {
     let number = call.as_u128();
-    let mut bits = (number as u64) ^ ((number >> 64) as u64).rotate_left(32);
-    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    bits ^ (bits >> 31)
+    splitmix::finalise((number as u64) ^ ((number >> 64) as u64).rotate_left(32))
 }
 
 /// What stands behind the `@` of `function@…`.
@@ -187,8 +183,8 @@ pub enum Qualifier {
 }
 
 impl Qualifier {
-    /// A name taken apart at its last `@`; `None` where that gives no name and no qualifier. Names may have an `@` of their own: what is
-    /// there by the whole name comes first.
+    /// Splits a name at its last `@`; `None` where the parts are not a name and a qualifier. Names may contain an `@` themselves: an entity of the
+    /// whole name takes precedence.
     pub fn split(name: &EntityName) -> Option<(EntityName, Self)> {
         let (name, qualifier) = name.as_str().rsplit_once('@')?;
         let qualifier = match qualifier.parse() {

@@ -59,14 +59,14 @@ pub struct Function {
 }
 
 impl Function {
-    /// How it is run where it was to start from a snapshot and cannot: a fresh process, kept for further calls unless its user
-    /// asked for one a call.
+    /// The strategy of a function that was to start from a snapshot and cannot: a fresh process, kept for further calls unless its user asked
+    /// for reuse `never`.
     pub fn fallback(&self) -> Strategy {
         Strategy { start: Start::Spawn, reuse: self.asked.reuse.unwrap_or(Reuse::Warm), ..self.strategy }
     }
 
-    /// Whether its calls are handed their caller's key (annotation `provide-api-key`), and with it a way to the API. Absent = yes, as in OpenWhisk, where
-    /// only functions from before the annotation have none.
+    /// Whether its calls get their caller's key (annotation `provide-api-key`), and with it access to the API. Without the annotation they do, as
+    /// in OpenWhisk, where only functions older than the annotation lack it.
     pub fn wants_api_key(&self) -> bool {
         const WANTED: &str = "provide-api-key";
         self.annotations.get(WANTED).is_none() || self.annotations.is_truthy(WANTED)

@@ -1,4 +1,4 @@
-//! Text from functions, whose strings need not be text.
+//! Text from functions, whose strings need not be valid Unicode.
 
 use std::fmt;
 
@@ -7,8 +7,8 @@ use serde::{
     de::{Error, Visitor},
 };
 
-/// Reads a JSON string in which there may be halves of surrogate pairs, which strings of JavaScript, Java and Python can have and UTF-8 cannot: U+FFFD stands
-/// for each.
+/// Reads a JSON string that may contain unpaired surrogates, which strings of JavaScript, Java and Python can have and UTF-8 cannot. Each is
+/// replaced with U+FFFD.
 pub fn lenient_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     deserializer.deserialize_bytes(Lenient)
 }
@@ -26,14 +26,14 @@ impl Visitor<'_> for Lenient {
         Ok(text.to_owned())
     }
 
-    /// What `serde_json` makes of a string when it is asked for bytes: UTF-8, but for such halves, which are written as if they were characters.
+    /// Asked for bytes, `serde_json` gives UTF-8 in which unpaired surrogates are encoded as if they were characters (WTF-8).
     fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<String, E> {
         let mut text = String::with_capacity(bytes.len());
         let mut broken = false;
         for chunk in bytes.utf8_chunks() {
             text.push_str(chunk.valid());
             let Some(first) = chunk.invalid().first() else { break };
-            // The second and third byte of a half are chunks of their own.
+            // The second and third byte of a surrogate are chunks of their own.
             let goes_on = broken && chunk.valid().is_empty() && (0x80..0xc0).contains(first);
             if !goes_on {
                 text.push(char::REPLACEMENT_CHARACTER);

@@ -32,6 +32,7 @@ mod secret;
 mod sequence;
 mod snapshot;
 mod snapshot_report;
+mod splitmix;
 mod strategy;
 mod time;
 mod timeline;
@@ -54,7 +55,7 @@ pub use id::{ActivationId, ActivationIdError, InstanceId, hex};
 pub use keyed::{KeySet, last_wins};
 pub use lenient::lenient_text;
 pub use limits::{
-    ContraryLimits, FunctionLimits, KeepWarm, LimitBounds, LimitError, NamespaceLimits, SenselessLimits,
+    ConflictingLimits, FunctionLimits, ImpossibleLimits, KeepWarm, LimitBounds, LimitError, NamespaceLimits,
 };
 pub use log_line::{LogLine, LogStream};
 pub use name::{EntityName, EntityPath, FunctionPath, NameError, NamespaceName};

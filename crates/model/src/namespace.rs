@@ -81,8 +81,8 @@ impl ApiKey {
         Some(Self { id: KeyId(Uuid::parse_str(id).ok()?), secret: secret.to_owned() })
     }
 
-    /// The key as an activation is given it, `uuid:secret.activation`: it opens the same, and says who uses it. What is no key is left as it
-    /// is.
+    /// The key as an activation gets it, `uuid:secret.activation`: it grants the same, and says who uses it. Text that is not a key is returned
+    /// unchanged.
     pub fn of_activation(key: &str, activation: ActivationId) -> String {
         let (key, _) = Self::without_activation(key);
         match Self::parse(key) {

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::{
     ActivationId,
     duration::{millis, optional_millis, parse_duration, show_duration},
+    splitmix,
     strategy::axis,
 };
 
@@ -132,9 +133,9 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// How long after its `failed`th attempt (from 1) has failed the call waits: the back-off, doubled each time up to its ceiling, of which
-    /// a half is left to chance so that calls that failed together do not come back together. Chance is the same
-    /// for the same call and attempt.
+    /// How long the call waits after its `failed`th attempt (from 1): the back-off, doubled for each failed attempt up to its ceiling. Up to half
+    /// of it is left to chance, so that calls that failed together do not come back together; the same call and attempt always get the same
+    /// delay.
     pub fn delay(&self, call: ActivationId, failed: u32) -> Duration {
         let doubled =
             2_u32.checked_pow(failed.saturating_sub(1)).and_then(|times| self.backoff.checked_mul(times));
@@ -144,15 +145,14 @@ impl RetryPolicy {
     }
 }
 
-/// A number that looks random, by the finisher of SplitMix64.
+/// A number that looks random, always the same for a call and attempt.
 fn scattered(call: ActivationId, failed: u32) -> u64 {
     let id = call.as_u128();
-    let mut mixed = (id as u64)
-        ^ ((id >> 64) as u64).rotate_left(17)
-        ^ u64::from(failed).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    mixed ^ (mixed >> 31)
+    splitmix::finalise(
+        (id as u64)
+            ^ ((id >> 64) as u64).rotate_left(17)
+            ^ u64::from(failed).wrapping_mul(0x9E37_79B9_7F4A_7C15),
+    )
 }
 
 /// What a user says about retries of a function or sequence, in the annotation [`RetryOptions::ANNOTATION`]; what is absent has its default.

@@ -174,8 +174,8 @@ impl StrategyRequest {
 }
 
 impl Strategy {
-    /// Whether the pool throws an instance away after one call. What is instantiated it keeps: that is a handle on compiled code, which makes a
-    /// new instance of it for each call itself.
+    /// Whether the pool discards an instance after one call. It keeps those of start `instantiate`: they are handles on compiled code that make a
+    /// new WebAssembly instance for each call themselves.
     pub fn is_single_use(&self) -> bool {
         self.reuse == Reuse::Never && self.start != Start::Instantiate
     }

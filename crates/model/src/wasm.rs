@@ -20,7 +20,7 @@ pub struct WasmOptions {
     /// What `wasi:config` tells it.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub config: BTreeMap<String, String>,
-    /// A module that exports an initialiser is run up to there when it is prepared, and its calls start from that state.
+    /// Whether the initialiser that a module exports is run when it is prepared, so that calls start from the state it leaves.
     #[serde(skip_serializing_if = "is_true")]
     pub preinit: bool,
 }
@@ -139,7 +139,7 @@ pub struct HostPatternError {
 }
 
 impl HostPattern {
-    /// Whether a request to `host` (IPv6 with or without brackets) and `port` is meant.
+    /// Whether the pattern matches a request to `host` (IPv6 with or without brackets) and `port`.
     pub fn allows(&self, scheme: HttpScheme, host: &str, port: u16) -> bool {
         let host = normal(host);
         self.scheme.is_none_or(|own| own == scheme)
@@ -147,7 +147,7 @@ impl HostPattern {
             && self.host.means(&host)
     }
 
-    /// Whether a connection to `host` and `port` is meant, of a protocol whose port is `usual` where none is named.
+    /// Whether the pattern matches a connection to `host` and `port`, for a protocol whose default port is `usual`.
     pub fn allows_server(&self, host: &str, port: u16, usual: u16) -> bool {
         let host = normal(host);
         self.scheme.is_none() && self.port.unwrap_or(usual) == port && self.host.means(&host)

@@ -1,5 +1,5 @@
-//! Messages of a plain subject that wait to be taken. Nobody else keeps them, so they are taken from the connection at once; and they are
-//! bounded in bytes, so that one who sends faster than somebody takes fills no memory. What finds no room is missed, and counted.
+//! The queue of messages received on a plain subject. The broker does not keep them, so they are read from the connection at once; the queue is
+//! bounded in bytes, so that a fast sender does not fill the memory. Messages that do not fit are dropped and counted as missed.
 
 use std::sync::{
     Arc,

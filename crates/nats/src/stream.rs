@@ -1,8 +1,8 @@
 //! Streams (JetStream): messages are read in order, beginning after a position that the reader keeps, and acknowledged when they are done.
 //!
-//! Each connection has a consumer of its own, made to begin there. One that was left by a connection before might have handed out messages
-//! that nobody got; it would give them again late, after others, and a position says nothing about messages that come out of order. So the
-//! numbers that a consumer gives have to follow each other without a gap, or the reader begins anew.
+//! Each connection creates a consumer of its own that starts there. The consumer of an earlier connection might have delivered messages that nobody
+//! received; it would redeliver them late, after others, and a position cannot describe messages that come out of order. So the sequence numbers
+//! of a consumer must follow each other without a gap; otherwise the reader starts over.
 
 use std::{fmt, time::Duration};
 

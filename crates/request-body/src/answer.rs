@@ -22,7 +22,7 @@ pub struct Answer {
     held: Arc<Mutex<Option<Held>>>,
     /// Bytes that were not handed out yet.
     left: usize,
-    /// Whoever does not read is not asked for more of the body, so that cannot look at the clock.
+    /// Ends a slow answer: a body whose client does not read is not polled, so it cannot notice by itself.
     clock: AbortHandle,
 }
 

@@ -1,4 +1,5 @@
-//! Reading a request's body, whole or piece by piece, within bounds of size and time, and room for large ones and for large answers: what all fronts have in common.
+//! Reading a request's body, whole or piece by piece, within bounds of size and time, and bounding how many large bodies and large answers there are at
+//! once: what all fronts have in common.
 
 #![forbid(unsafe_code)]
 
@@ -16,11 +17,12 @@ pub use pieces::{Pieces, hand_on};
 use tokio::time::{Instant, timeout, timeout_at};
 pub use uploads::{NoRoom, Room, Uploads};
 
-/// How long a body may take to arrive, and a large answer to be read, beside a second for each [`LEAST`] bytes of it: who stops in the middle must not hold its room for long.
+/// How long a body may take to arrive, and a large answer to be read, beside a second for each [`LEAST`] bytes: a stalled client must not hold its
+/// room for long.
 const GRACE: Duration = Duration::from_secs(20);
-/// What has to come in a second, on average.
+/// Bytes a second that a client has to keep up with on average.
 const LEAST: u32 = 64 << 10;
-/// And how long it may take in all, where nobody takes it before its end.
+/// How long a body that is collected whole may take in all.
 const WITHIN: Duration = Duration::from_secs(120);
 
 /// How much of a body that is too large is read before it is refused, and how long that may take.
@@ -76,7 +78,7 @@ fn patience(length: u64) -> Duration {
     GRACE + Duration::from_secs(1).mul_f64(length as f64 / f64::from(LEAST))
 }
 
-/// The pace of a body that is handed on piece by piece. Only the time that its sender takes counts: one whose taker is slow is not late.
+/// The pace of a body that is handed on piece by piece. Only the time spent waiting for its sender counts, not for whoever takes the pieces.
 #[derive(Debug, Default)]
 struct Pace {
     came: u64,
@@ -100,7 +102,7 @@ impl Pace {
     }
 }
 
-/// All of it while it comes quickly enough.
+/// Collects a body; fails when it comes too slowly.
 async fn collect<B: Body<Data = Bytes> + Unpin>(mut body: B) -> Result<Result<Bytes, B::Error>, Unread> {
     let began = Instant::now();
     let (mut first, mut all) = (Bytes::new(), BytesMut::new());
@@ -131,8 +133,8 @@ fn patience_in_all(length: usize) -> Duration {
     patience(length as u64).min(WITHIN)
 }
 
-/// Reads what is left of a body and forgets it: a client that is still writing would not see its answer. Within bounds; who
-/// sends more than that has the connection closed.
+/// Reads the rest of a body and discards it: a client that is still writing would not see its answer. Within bounds; the connection of a client
+/// that sends more is closed.
 async fn discard<B: Body<Data = Bytes> + Unpin>(mut body: B) {
     let reading = async {
         let mut left = DISCARDED;

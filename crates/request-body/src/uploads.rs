@@ -1,5 +1,5 @@
-//! Room for code on its way in and out, and for long lists: uploads are in memory several times while they are decoded and stored, answers as
-//! long as their client takes to read them.
+//! Bounds on large uploads and large answers at once: an upload is in memory several times while it is decoded and stored, an answer for as long as
+//! its client takes to read it.
 
 use std::{
     collections::HashMap,
@@ -14,7 +14,7 @@ use tokio::{
 
 /// Large uploads at once, and large answers; further ones wait, with their bodies unread, and with their code where it is stored.
 const ROOMS: usize = 4;
-/// Of one namespace, so that whoever stalls his own keeps nobody else's out.
+/// Of one namespace, so that a client that stalls keeps no other namespace out.
 const OF_ONE: usize = 2;
 /// Smaller ones need no room.
 const SMALL: u64 = 1 << 20;

@@ -1,10 +1,8 @@
 //! What a namespace takes of the disk with files that others than the house keep.
 
-use std::{io, path::Path};
-
 use flint_executor::PrepareError;
 
-use crate::prepare::{Claim, measured};
+use crate::prepare::Claim;
 
 /// Bytes that a namespace is charged with as with its unpacked code, until this is dropped.
 #[derive(Debug)]
@@ -22,11 +20,6 @@ impl Charge {
     /// So many bytes more, which were there before anybody counted: they are never refused.
     pub fn add(&self, bytes: u64) {
         self.0.add(bytes);
-    }
-
-    /// What a folder takes with all that is in it, in bytes.
-    pub fn of_folder(folder: &Path) -> io::Result<u64> {
-        Ok(measured(folder)?.as_u64())
     }
 }
 

@@ -9,6 +9,7 @@
 mod charge;
 mod config;
 pub mod discover;
+pub mod disk_usage;
 mod go;
 pub mod handler;
 mod held;

@@ -79,3 +79,21 @@ pub fn too_large(size: u64, allowed: u64, body: &[u8]) -> Fault {
     let shown = body.len().min(usize::try_from(allowed).unwrap_or(usize::MAX));
     Fault::ResultTooLarge { size, allowed, beginning: bytes::Bytes::copy_from_slice(&body[..shown]) }
 }
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn connection_headers_go() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [("connection", "x-own, close"), ("x-own", "1"), ("x-kept", "1"), ("te", "gzip")]
+        {
+            headers.insert(name, HeaderValue::from_static(value));
+        }
+        remove_hop_by_hop(&mut headers);
+        assert_eq!(headers.keys().map(HeaderName::as_str).collect::<Vec<_>>(), ["x-kept"]);
+    }
+}

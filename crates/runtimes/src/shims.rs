@@ -31,7 +31,7 @@ impl Shims {
             fs::remove_dir_all(half)?;
         }
         if !folder.exists() {
-            fs::create_dir_all(runtimes)?;
+            create_readable_dir(runtimes)?;
             let half = runtimes.join(format!(".{digest}.{}", process::id()));
             let _ = fs::remove_dir_all(&half);
             for (name, content) in FILES {

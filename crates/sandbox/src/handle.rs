@@ -11,6 +11,7 @@ use tokio::sync::Mutex;
 use crate::connection::{Begun, Connection};
 use crate::error::{Error, Fault, Result};
 use crate::launcher::is_root;
+use crate::probe::{Probe, probe};
 use crate::sandbox::Sandbox;
 use crate::spec::{LauncherConfig, SandboxIo, SandboxSpec, check_limits};
 use crate::sweep::{PATIENCE, SweepReport, sweep_within};
@@ -91,6 +92,11 @@ impl Launcher {
         let started = connection.begin(sid, &spec.id, &request, &fds).await?;
         drop(io);
         started.await.map_err(|_| Error::LauncherGone)?
+    }
+
+    /// What this host can do for the isolation of this launcher's sandboxes: see [`probe`].
+    pub fn probe(&self) -> Vec<Probe> {
+        probe(self.shared.config.uid_base)
     }
 
     /// Whether something can be mounted in a sandbox that runs ([`Sandbox::attach`]): it takes root.

@@ -50,15 +50,16 @@ const OF_A_CLONE: u64 = 11;
 /// Below this the limit of open files comes before the memory.
 const MANY_FILES: u64 = 1 << 16;
 
-/// Tries each ability that sandboxes build on. Takes some milliseconds and blocks; leaves nothing behind.
-pub fn probe() -> Vec<Probe> {
-    let rootless = !is_root(0);
-    let mut probes = vec![kernel(), rights(rootless), open_files(), user_namespaces(rootless)];
+/// Tries each ability that sandboxes build on, for a launcher with this [`crate::LauncherConfig::uid_base`]. Takes some milliseconds and blocks;
+/// leaves nothing behind.
+pub fn probe(uid_base: u32) -> Vec<Probe> {
+    let rootless = !is_root(uid_base);
+    let mut probes = vec![kernel(), rights(rootless, uid_base), open_files(), user_namespaces(rootless)];
     probes.extend(namespaces(rootless));
     probes.extend(cgroups());
     let groups =
         probes.iter().any(|probe| probe.name == "cgroup-freezer" && probe.state == ProbeState::Available);
-    probes.extend([seccomp(), landlock(), egress(rootless), call_wall(groups), exit_status()]);
+    probes.extend([seccomp(), landlock(), egress(rootless), call_wall(rootless, groups), exit_status()]);
     probes.extend(cgroup_moves(rootless));
     probes
 }
@@ -91,18 +92,25 @@ fn kernel() -> Probe {
     }
 }
 
-fn rights(rootless: bool) -> Probe {
-    if rootless {
-        let detail = "not root: one host user for all sandboxes, limits only with a delegated cgroup, no network egress";
-        lacking(
-            "rights",
-            ProbeState::Limited,
-            detail,
-            "run as root for a user id per sandbox, limits and egress",
+fn rights(rootless: bool, uid_base: u32) -> Probe {
+    const NAME: &str = "rights";
+    if !rootless {
+        return found(NAME, "root: each sandbox gets host user ids of its own");
+    }
+    let (who, remedy) = if rustix::process::geteuid().is_root() {
+        (
+            format!(
+                "root without all capabilities, or without the user ids from {uid_base} (sandbox.uid_base)"
+            ),
+            "run as the host's root, outside of a user namespace, for a user id per sandbox, limits and egress",
         )
     } else {
-        found("rights", "root: each sandbox gets host user ids of its own")
-    }
+        ("not root".to_owned(), "run as root for a user id per sandbox, limits and egress")
+    };
+    let detail = format!(
+        "{who}: one host user for all sandboxes, limits only with a delegated cgroup, no start fork, no network egress"
+    );
+    lacking(NAME, ProbeState::Limited, detail, remedy)
 }
 
 /// What a server may have open: it raises its limit as this does.
@@ -279,11 +287,15 @@ fn landlock() -> Probe {
 }
 
 /// Fork start: what keeps two calls of one function apart. See SECURITY.md.
-fn call_wall(groups: bool) -> Probe {
+fn call_wall(rootless: bool, groups: bool) -> Probe {
     const NAME: &str = "fork-call-wall";
+    if rootless {
+        // What `/proc` has of a process that is not dumpable belongs to the host's root.
+        let detail = "without root nobody can look at a clone before it is given a call";
+        return lacking(NAME, ProbeState::Missing, detail, "run flint as root");
+    }
     if !groups {
-        let remedy = "as root: mount cgroup2. Without root: a delegated cgroup (Delegate=yes)";
-        return lacking(NAME, ProbeState::Missing, "no cgroup for each clone", remedy);
+        return lacking(NAME, ProbeState::Missing, "no cgroup for each clone", "mount cgroup2");
     }
     match fence::version() {
         version @ 0..6 => lacking(
@@ -405,6 +417,17 @@ mod tests {
         assert!(what.contains("Invalid argument") && remedy.contains("modprobe nf_conntrack_netlink"));
         assert!(refusal_in(&[]).is_err());
         assert_eq!(conntrack_missing(Ok(())), None);
+    }
+
+    #[test]
+    fn root_of_a_namespace_without_the_payloads_ids_is_not_called_root() {
+        // No map has it.
+        let probes = probe(u32::MAX);
+        let state_of = |name| probes.iter().find(|probe| probe.name == name).unwrap().state;
+        assert_eq!(state_of("rights"), ProbeState::Limited);
+        // The latter also where there are cgroups.
+        let walls = [state_of("egress"), state_of("fork-call-wall"), call_wall(true, true).state];
+        assert_eq!(walls, [ProbeState::Missing; 3]);
     }
 
     /// Where AppArmor restricts them, the map cannot be written; here it is one that nobody may write.

@@ -43,7 +43,7 @@ fn lift() {
 }
 
 fn can_fork() -> bool {
-    let wall = flint_sandbox::probe().into_iter().find(|probe| probe.name == "fork-call-wall").unwrap();
+    let wall = flint_sandbox::probe(0).into_iter().find(|probe| probe.name == "fork-call-wall").unwrap();
     if wall.state == ProbeState::Missing {
         println!("not checked, {}: {} ({})", wall.name, wall.detail, wall.remedy);
     }

@@ -24,7 +24,7 @@ fn sh(script: &str) {
 
 /// Runs `inside` on a thread in a "host" network namespace whose default route leads to an "internet" with listeners on port 80.
 fn with_internet<T: Send>(inside: impl FnOnce() -> T + Send) -> Option<T> {
-    let probe = flint_sandbox::probe().into_iter().find(|probe| probe.name == "rights").unwrap();
+    let probe = flint_sandbox::probe(0).into_iter().find(|probe| probe.name == "rights").unwrap();
     let tools = ["/usr/sbin/nft", "/usr/sbin/ip"].iter().all(|path| std::path::Path::new(path).exists());
     if probe.state != ProbeState::Available || !tools {
         println!("not checked: it takes root and the commands nft and ip");

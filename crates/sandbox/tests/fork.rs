@@ -14,7 +14,7 @@ const EPERM: &str = "1";
 
 /// Whether this host has what cells need; says so when not.
 fn possible() -> bool {
-    let found = flint_sandbox::probe().into_iter().find(|probe| probe.name == "fork-call-wall").unwrap();
+    let found = flint_sandbox::probe(0).into_iter().find(|probe| probe.name == "fork-call-wall").unwrap();
     if found.state == ProbeState::Missing {
         println!("not checked, {}: {} ({})", found.name, found.detail, found.remedy);
     }
@@ -22,7 +22,7 @@ fn possible() -> bool {
 }
 
 fn tells_status() -> bool {
-    let found = flint_sandbox::probe().into_iter().find(|probe| probe.name == "fork-exit-status").unwrap();
+    let found = flint_sandbox::probe(0).into_iter().find(|probe| probe.name == "fork-exit-status").unwrap();
     found.state == ProbeState::Available
 }
 
@@ -221,6 +221,8 @@ async fn clones_end_with_their_zygote() {
     let zygote = Zygote::sealed(&host, "honest").await;
     let clones = [zygote.spawn().await.unwrap(), zygote.spawn().await.unwrap()];
     let empty = zygote.sandbox.cell(&cell_spec()).await.unwrap();
+    // With v1 alone, what stands still does not die.
+    clones[0].sandbox.freeze().await.unwrap();
     zygote.sandbox.kill();
     zygote.sandbox.wait().await;
     for clone in &clones {

@@ -12,6 +12,7 @@ use crate::{
     fault::sql_fault,
     namespaces,
     readers::Readers,
+    revisions,
     writer::Writer,
 };
 
@@ -37,28 +38,19 @@ impl Apis for SqliteApis {
                         statement.query_row([namespace, base_path], |row| row.get(0)).optional()
                     })
                     .map_err(&fault)?;
-                let holds = match expected {
-                    Expected::Absent => found.is_none(),
-                    Expected::Revision(revision) => found == Some(revision as i64),
-                };
-                if !holds {
-                    return Err(StoreError::Conflict);
-                }
-                let revision: i64 = connection
-                    .prepare_cached("UPDATE revisions SET last = last + 1 RETURNING last")
-                    .and_then(|mut statement| statement.query_row([], |row| row.get(0)))
-                    .map_err(&fault)?;
-                let body = to_json(&Api { revision: revision as u64, ..api.clone() }, OPERATION)?;
+                revisions::check(expected, found.map(|found| found as u64))?;
+                let revision = revisions::next(connection, OPERATION)?;
+                let body = to_json(&Api { revision, ..api.clone() }, OPERATION)?;
                 connection
                     .prepare_cached(
                         "INSERT INTO apis (namespace, base_path, revision, body) VALUES (?1, ?2, ?3, ?4)
                          ON CONFLICT DO UPDATE SET revision = excluded.revision, body = excluded.body",
                     )
                     .and_then(|mut statement| {
-                        statement.execute(params![namespace, base_path, revision, body])
+                        statement.execute(params![namespace, base_path, revision as i64, body])
                     })
                     .map_err(&fault)?;
-                Ok(revision as u64)
+                Ok(revision)
             })
             .await
     }

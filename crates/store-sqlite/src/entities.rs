@@ -11,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter, typ
 use crate::{
     catalog::{READING, from_json, offset_and_limit, to_json},
     fault::{sql_fault, unreadable},
-    namespaces,
+    namespaces, revisions,
 };
 
 pub(crate) const WRITING: &str = "writing an entity";
@@ -150,12 +150,9 @@ pub(crate) fn put(connection: &Connection, entity: &Entity, expected: Expected) 
     if !holds {
         return Err(StoreError::Conflict);
     }
-    let revision: i64 = connection
-        .prepare_cached("UPDATE revisions SET last = last + 1 RETURNING last")
-        .and_then(|mut statement| statement.query_row([], |row| row.get(0)))
-        .map_err(&fault)?;
+    let revision = revisions::next(connection, WRITING)?;
     let updated = entity.updated().as_millis() as i64;
-    let mut entity = entity.clone().with_revision(revision as u64);
+    let mut entity = entity.clone().with_revision(revision);
     let parameters = match entity.parameters_mut().map(mem::take) {
         Some(parameters) if !parameters.is_empty() => Some(to_json(&parameters, WRITING)?),
         _ => None,
@@ -178,7 +175,7 @@ pub(crate) fn put(connection: &Connection, entity: &Entity, expected: Expected) 
         .and_then(|mut statement| {
             let (namespace, name) = (at.namespace.as_str(), at.name.as_str());
             statement.execute(params![
-                namespace, at.package(), name, collection, of.as_str(), trigger, revision, updated, body, parameters
+                namespace, at.package(), name, collection, of.as_str(), trigger, revision as i64, updated, body, parameters
             ])
         })
         .map_err(&fault)?;
@@ -192,7 +189,7 @@ pub(crate) fn put(connection: &Connection, entity: &Entity, expected: Expected) 
                 .map_err(&fault)?;
         }
     }
-    Ok(revision as u64)
+    Ok(revision)
 }
 
 /// The entity at a place.

@@ -12,6 +12,7 @@ use crate::{
     fault::{sql_fault, unreadable},
     queue::{self, Tally},
     readers::Readers,
+    revisions,
     writer::Writer,
 };
 
@@ -33,13 +34,7 @@ fn put(connection: &Connection, feed: &Feed, expected: Expected, most: usize) ->
         .prepare_cached("SELECT revision FROM feeds WHERE namespace = ?1 AND package = '' AND trigger = ?2")
         .and_then(|mut statement| statement.query_row([namespace, trigger], |row| row.get(0)).optional())
         .map_err(&fault)?;
-    let holds = match expected {
-        Expected::Absent => found.is_none(),
-        Expected::Revision(revision) => found == Some(revision as i64),
-    };
-    if !holds {
-        return Err(StoreError::Conflict);
-    }
+    revisions::check(expected, found.map(|found| found as u64))?;
     if found.is_none() {
         let count: i64 = connection
             .prepare_cached("SELECT count(*) FROM feeds WHERE namespace = ?1")
@@ -49,12 +44,9 @@ fn put(connection: &Connection, feed: &Feed, expected: Expected, most: usize) ->
             return Err(StoreError::TooMany { allowed: most });
         }
     }
-    let revision: i64 = connection
-        .prepare_cached("UPDATE revisions SET last = last + 1 RETURNING last")
-        .and_then(|mut statement| statement.query_row([], |row| row.get(0)))
-        .map_err(&fault)?;
+    let revision = revisions::next(connection, WRITING)?;
     let due = feed.due().map(|due| due.as_millis() as i64);
-    let body = to_json(&Feed { revision: revision as u64, ..feed.clone() }, WRITING)?;
+    let body = to_json(&Feed { revision, ..feed.clone() }, WRITING)?;
     let written = connection
         .prepare_cached(
             "INSERT INTO feeds (namespace, trigger, revision, due, body)
@@ -62,9 +54,9 @@ fn put(connection: &Connection, feed: &Feed, expected: Expected, most: usize) ->
                  (SELECT 1 FROM entities WHERE namespace = ?1 AND package = '' AND name = ?2 AND type = 'trigger')
              ON CONFLICT DO UPDATE SET revision = excluded.revision, due = excluded.due, body = excluded.body",
         )
-        .and_then(|mut statement| statement.execute(params![namespace, trigger, revision, due, body]))
+        .and_then(|mut statement| statement.execute(params![namespace, trigger, revision as i64, due, body]))
         .map_err(&fault)?;
-    if written == 0 { Err(StoreError::Conflict) } else { Ok(revision as u64) }
+    if written == 0 { Err(StoreError::Conflict) } else { Ok(revision) }
 }
 
 /// The feeds in every row's only column, up to so many bytes of them, but one at least.
@@ -107,16 +99,16 @@ impl Feeds for SqliteFeeds {
 
     async fn feeds(
         &self,
-        behind: Option<&EntityPath>,
+        after: Option<&EntityPath>,
         limit: usize,
         most: ByteSize,
     ) -> Result<Vec<Feed>, StoreError> {
         let sql = "SELECT body FROM feeds WHERE (namespace, package, trigger) > (?1, '', ?2) ORDER BY namespace, package, trigger LIMIT ?3";
-        let behind = behind.map(|path| (path.namespace.to_string(), path.name.to_string()));
+        let after = after.map(|path| (path.namespace.to_string(), path.name.to_string()));
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         self.readers
             .list(READING, move |connection| {
-                let (namespace, name) = behind.unwrap_or_default(); // every name is greater than none
+                let (namespace, name) = after.unwrap_or_default(); // every name is greater than none
                 some(connection, sql, params![namespace, name, limit], most)
             })
             .await

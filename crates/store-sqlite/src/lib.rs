@@ -31,6 +31,7 @@ mod namespaces;
 mod queue;
 mod readers;
 mod restore;
+mod revisions;
 mod schema;
 mod secrets;
 mod store;

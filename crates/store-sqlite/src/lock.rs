@@ -3,6 +3,7 @@
 use std::{
     fs::{File, OpenOptions, TryLockError},
     io::{Read, Seek, Write},
+    os::unix::fs::OpenOptionsExt,
     path::Path,
     thread,
     time::Duration,
@@ -35,6 +36,8 @@ impl DataDirLock {
             .write(true)
             .create(true)
             .truncate(false)
+            // Whoever may read it may lock it.
+            .mode(0o600)
             .open(&path)
             .map_err(fault())?;
         let mut locked = file.try_lock();

@@ -1,4 +1,4 @@
-//! Whether a namespace is there, asked within the transaction that writes what is to belong to it: what comes too late would be its successor's.
+//! Whether a namespace exists, checked within the transaction that writes for it: a late write would otherwise go to a later namespace of its name.
 
 use flint_model::NamespaceName;
 use flint_store::StoreError;

@@ -12,6 +12,7 @@ use crate::{
     fault::{sql_fault, unreadable},
     namespaces,
     readers::Readers,
+    revisions,
     writer::Writer,
 };
 
@@ -68,10 +69,7 @@ fn put(connection: &Connection, secret: &SealedSecret, most: usize) -> Result<u6
     if !is_there && others as usize >= most {
         return Err(StoreError::TooMany { allowed: most });
     }
-    let revision: i64 = connection
-        .prepare_cached("UPDATE revisions SET last = last + 1 RETURNING last")
-        .and_then(|mut statement| statement.query_row([], |row| row.get(0)))
-        .map_err(&fault)?;
+    let revision = revisions::next(connection, WRITING)?;
     connection
         .prepare_cached(
             "INSERT INTO secrets (namespace, name, revision, key, sealed, updated)
@@ -81,10 +79,10 @@ fn put(connection: &Connection, secret: &SealedSecret, most: usize) -> Result<u6
         )
         .and_then(|mut statement| {
             let updated = secret.updated.as_millis() as i64;
-            statement.execute(params![namespace, name, revision, secret.key, secret.sealed, updated])
+            statement.execute(params![namespace, name, revision as i64, secret.key, secret.sealed, updated])
         })
         .map_err(&fault)?;
-    Ok(revision as u64)
+    Ok(revision)
 }
 
 #[async_trait]
@@ -133,15 +131,15 @@ impl Secrets for SqliteSecrets {
 
     async fn all_secrets(
         &self,
-        behind: Option<&SealedSecret>,
+        after: Option<&SealedSecret>,
         limit: usize,
     ) -> Result<Vec<SealedSecret>, StoreError> {
-        let behind = behind.map(|secret| (secret.namespace.to_string(), secret.name.to_string()));
+        let after = after.map(|secret| (secret.namespace.to_string(), secret.name.to_string()));
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         self.readers
             .run(READING, move |connection| {
                 let which = "WHERE (namespace, name) > (?1, ?2) ORDER BY namespace, name LIMIT ?3";
-                let (namespace, name) = behind.unwrap_or_default(); // every name is greater than none
+                let (namespace, name) = after.unwrap_or_default(); // every name is greater than none
                 select(connection, which, params![namespace, name, limit])
             })
             .await

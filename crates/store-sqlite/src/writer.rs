@@ -57,7 +57,7 @@ impl Writer {
     }
 
     /// Runs `work` in a transaction; returns when that is committed and fsynced. An error of `work` undoes `work` alone.
-    /// Who stops waiting does not stop the write.
+    /// Dropping the future does not cancel the write.
     pub(crate) async fn run<T, F>(&self, operation: &'static str, work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,

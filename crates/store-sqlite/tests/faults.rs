@@ -66,10 +66,10 @@ async fn the_database_is_for_its_owner_alone() {
     inhabit(&*store.catalog()).await;
     // SQLite gives the files beside it the same mode.
     let modes = || {
-        ["flint.db", "flint.db-wal", "activations", "blobs"]
+        ["flint.db", "flint.db-wal", "flint.lock", "activations", "blobs"]
             .map(|name| fs::metadata(dir.path().join(name)).unwrap().permissions().mode() & 0o777)
     };
-    assert_eq!(modes(), [0o600, 0o600, 0o700, 0o700]);
+    assert_eq!(modes(), [0o600, 0o600, 0o600, 0o700, 0o700]);
     store.close().await.unwrap();
 }
 

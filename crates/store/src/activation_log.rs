@@ -38,20 +38,21 @@ pub struct ActivationLogStats {
 
 /// Activation records, newest last.
 ///
-/// Appending never waits and never fails: a record is queued and written within 100 ms, several in one write. A power
-/// cut loses at most that window, the death of the process at most what is still pending. When the queue is more than half full, records lose their log lines; when it is
-/// full, new records are dropped. Both are counted in [`ActivationLogStats`]. Half and full are of a number of records or of the
-/// memory they take, whichever comes first. While nothing can be written (a full disk) the same holds; what is pending is
-/// written when it can be.
+/// Appending never waits and never fails: a record is queued and written within 100 ms, several in one write. A power cut loses at most that
+/// window, the death of the process at most what is still pending.
 ///
-/// A record whose id its namespace already has is ignored when it is written: a call that ran twice, because the server died before
+/// The queue is bounded in records and in bytes. When it is more than half full, records lose their log lines; when it is full, new records are
+/// dropped. Both are counted in [`ActivationLogStats`]. The same holds while nothing can be written (a full disk); what is pending is written
+/// as soon as it can be.
+///
+/// A record whose id its namespace already has is ignored: a call that ran twice, because the server died before
 /// [`Queue::complete`](crate::Queue::complete), keeps its first record.
 #[async_trait]
 pub trait ActivationLog: Send + Sync {
     /// Takes a record. It is visible to reads at once.
     fn append(&self, record: Activation);
 
-    /// The same for a record that somebody was promised: where [`Self::append`] would drop it, it is given back, to be offered again after a
+    /// Takes a record whose id a client was promised. Where [`Self::append`] would drop it, it is given back, to be offered again after a
     /// [`Self::flush`].
     fn offer(&self, record: Activation) -> Result<(), Box<Activation>>;
 
@@ -62,9 +63,9 @@ pub trait ActivationLog: Send + Sync {
         id: ActivationId,
     ) -> Result<Option<Activation>, StoreError>;
 
-    /// Records of a namespace, latest start first (ties by id, latest first). Without `with_logs` the records' `logs` are empty. Of what would make
-    /// a page very large, results and log lines are left out, with a text in their place that says so. Records that are damaged are left out, and counted in
-    /// [`ActivationLogStats`].
+    /// Records of a namespace, latest start first (ties by id, latest first). Without `with_logs` the records' `logs` are empty. Results and log
+    /// lines that would make the page very large are left out, with a text in their place that says so. Damaged records are left out, and
+    /// counted in [`ActivationLogStats`].
     async fn list(
         &self,
         namespace: &NamespaceName,
@@ -73,7 +74,7 @@ pub trait ActivationLog: Send + Sync {
         with_logs: bool,
     ) -> Result<Vec<Activation>, StoreError>;
 
-    /// How many records [`Self::list`] would give without a page.
+    /// How many records [`Self::list`] would return without a page.
     async fn count(&self, namespace: &NamespaceName, query: &ActivationQuery) -> Result<usize, StoreError>;
 
     /// Returns when everything appended before is durable.

@@ -22,14 +22,14 @@ pub enum Expected {
 /// Functions, sequences, packages, triggers and rules share one space of names: at `(namespace, package, name)` is one entity of one
 /// [`Collection`]. The methods on functions are over the same entities, and see only those that are functions.
 ///
-/// Lists are of entities without their parameters, which are not read: what is listed must not be called, or written back. Where a list takes
-/// `most`, it is refused with [`StoreError::ListTooLarge`] when the JSON of what is on its page, without parameters, is longer, as soon as
-/// that is found out; a page with one entity alone is always given. Lists never keep reads of single entities waiting for their end.
+/// Lists return entities without their parameters, which are not read: what is listed must not be called, or written back. A list that takes
+/// `most` is refused with [`StoreError::ListTooLarge`] as soon as the JSON of its page, without parameters, exceeds it; a page with a single
+/// entity is always returned. Lists never block reads of single entities.
 #[async_trait]
 pub trait Catalog: Send + Sync {
-    /// Writes an entity if its namespace is there, else [`StoreError::NoNamespace`], and if `expected` holds, else [`StoreError::Conflict`];
-    /// also when its name belongs to another collection. The stored
-    /// revision is chosen by the store (greater than any that this name ever had) and returned; that of `entity` is ignored.
+    /// Writes an entity. [`StoreError::NoNamespace`] when its namespace does not exist, [`StoreError::Conflict`] when `expected` does not hold or
+    /// the name belongs to another collection. The revision is chosen by the store (greater than any that this name ever had) and returned;
+    /// that of `entity` is ignored.
     async fn put_entity(&self, entity: &Entity, expected: Expected) -> Result<u64, StoreError>;
 
     /// The entity of that name, in whichever collection.
@@ -80,8 +80,8 @@ pub trait Catalog: Send + Sync {
     /// The rules that say this trigger, whether it is there or not, in order of path.
     async fn rules_of(&self, trigger: &EntityPath) -> Result<Vec<Rule>, StoreError>;
 
-    /// Writes a function if its namespace is there, else [`StoreError::NoNamespace`], and if `expected` holds, else [`StoreError::Conflict`]. The stored revision is chosen by the
-    /// store (greater than any that this path ever had) and returned; `function.revision` is ignored.
+    /// Writes a function. [`StoreError::NoNamespace`] when its namespace does not exist, [`StoreError::Conflict`] when `expected` does not hold.
+    /// The revision is chosen by the store (greater than any that this path ever had) and returned; `function.revision` is ignored.
     async fn put_function(&self, function: &Function, expected: Expected) -> Result<u64, StoreError>;
 
     /// The function at `path`.
@@ -114,8 +114,8 @@ pub trait Catalog: Send + Sync {
         most: ByteSize,
     ) -> Result<Vec<Sequence>, StoreError>;
 
-    /// The packages of a namespace that everybody may use ([`Package::is_shared`]), latest `updated` first (ties by name). The others are
-    /// not on its pages, and what they take does not count.
+    /// The packages of a namespace that everybody may use ([`Package::is_shared`]), latest `updated` first (ties by name). Packages that are not
+    /// shared count neither for the page nor for `most`.
     async fn shared_packages(
         &self,
         namespace: &NamespaceName,
@@ -145,7 +145,7 @@ pub trait Catalog: Send + Sync {
     /// Every namespace, in order of name.
     async fn namespaces(&self) -> Result<Vec<Namespace>, StoreError>;
 
-    /// Deletes a namespace with its keys and everything that it holds, accepted calls that wait or run included: none of them begins, or goes on,
+    /// Deletes a namespace with its keys and everything that it holds, accepted calls that wait or run included: none of them begins or continues
     /// after this returns. `false` when there was none.
     async fn delete_namespace(&self, name: &NamespaceName) -> Result<bool, StoreError>;
 

@@ -9,7 +9,7 @@ pub trait Clock: Debug + Send + Sync {
     /// The time now.
     fn now(&self) -> Timestamp;
 
-    /// Returns once it is `moment`. A clock that is set meanwhile may make that earlier or later, so whoever waits long looks again.
+    /// Returns once it is `moment`. If the clock is set meanwhile that may be too early or too late, so long waits check the time again.
     fn until(&self, moment: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
 }
 

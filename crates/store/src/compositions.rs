@@ -17,9 +17,9 @@ pub struct CompositionStep {
 
 /// The journal of sequences and compositions that run.
 ///
-/// A composition is an accepted call of the [`Queue`](crate::Queue), blocking or not; beside it stands here which step it has
-/// reached, so that another life of the server goes on there. A step is attempted at least once, and each attempt is counted before it is
-/// made. [`Queue::complete`](crate::Queue::complete) forgets the journal with the call.
+/// A composition is an accepted call of the [`Queue`](crate::Queue), blocking or not; the journal has the step that it has reached, so that a
+/// restarted server continues there. A step is attempted at least once, and each attempt is counted before it is made.
+/// [`Queue::complete`](crate::Queue::complete) removes the journal with the call.
 #[async_trait]
 pub trait Compositions: Send + Sync {
     /// The composition is at a new step, and no attempt at it has been made. Need not be durable on return, but is when any later
@@ -33,7 +33,7 @@ pub trait Compositions: Send + Sync {
     /// The attempt that was begun last failed, and why. Need not be durable on return.
     async fn fail(&self, activation: ActivationId, failed: Attempt) -> Result<(), StoreError>;
 
-    /// The step that the composition has reached, for going on with it in another life: an attempt that was begun and did not end has
-    /// failed by that. `None` when it has not reached any.
+    /// The step that the composition has reached, to resume it after a restart: an attempt that was begun and did not end counts as failed. `None`
+    /// when it has not reached any.
     async fn take_up(&self, activation: ActivationId) -> Result<Option<CompositionStep>, StoreError>;
 }

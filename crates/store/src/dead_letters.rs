@@ -88,9 +88,9 @@ pub struct DeadLetterUsage {
 /// Dead letters. A call of the [`Queue`](crate::Queue) becomes one in the same transaction that ends it there, and back.
 #[async_trait]
 pub trait DeadLetters: Send + Sync {
-    /// The call is over without success: keeps it as a letter, within `bounds`. `failed` is its last attempt, where that is not written down
-    /// yet. Takes effect only when every record appended to the [`ActivationLog`](crate::ActivationLog) before is durable (or was shed).
-    /// Acknowledged when it is committed and fsynced. Nothing happens, and nothing counts as dropped, when the queue does not have the call.
+    /// Keeps a call that failed for good as a letter, within `bounds`. `failed` is its last attempt, where the queue does not have that yet. Takes
+    /// effect only when every record appended to the [`ActivationLog`](crate::ActivationLog) before is durable (or was shed); committed and
+    /// fsynced on return. Nothing happens, and nothing counts as dropped, when the queue does not have the call.
     async fn bury(
         &self,
         activation: ActivationId,
@@ -114,8 +114,8 @@ pub trait DeadLetters: Send + Sync {
         activation: ActivationId,
     ) -> Result<Option<DeadLetter>, StoreError>;
 
-    /// Makes an accepted call of a letter again, due at once and with all its attempts. Acknowledged when it is committed and fsynced; by then the letter
-    /// is gone, so that whoever else redrives it finds nothing. `false` when there is no such letter.
+    /// Turns a letter into an accepted call again, due at once and with all attempts of its policy. Committed and fsynced on return; the letter is
+    /// removed by the same commit, so that it is redriven only once. `false` when there is no such letter.
     async fn redrive(
         &self,
         namespace: &NamespaceName,
@@ -123,10 +123,10 @@ pub trait DeadLetters: Send + Sync {
         redrive: Redrive,
     ) -> Result<bool, StoreError>;
 
-    /// Forgets a letter; `false` when there is no such one.
+    /// Removes a letter; `false` when there is no such one.
     async fn remove(&self, namespace: &NamespaceName, letter: ActivationId) -> Result<bool, StoreError>;
 
-    /// Forgets up to `limit` letters of a namespace, the oldest first, all together or none; with `function`, only calls of that path. Gives how many.
+    /// Removes up to `limit` letters of a namespace, the oldest first, all of them or none; with `function`, only calls of that path. Returns how many.
     async fn remove_some(
         &self,
         namespace: &NamespaceName,
@@ -134,9 +134,9 @@ pub trait DeadLetters: Send + Sync {
         limit: usize,
     ) -> Result<usize, StoreError>;
 
-    /// Forgets up to `limit` letters that died before a time, of all namespaces, the oldest first; gives how many.
+    /// Removes up to `limit` letters that died before a time, of all namespaces, the oldest first; returns how many.
     async fn expire(&self, before: Timestamp, limit: usize) -> Result<usize, StoreError>;
 
-    /// What a namespace has, or all of them together.
+    /// What a namespace has, or all namespaces together.
     async fn usage(&self, namespace: Option<&NamespaceName>) -> Result<DeadLetterUsage, StoreError>;
 }

@@ -19,12 +19,12 @@ pub trait Feeds: Send + Sync {
     /// The feed of a trigger.
     async fn feed(&self, trigger: &EntityPath) -> Result<Option<Feed>, StoreError>;
 
-    /// Up to `limit` feeds of all namespaces, in order of path: the first ones, or those behind the trigger of one that was read before. That may be gone by now:
-    /// who goes on like this passes over none, whatever is written meanwhile. Fewer where they take more than `most` as they are stored, but
-    /// one at least: there are no more when there is none.
+    /// Up to `limit` feeds of all namespaces, in order of path: the first ones, or those that follow the trigger `after`, the last of the page before.
+    /// It need not exist any more: paging like this skips none, whatever is written meanwhile. Fewer than `limit` where they take more than `most`
+    /// as stored, but at least one: an empty page is the end.
     async fn feeds(
         &self,
-        behind: Option<&EntityPath>,
+        after: Option<&EntityPath>,
         limit: usize,
         most: ByteSize,
     ) -> Result<Vec<Feed>, StoreError>;
@@ -32,8 +32,8 @@ pub trait Feeds: Send + Sync {
     /// Deletes the feed of a trigger; `false` when there was none.
     async fn delete_feed(&self, trigger: &EntityPath) -> Result<bool, StoreError>;
 
-    /// What tells this store from every other, to those outside who keep something for it: 32 hexadecimal digits, made with the store. A backup
-    /// has it, too, so that what is restored from it takes its place.
+    /// Identifies this store to systems outside that keep state for it: 32 hexadecimal digits, made with the store. A backup has it too, so that a
+    /// restored store takes the place of the original.
     async fn identity(&self) -> Result<String, StoreError>;
 
     /// Feeds that are [due](Feed::due) at `now`, those that have been for longest first; as many as of [`Feeds::feeds`].
@@ -42,9 +42,8 @@ pub trait Feeds: Send + Sync {
     /// When the first one is due.
     async fn next_due(&self) -> Result<Option<Timestamp>, StoreError>;
 
-    /// A feed has fired: it goes on as `feed`, and `calls` are accepted, as by [`Queue::enqueue_all`](crate::Queue::enqueue_all). All of
-    /// it or nothing, in one commit; [`StoreError::Conflict`] and nothing when the feed is not at `feed.revision` any more. Its
-    /// new revision is returned.
+    /// Records that a feed has fired: replaces it with `feed` and accepts `calls` as [`Queue::enqueue_all`](crate::Queue::enqueue_all) does, in one
+    /// commit. [`StoreError::Conflict`], and nothing is written, when the feed is not at `feed.revision` any more. Returns its new revision.
     async fn go_on(
         &self,
         feed: &Feed,

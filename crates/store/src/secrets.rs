@@ -26,11 +26,11 @@ pub trait Secrets: Send + Sync {
     /// Deletes a secret; `false` when there was none.
     async fn delete_secret(&self, namespace: &NamespaceName, name: &SecretName) -> Result<bool, StoreError>;
 
-    /// Up to `limit` secrets of all namespaces, in order of namespace and name: the first ones, or those behind one that was read before. That may be gone by now: who
-    /// goes on like this passes over none, whatever is written meanwhile.
+    /// Up to `limit` secrets of all namespaces, in order of namespace and name: the first ones, or those that follow `after`, the last of the page
+    /// before. It need not exist any more: paging like this skips none, whatever is written meanwhile.
     async fn all_secrets(
         &self,
-        behind: Option<&SealedSecret>,
+        after: Option<&SealedSecret>,
         limit: usize,
     ) -> Result<Vec<SealedSecret>, StoreError>;
 

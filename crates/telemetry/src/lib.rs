@@ -11,6 +11,7 @@ mod lines;
 mod logs;
 mod metrics;
 mod process;
+mod sampled;
 mod samples;
 
 pub use function_metrics::{Finished, FunctionMetrics, StartKind};

@@ -1,7 +1,7 @@
 //! Log lines on their way to where they are written.
 //!
-//! Whoever logs neither waits nor fails: a line goes into a bounded queue, and one thread writes it. What does not fit, because nobody reads, and
-//! what cannot be written, because the reader is gone or the disk is full, is dropped and counted.
+//! Logging neither waits nor fails: a line goes into a bounded queue, and one thread writes it. Lines that do not fit, because nobody reads, or cannot
+//! be written, because the reader is gone or the disk is full, are dropped and counted.
 
 use std::{
     collections::VecDeque,

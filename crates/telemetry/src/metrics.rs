@@ -1,4 +1,4 @@
-//! The registry.
+//! What is counted as it happens, and the text of all metrics.
 
 use std::{
     collections::HashSet,
@@ -7,12 +7,7 @@ use std::{
 
 use prometheus_client::{
     encoding::text::encode,
-    metrics::{
-        counter::{ConstCounter, Counter},
-        family::Family,
-        gauge::{ConstGauge, Gauge},
-        histogram::Histogram,
-    },
+    metrics::{counter::Counter, family::Family, histogram::Histogram},
     registry::{Registry, Unit},
 };
 
@@ -20,11 +15,9 @@ use crate::{
     FunctionMetrics, Samples, StartKind,
     function_metrics::STATUSES,
     labels::{
-        ActivationLabels, BoundLabels, DroppedLabels, HttpLabels, KindLabels, MemoryLabels, ReasonLabels,
-        ShedLabels, SlotLabels, SnapshotStartLabels, StartLabels, StateLabels, ThrottleLabels,
+        ActivationLabels, DroppedLabels, HttpLabels, KindLabels, ReasonLabels, StartLabels, ThrottleLabels,
     },
-    logs, process,
-    samples::WasmPoolSamples,
+    sampled::sampled,
 };
 
 /// Bounds of the duration histograms, in seconds: half decades from 100 µs to 300 s.
@@ -278,151 +271,12 @@ fn strip_eof(text: &mut String) {
     }
 }
 
-/// A registry of what is so now.
-fn sampled(samples: &Samples) -> Registry {
-    let mut registry = Registry::with_prefix("flint");
-    let gauge = |value: u64| ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX));
-    registry.register(
-        "async_queue_depth",
-        "Asynchronous calls waiting or running",
-        gauge(samples.queue_depth),
-    );
-    registry.register(
-        "async_retries_waiting",
-        "Asynchronous calls that failed before and wait for a further attempt",
-        gauge(samples.retries_waiting),
-    );
-    registry.register("dead_letters", "Dead letters", gauge(samples.dead_letters));
-    registry.register_with_unit(
-        "dead_letters_size",
-        "What dead letters take",
-        Unit::Bytes,
-        gauge(samples.dead_letters_bytes),
-    );
-    registry.register("calls_in_flight", "Calls admitted and not over", gauge(samples.in_flight));
-    registry.register("calls_waiting", "Calls waiting for an instance", gauge(samples.waiting));
-
-    let instances = Family::<StateLabels, Gauge>::default();
-    for (state, count) in &samples.instances {
-        instances
-            .get_or_create(&StateLabels { state: state.as_str() })
-            .set(i64::try_from(*count).unwrap_or(i64::MAX));
-    }
-    registry.register("instances", "Instances by state", instances);
-
-    let memory = Family::<MemoryLabels, Gauge>::default();
-    let uses = [
-        ("instances", samples.memory_committed),
-        ("prewarmed", samples.memory_prewarmed),
-        ("budget", samples.memory_budget),
-    ];
-    for (of, bytes) in uses {
-        memory.get_or_create(&MemoryLabels { of }).set(i64::try_from(bytes).unwrap_or(i64::MAX));
-    }
-    registry.register_with_unit("memory", "Memory of functions", Unit::Bytes, memory);
-
-    let snapshots = &samples.snapshots;
-    registry.register("zygotes", "Snapshots that can be forked", gauge(snapshots.zygotes));
-    registry.register(
-        "standby_clones",
-        "Clones forked ahead that wait for a call",
-        gauge(snapshots.standbys),
-    );
-    let starts = Family::<SnapshotStartLabels, Counter>::default();
-    let ways =
-        [("standby", snapshots.from_standby), ("forked", snapshots.forked), ("fresh", snapshots.fresh)];
-    for (by, count) in ways {
-        starts.get_or_create(&SnapshotStartLabels { by }).inc_by(count);
-    }
-    registry.register("snapshot_starts", "Starts of functions that start by fork", starts);
-    let tampered = ConstCounter::new(snapshots.tampered);
-    registry.register("zygotes_tampered", "Snapshots found to have been tampered with", tampered);
-    registry.register("zygotes_rebuilt", "Snapshots made again", ConstCounter::new(snapshots.rebuilt));
-
-    if let Some(pool) = &samples.wasm_pool {
-        register_wasm_pool(&mut registry, pool);
-    }
-
-    let log = &samples.log;
-    registry.register("activation_records", "Activation records accepted", ConstCounter::new(log.appended));
-    registry.register(
-        "activation_records_expired",
-        "Records removed by retention",
-        ConstCounter::new(log.expired),
-    );
-    registry.register(
-        "activation_records_damaged_reads",
-        "Damaged records left out of lists",
-        ConstCounter::new(log.damaged_reads),
-    );
-    registry.register("activation_records_pending", "Records not yet written", gauge(log.pending));
-    let shed = Family::<ShedLabels, Counter>::default();
-    for (what, count) in [("logs", log.shed_logs), ("records", log.shed_records)] {
-        shed.get_or_create(&ShedLabels { what }).inc_by(count);
-    }
-    registry.register("activation_records_shed", "Detail that the activation log could not keep", shed);
-
-    registry.register(
-        "log_lines_dropped",
-        "Flint's own log lines that could not be written",
-        ConstCounter::new(logs::dropped()),
-    );
-
-    if let Some(bytes) = process::resident_bytes() {
-        registry.register_with_unit(
-            "process_resident_memory",
-            "Flint's own memory",
-            Unit::Bytes,
-            gauge(bytes),
-        );
-    }
-    if let Some(count) = process::open_files() {
-        registry.register("process_open_files", "Flint's own file descriptors", gauge(count));
-    }
-    registry
-}
-
-fn register_wasm_pool(registry: &mut Registry, pool: &WasmPoolSamples) {
-    let gauge = |value: u64| ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX));
-    registry.register("wasm_instances", "Instances of Wasm functions that live", gauge(pool.live));
-    let slots = Family::<SlotLabels, Gauge>::default();
-    let unused = pool.total.saturating_sub(pool.in_use + pool.warm);
-    for (state, count) in [("in_use", pool.in_use), ("warm", pool.warm), ("unused", unused)] {
-        slots.get_or_create(&SlotLabels { state }).set(i64::try_from(count).unwrap_or(i64::MAX));
-    }
-    registry.register("wasm_slots", "Slots of the pool of Wasm instances by state", slots);
-    let limit = Family::<BoundLabels, Gauge>::default();
-    let total = i64::try_from(pool.total).unwrap_or(i64::MAX);
-    limit.get_or_create(&BoundLabels { bound: pool.bound }).set(total);
-    registry.register(
-        "wasm_instances_limit",
-        "Wasm instances that there may be, by what decided that",
-        limit,
-    );
-    registry.register_with_unit(
-        "wasm_slots_kept",
-        "Memory that free slots keep for the next instance",
-        Unit::Bytes,
-        gauge(pool.kept_bytes),
-    );
-    registry.register(
-        "wasm_pool_waits",
-        "Calls that found all Wasm instances in use and waited",
-        ConstCounter::new(pool.waited),
-    );
-    registry.register(
-        "wasm_pool_refusals",
-        "Calls whose time limit passed while all Wasm instances were in use",
-        ConstCounter::new(pool.refused),
-    );
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::{Finished, InstanceState, SnapshotSamples};
+    use crate::{Finished, InstanceState, SnapshotSamples, WasmPoolSamples};
 
     #[test]
     fn a_label_is_free_again_when_its_function_or_namespace_is_gone() {

@@ -186,9 +186,10 @@ class Instance {
       return;
     }
     this.environment.apply(call.head);
+    const { entry } = this; // not called as a method: its `this` would be the instance
     let result;
     try {
-      result = this.entry(params, new Context(this.init, call.head));
+      result = entry(params, new Context(this.init, call.head));
     } catch (error) {
       stdio.printError(error);
       this.fail(call, `An error has occurred: ${describe(error)}`);

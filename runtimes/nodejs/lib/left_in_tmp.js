@@ -4,6 +4,8 @@
 const { chmodSync, lstatSync, mkdirSync, readFileSync, readdirSync, readlinkSync, symlinkSync, writeFileSync } = require('fs');
 
 const ROOT = '/proc/self/fd/200';
+/** Names are bytes, each a character here. */
+const BYTES = 'latin1';
 const MOST_BYTES = 1024 * 1024;
 const MOST_FILES = 256;
 /** Kept for speed alone, and in memory by then. */
@@ -28,21 +30,22 @@ class LeftInTmp {
     let size = 0;
     for (const path of this.paths) {
       if (!folders.has(path.slice(0, path.lastIndexOf('/')))) continue; // a call has put a link in the place of its folder, or removed it
-      const status = lstatSync(ROOT + path, { throwIfNoEntry: false });
+      const place = at(path);
+      const status = lstatSync(place, { throwIfNoEntry: false });
       if (status === undefined) continue; // a call has removed it
       const mode = status.mode & 0o7777;
       if (status.isDirectory()) {
         folders.add(path);
         found.push({ path, mode });
       } else if (status.isSymbolicLink()) {
-        found.push({ path, target: readlinkSync(ROOT + path) });
+        found.push({ path, target: readlinkSync(place, 'buffer') });
       } else if (status.isFile()) {
         size += status.size;
-        if (size <= MOST_BYTES) found.push({ path, mode, content: readFileSync(ROOT + path) });
+        if (size <= MOST_BYTES) found.push({ path, mode, content: readFileSync(place) });
       }
     }
     if (size <= MOST_BYTES && this.paths.length <= MOST_FILES) return found;
-    const some = this.paths.slice(0, 3).map((path) => `/tmp${path}`).join(', ');
+    const some = this.paths.slice(0, 3).map((path) => `/tmp${Buffer.from(path, BYTES)}`).join(', ');
     return `loading the code leaves more in /tmp than the 1 MiB and ${MOST_FILES} files that each copy is given (${some}${this.paths.length > 3 ? ', …' : ''}): write it in flint.afterRestore`;
   }
 
@@ -53,16 +56,20 @@ class LeftInTmp {
   /** In a clone. */
   put() {
     for (const { path, content, target } of this.kept) {
-      const place = ROOT + path;
+      const place = at(path);
       if (target !== undefined) symlinkSync(target, place);
       else if (content === undefined) mkdirSync(place);
       else writeFileSync(place, content, { flag: 'wx' });
     }
-    for (let at = this.kept.length - 1; at >= 0; at--) { // into some folders nothing can be put then
-      const { path, mode, target } = this.kept[at];
-      if (target === undefined) chmodSync(ROOT + path, mode);
+    for (let last = this.kept.length - 1; last >= 0; last--) { // into some folders nothing can be put then
+      const { path, mode, target } = this.kept[last];
+      if (target === undefined) chmodSync(at(path), mode);
     }
   }
+}
+
+function at(path) {
+  return Buffer.from(ROOT + path, BYTES);
 }
 
 /** Paths of all that is in it, folders before what they hold; one more than may be where there are too many. */
@@ -73,12 +80,12 @@ function below() {
     const folder = folders.pop();
     let entries;
     try {
-      entries = readdirSync(ROOT + folder, { withFileTypes: true });
+      entries = readdirSync(at(folder), { encoding: 'buffer', withFileTypes: true });
     } catch {
       continue;
     }
     for (const entry of entries) {
-      const path = `${folder}/${entry.name}`;
+      const path = `${folder}/${entry.name.toString(BYTES)}`;
       if (CACHES.includes(path)) continue;
       found.push(path);
       if (found.length > MOST_FILES) return found;

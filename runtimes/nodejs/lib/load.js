@@ -38,12 +38,12 @@ function pickLater(imported, file, name) {
   });
 }
 
-/** The syntax error of an ES module does not say where it is; Node says it when asked to check the file. */
+/** The syntax error of an ES module does not say where it is; Node says it when asked to check the source. Of a file that nothing marks it would check nothing. */
 function locateSyntaxError(error, file) {
   if (!(error instanceof SyntaxError)) return error;
   const { spawnSync } = require('child_process'); // costs milliseconds that a good start does not pay
-  const { stderr } = spawnSync(process.execPath, ['--check', file], { encoding: 'utf8', timeout: 5000 });
-  if (stderr && stderr.includes('SyntaxError')) error.stack = stderr.trim();
+  const { stderr } = spawnSync(process.execPath, ['--check', '--input-type=module'], { input: fs.readFileSync(file), encoding: 'utf8', timeout: 5000 });
+  if (stderr && stderr.includes('SyntaxError')) error.stack = stderr.replace('[stdin]', () => file).trim();
   return error;
 }
 

@@ -1,7 +1,10 @@
 'use strict';
 // The function's stdout and stderr. What a call wrote must be in the pipes before its answer leaves.
 
+const { dirname, sep } = require('path');
 const { inspect } = require('util');
+
+const SHIM = dirname(__dirname) + sep;
 
 let streams = [];
 
@@ -26,15 +29,27 @@ function flush() {
   })));
 }
 
-/** Prints an error with its stack for the developer. */
+/** Prints an error with its stack for the developer, without the shim's frames. */
 function printError(error) {
   let text;
   try {
-    text = inspect(error);
+    text = ofUser(inspect(error));
   } catch {
     text = 'an error that cannot be printed';
   }
   print(text);
+}
+
+/** Without frames of the shim, and of Node.js below them. The last line of a stack opens the list of the error's own properties. */
+function ofUser(text) {
+  const lines = [];
+  let below = false;
+  for (const line of text.split('\n')) {
+    below = line.trimStart().startsWith('at ') && (line.includes(SHIM) || (below && line.includes('node:')));
+    if (!below) lines.push(line);
+    else if (line.endsWith(' {')) lines[lines.length - 1] += ' {';
+  }
+  return lines.join('\n');
 }
 
 /** Prints a line to stderr, if it is still there. */

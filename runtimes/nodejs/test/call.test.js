@@ -171,7 +171,24 @@ test('stack traces show the user\'s file and lines', async (t) => {
   const peer = await started(t, '// a comment\nfunction main() {\n  throw new Error("here");\n}\n');
   await peer.invoke();
   await peer.stop();
-  assert.match(peer.stderr, /index\.js:3:9/);
+  assert.match(peer.stderr, /^Error: here\n +at main \(.*index\.js:3:9\)\n$/);
+});
+
+test('a function is not called as a method of the shim', async (t) => {
+  const peer = await started(t, 'function main() { return { same: this === globalThis }; }');
+  assert.deepStrictEqual((await peer.invoke()).result, { same: true });
+});
+
+test('errors are printed with their own properties and causes, without frames of the shim', async (t) => {
+  const peer = await started(t, `function main({ message }) {
+    throw Object.assign(new Error(message, { cause: new TypeError("why") }), { code: 7 });
+  }`);
+  await peer.invoke({ message: 'at most {' });
+  await peer.stop();
+  assert.doesNotMatch(peer.stderr, /lib.instance\.js/);
+  assert.match(peer.stderr, /^Error: at most \{\n +at main \(.*index\.js:2:.*\)\n[^]* \{\n/);
+  assert.match(peer.stderr, /code: 7/);
+  assert.match(peer.stderr, /\[cause\]: TypeError: why\n +at main \(.*index\.js:2:/);
 });
 
 test('calls may overlap', async (t) => {

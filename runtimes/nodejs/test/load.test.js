@@ -82,6 +82,7 @@ const failures = {
   'a syntax error': [{ 'index.js': 'exports.main = 1;\nconst = 2;' }, /index\.js:2\n[^]*SyntaxError/],
   'an unclosed bracket': [{ 'index.js': 'function main() {\n  return {\n' }, /^(?![^]*flint:local)[^]*index\.js:3\n[^]*SyntaxError/],
   'a syntax error in an ES module': [{ 'index.mjs': 'export const main = 1;\nconst = 2;' }, /index\.mjs:2\n[^]*SyntaxError/],
+  'a syntax error in an ES module that nothing marks': [{ 'index.js': 'export const main = 1;\nconst = 2;' }, /index\.m?js:2\n[^]*SyntaxError/],
   'a module that is missing': [{ 'index.js': 'require("absent-module");' }, /Cannot find module 'absent-module'/],
   'a main that is not there': [{ 'package.json': '{"main":"dist/index.js"}', 'index.ts': '' }, /no file dist\/index\.js, which is "main" in its package\.json/],
   'a broken package.json': [{ 'package.json': '{', 'index.js': '' }, /package\.json: /],

@@ -99,6 +99,8 @@ class Clones:
             fs.writeFileSync(`${{place}}/script`, '#!/bin/sh', {{ mode: 0o755 }});
             fs.writeFileSync(`${{place}}/removed`, '');
             fs.symlinkSync('/tmp/folder', `${{place}}/link`);
+            fs.symlinkSync(Buffer.from('gone\\xff', 'latin1'), Buffer.from(`${{place}}/folder/\\xfe`, 'latin1'));
+            fs.writeFileSync(Buffer.from(`${{place}}/folder/\\xff`, 'latin1'), 'bytes');
             fs.mkdirSync(`${{place}}/replaced/inner`, {{ recursive: true }});
             {more}
             exports.main = () => {{
@@ -117,7 +119,8 @@ class Clones:
             zygote.freeze()
             clone = self.clone(zygote, prime=warm)
             found = {path.relative_to(clone.tmp.name).as_posix(): path for path in Path(clone.tmp.name).rglob("*")}
-            self.assertEqual(sorted(found), sorted(["folder", "folder/inner", "folder/inner/file", "link", "replaced", "script", *removed]))
+            self.assertEqual(sorted(found), sorted(["folder", "folder/inner", "folder/inner/file", "folder/\udcfe", "folder/\udcff", "link", "replaced", "script", *removed]))
+            self.assertEqual((found["folder/\udcff"].read_text(), os.readlink(found["folder/\udcfe"])), ("bytes", "gone\udcff"))
             self.assertEqual(found["folder/inner/file"].read_text(), "text")
             self.assertEqual([found[name].stat().st_mode & 0o777 for name in ("script", "folder/inner")], [0o755, 0o700])
             self.assertEqual(os.readlink(found["link"]), "/tmp/folder")

@@ -192,6 +192,8 @@ class Instance:
         except ProtocolError:
             raise
         except Exception as error:  # raised by a generator, after RESULT
+            if getpid() != self._pid:
+                self._end_fork(error)
             stdio.print_error(error)
             self._fail(call, f"An error has occurred: {type(error).__name__}: {text_of(error)}")
         except PeerGone:
@@ -200,7 +202,7 @@ class Instance:
             self._end_by(call, error)
 
     def _end_fork(self, error):
-        """Ends a process that user code has forked and that comes back from the call, as Python would: the answer is its parent's to give."""
+        """Ends a process that user code has forked and that comes back from the call, or from a stream's piece, as Python would: the answer is its parent's to give."""
         if isinstance(error, SystemExit):
             if not isinstance(error.code, (int, type(None))):
                 stdio.print_line(text_of(error))
@@ -231,7 +233,7 @@ class Instance:
             if response is None:
                 to_json(result)
             elif is_stream(response.body):
-                return [response.head_fields(), [to_bytes(piece) for piece in self.entry.iterate(response.body)]]
+                return [response.head_fields(), list(self._as_sent(self.entry.iterate(response.body)))]
             return result
         except BaseException as error:
             if getpid() != self._pid:
@@ -257,7 +259,7 @@ class Instance:
         if is_stream(body):
             pieces = self.entry.iterate(body)
             try:
-                self.link.send_stream(call, head, map(to_bytes, pieces))
+                self.link.send_stream(call, head, self._as_sent(pieces))
             finally:  # what the stream prints when it is closed is the call's, too
                 pieces.close()
                 close = getattr(body, "close", None)
@@ -270,6 +272,14 @@ class Instance:
             self.link.send(RESULT, call, head + body, fin=True)
         else:
             self._send_stream(call, head, (body,))
+
+    def _as_sent(self, pieces):
+        for piece in pieces:
+            if getpid() != self._pid:
+                self._end_fork(None)
+            yield to_bytes(piece)
+        if getpid() != self._pid:
+            self._end_fork(None)
 
     def _send_stream(self, call, head, pieces):
         self.link.send_stream(call, head, pieces)

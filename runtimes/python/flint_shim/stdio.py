@@ -1,8 +1,9 @@
 """The function's stdout and stderr. What a call wrote must be in the pipes before its answer leaves."""
 
+import os
 import sys
 
-_SHIM = __file__.rsplit("/", 1)[0]
+_SHIM, _LIBRARY = (file.rsplit("/", 1)[0] + "/" for file in (__file__, os.__file__))
 
 
 def prepare():
@@ -32,7 +33,17 @@ def print_error(error):
     """Prints an exception with its traceback, without the shim's frames."""
     import traceback  # not needed by a call that goes well
 
-    frames = error.__traceback__
-    while frames is not None and frames.tb_frame.f_code.co_filename.startswith((_SHIM, "<frozen importlib")):
+    print_line("".join(traceback.format_exception(type(error), error, _of_user(error.__traceback__))).rstrip())
+
+
+def _of_user(frames):
+    """What follows the shim's frames, also where the standard library has been between them, as an event loop is."""
+    found = frames
+    while frames is not None:
+        file = frames.tb_frame.f_code.co_filename
         frames = frames.tb_next
-    print_line("".join(traceback.format_exception(type(error), error, frames)).rstrip())
+        if file.startswith((_SHIM, "<frozen importlib")):
+            found = frames
+        elif not file.startswith(_LIBRARY):
+            break
+    return found

@@ -49,6 +49,11 @@ class Results(ShimTestCase):
         peer.invoke()
         self.assertRegex(peer.stderr, r"(?s)Traceback.*function\.py\", line 2, in main.*function\.py\", line 5, in inner.*ValueError: no")
         self.assertNotIn("/flint_shim/", peer.stderr)
+        peer = self.started("async def main(params):\n    return await inner()\n\nasync def inner():\n    raise ValueError('no')\n")
+        peer.invoke()
+        peer.invoke()
+        self.assertRegex(peer.stderr, r"(?s)Traceback.*function\.py\", line 2, in main.*function\.py\", line 5, in inner.*ValueError: no")
+        self.assertNotRegex(peer.stderr, "/flint_shim/|/asyncio/")
 
     def test_developer_errors(self):
         for body, text in {
@@ -186,6 +191,22 @@ class Bytes(ShimTestCase):
         peer, frame = self.closed_early("raise ValueError('late')")
         self.assertEqual((frame.kind, frame.json()["message"]), ("ERROR", "An error has occurred: ValueError: late"))
         self.assertEqual(peer.close(), 0)
+
+    def test_a_process_that_a_stream_forks_streams_nothing(self):
+        peer = self.started("""
+            import os
+            def pieces(then):
+                yield "a"
+                child = os.fork()
+                if child == 0:
+                    if then == "yields": yield "of the child"
+                    if then == "raises": raise ValueError("in the child")
+                    return
+                yield f"b{os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])}"
+            def main(params): return pieces(params["then"])
+        """)
+        for then, status in (("yields", 0), ("ends", 0), ("raises", 1), ("yields", 0)):
+            self.assertEqual(peer.invoke({"then": then}).body, f"ab{status}".encode(), then)
 
 
 class Async(ShimTestCase):

@@ -273,6 +273,8 @@ class Walls(ForkTestCase):
             with open(f"{place}/{name}", "w") as file: file.write(text)
         os.chmod(f"{place}/script", 0o755)
         os.symlink("/tmp/folder", f"{place}/link")
+        os.symlink(b"gone\\xff", place.encode() + b"/folder/\\xfe")
+        open(place.encode() + b"/folder/\\xff", "w").write("bytes")
         os.makedirs(f"{place}/replaced/inner")
         def main(params):
             if not os.path.islink(f"{place}/replaced"):
@@ -289,10 +291,11 @@ class Walls(ForkTestCase):
         for warmup, removed in (((), ["removed", "replaced/inner"]), (({},), [])):
             clone = self.clone(self.frozen(self.LEAVES, warmup=warmup), flags=1)
             found = {path.relative_to(clone.tmp.name).as_posix(): path for path in Path(clone.tmp.name).rglob("*")}
-            self.assertEqual(sorted(found), sorted([".cached", "folder", "folder/inner", "folder/inner/file", "link", "replaced", "script", *removed]))
+            self.assertEqual(sorted(found), sorted([".cached", "folder", "folder/inner", "folder/inner/file", "folder/\udcfe", "folder/\udcff", "link", "replaced", "script", *removed]))
             self.assertEqual(found["folder/inner/file"].read_text(), "text")
             self.assertEqual([found[name].stat().st_mode & 0o777 for name in ("script", "folder/inner")], [0o755, 0o700])
             self.assertEqual(os.readlink(found["link"]), "/tmp/folder")
+            self.assertEqual((found["folder/\udcff"].read_text(), os.readlink(found["folder/\udcfe"])), ("bytes", "gone\udcff"))
 
     def test_more_than_a_copy_is_given_in_tmp_is_in_the_way(self):
         for more in ("open(f'{place}/large', 'wb').truncate(1 << 21)", "[open(f'{place}/{number}', 'w').close() for number in range(300)]"):

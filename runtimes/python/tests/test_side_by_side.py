@@ -167,7 +167,7 @@ COPIES = """
         for copy in copies:
             copy.start()
         for copy in copies:
-            copy.join(10)
+            copy.join(60)
         print("done")
         return {"ended": [copy.exitcode for copy in copies]}
 """

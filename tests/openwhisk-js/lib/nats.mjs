@@ -10,9 +10,21 @@ import { eventually, freePort } from './server.mjs';
 
 // Debian has it where not everybody's PATH leads.
 const USUAL = '/usr/sbin/nats-server';
+const ENDED = 'nats-server has ended';
 
 export class Nats {
   static async start() {
+    for (let tries = 1; ; tries += 1) {
+      try {
+        return await Nats.#started();
+      } catch (error) {
+        // Somebody else was given the port that was free a moment ago.
+        if (tries === 5 || error.message !== ENDED) throw error;
+      }
+    }
+  }
+
+  static async #started() {
     const nats = new Nats();
     nats.dir = mkdtempSync(join(tmpdir(), 'flint-nats-'));
     nats.port = await freePort();
@@ -20,7 +32,7 @@ export class Nats {
     const args = ['-a', '127.0.0.1', '-p', String(nats.port), '-js', '-sd', nats.dir];
     nats.process = spawn(existsSync(USUAL) ? USUAL : 'nats-server', args, { stdio: 'ignore' });
     await eventually('nats-server', async () => {
-      if (nats.process.exitCode !== null) throw new Error('nats-server has ended');
+      if (nats.process.exitCode !== null) throw new Error(ENDED);
       const socket = connect(nats.port, '127.0.0.1');
       const listens = await Promise.race([
         once(socket, 'connect').then(() => true),

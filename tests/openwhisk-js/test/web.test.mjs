@@ -143,6 +143,21 @@ test('a preflight is answered by the platform, or by the action', async () => {
   assert.match(own.headers.get('x-openwhisk-activation-id'), /^[0-9a-f]{32}$/);
 });
 
+test('pages of other sites may call it, but not with a key, while that is the guest key', async () => {
+  await deploy('anybody', 'function main() { return { body: "hi" } }');
+  const origin = 'https://example.com';
+  for (const method of ['OPTIONS', 'GET']) {
+    const reply = await web('anybody', { method, headers: { origin } });
+    assert.equal(reply.status, 200, method);
+    assert.equal(reply.headers.get('access-control-allow-origin'), '*', method);
+  }
+  assert.equal((await fetch(`${server.url}/api/v1/namespaces`, { method: 'OPTIONS', headers: { origin } })).status, 200);
+  for (const path of ['web/guest/default/anybody', 'namespaces']) {
+    const reply = await fetch(`${server.url}/api/v1/${path}`, { headers: { origin, authorization: basic } });
+    assert.equal(reply.status, 403, path);
+  }
+});
+
 test('a large body is refused', async () => {
   await deploy('small', ECHO);
   const reply = await web('small.json', { method: 'POST', body: 'x'.repeat(1024 * 1024 + 1) });

@@ -5,7 +5,7 @@ use flint_model::{EntityName, FunctionPath, NameError, NamespaceName, Operation}
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::parse::percent_decode;
+use crate::parse::{object, percent_decode};
 
 /// What a request creates.
 #[derive(Clone, Debug)]
@@ -67,7 +67,7 @@ pub fn create_api(
     own: &NamespaceName,
     response_type: Option<&str>,
 ) -> Result<CreateApi, String> {
-    let body: Body = serde_json::from_slice(body).map_err(|error| error.to_string())?;
+    let body: Body = object(body)?;
     let doc = unwrapped(body.apidoc.ok_or("apidoc is required.")?, "apidoc")?;
     let doc: ApiDoc = serde_json::from_value(doc).map_err(|error| format!("apidoc: {error}"))?;
     if doc.namespace.as_deref().is_some_and(|name| name != "_" && name != own.as_str()) {
@@ -292,6 +292,12 @@ mod tests {
             body["apidoc"]["action"] = json!({"name": name, "namespace": namespace});
             assert_eq!(one(&body, None).2.action.to_string(), path, "{namespace} {name}");
         }
+    }
+
+    #[test]
+    fn an_array_is_no_object() {
+        let refused = read(&json!([doc()["apidoc"]]), None);
+        assert_eq!(refused.unwrap_err(), "The body has to be a JSON object.");
     }
 
     #[test]

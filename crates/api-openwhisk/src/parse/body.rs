@@ -6,6 +6,8 @@ use flint_controller::LimitsWish;
 use flint_model::{Annotations, ByteSize, FunctionPath, Parameters, Version};
 use serde::Deserialize;
 
+use super::object;
+
 /// The body of `PUT …/actions/NAME`. Unknown fields are ignored; `null` is absent.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -75,11 +77,7 @@ impl PutBody {
 
 /// Reads a PUT's body; the error is the detail of the API's "malformed" text.
 pub fn put_body(bytes: &[u8]) -> Result<PutBody, String> {
-    if !bytes.trim_ascii_start().starts_with(b"{") {
-        // A struct could also be read from an array.
-        return Err("The body has to be a JSON object.".to_owned());
-    }
-    serde_json::from_slice(bytes).map_err(|error| error.to_string())
+    object(bytes)
 }
 
 #[cfg(test)]

@@ -3,8 +3,10 @@
 use flint_model::{
     Annotations, EntityName as Name, FunctionPath, NamespaceName, Parameters, RuleStatus, Version,
 };
-use serde::{Deserialize, Deserializer, de::DeserializeOwned};
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
+
+use super::object;
 
 /// The body of `PUT …/packages/NAME`. Unknown fields are ignored, and `null` is absent, here and in the others.
 #[derive(Debug, Default, Deserialize)]
@@ -124,14 +126,6 @@ pub fn rule_status(bytes: &[u8]) -> Result<RuleStatus, String> {
         status: String,
     }
     object::<Body>(bytes)?.status.parse().map_err(|error: flint_model::RuleStatusError| error.to_string())
-}
-
-fn object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
-    if !bytes.trim_ascii_start().starts_with(b"{") {
-        // A struct could also be read from an array.
-        return Err("The body has to be a JSON object.".to_owned());
-    }
-    serde_json::from_slice(bytes).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

@@ -17,6 +17,16 @@ pub use entity::{
 pub use names::{action_filter, percent_decode};
 pub use query::{ListQuery, Query, QueryError};
 pub use route::{Method, Name, Route, RouteError, route};
+use serde::de::DeserializeOwned;
+
+/// A body that is one object; the error is a text for people.
+pub(crate) fn object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
+    if !bytes.trim_ascii_start().starts_with(b"{") {
+        // A struct could also be read from an array.
+        return Err("The body has to be a JSON object.".to_owned());
+    }
+    serde_json::from_slice(bytes).map_err(|error| error.to_string())
+}
 
 /// Readers of requests to the API gateway.
 pub mod gateway {

@@ -1,9 +1,8 @@
 //! Sequences and conductor actions: several calls that are one activation.
 //!
-//! A composition is an accepted call, blocking or not: it is in the durable queue from its admission until its record is written. What
-//! it does next is a [`progress::Progress`], a value without I/O that learns how a step ended and says which one comes. The
-//! runner ([`run`]) resolves that step and makes it ([`step`]). The value is journalled with every step, so that another
-//! life of the server goes on where this one was.
+//! A composition is an accepted call, blocking or not: it is in the durable queue from its admission until its record is written. Its state is a
+//! [`progress::Progress`], a state machine without I/O: it is told how a step ended, and says which one comes next. The runner ([`run`]) resolves
+//! that step and makes it ([`step`]). The state is journalled with every step, so that a restarted server continues there.
 
 mod conductor;
 mod enter;

@@ -1,7 +1,6 @@
 //! How far a composition has come, and what comes next.
 //!
-//! Nested sequences and conductors are frames on one stack, not calls of functions here, so that all of it is one value that can be
-//! written down.
+//! Nested sequences and conductors are frames on an explicit stack instead of recursion, so that the whole state is one value that can be serialised.
 
 use std::collections::VecDeque;
 

@@ -119,12 +119,12 @@ impl Controller {
     }
 
     async fn look_everywhere(&self, listeners: &mut Listeners) -> Result<(), ControllerError> {
-        let mut behind = None;
+        let mut after = None;
         let mut gone: BTreeSet<_> = listeners.wanted.clone();
         loop {
-            let feeds = self.stores.feeds.feeds(behind.as_ref(), BATCH, BATCH_BYTES).await?;
+            let feeds = self.stores.feeds.feeds(after.as_ref(), BATCH, BATCH_BYTES).await?;
             let Some(last) = feeds.last() else { break };
-            behind = Some(last.path());
+            after = Some(last.path());
             for feed in &feeds {
                 gone.remove(&feed.path());
                 self.look_at_one(listeners, &feed.path(), Some(feed));

@@ -1,8 +1,8 @@
 //! Listening for one trigger: a connection, made again with growing patience when it ends.
 //!
-//! What has come fires the trigger before anything further is taken. Of a stream, how far it was read is written by the commit that makes
-//! the calls durable, and only then is it acknowledged: a message that is given again is known, and skipped. What cannot be fired now, because
-//! a queue is full or the namespace throttled, waits and is tried again.
+//! Received messages fire the trigger before further ones are taken. The position in a stream is written by the commit that makes the calls durable,
+//! and messages are acknowledged only then: one that is delivered again is recognised by its position and skipped. A firing that is refused for
+//! now, because a queue is full or the namespace throttled, is retried.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 

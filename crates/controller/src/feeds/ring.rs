@@ -1,7 +1,7 @@
 //! Firing feeds when they are due.
 //!
-//! Nothing of it is in memory: what is due is read from the store, and a firing is one commit. So it does not matter where a server
-//! is killed; its next life reads the same.
+//! No schedule is kept in memory: what is due is read from the store, and a firing is one commit. So a server may be killed at any point; after a
+//! restart it reads the same schedule.
 
 use std::{sync::Arc, time::Duration};
 
@@ -152,11 +152,11 @@ impl Controller {
 
     /// Looks at every feed by a clock that shows an earlier time than before.
     async fn clock_was_put_back(&self, now: Timestamp) -> Result<(), ControllerError> {
-        let mut behind = None;
+        let mut after = None;
         loop {
-            let feeds = self.stores.feeds.feeds(behind.as_ref(), BATCH, BATCH_BYTES).await?;
+            let feeds = self.stores.feeds.feeds(after.as_ref(), BATCH, BATCH_BYTES).await?;
             let Some(last) = feeds.last() else { return Ok(()) };
-            behind = Some(last.path());
+            after = Some(last.path());
             for feed in &feeds {
                 let Ok(Some(schedule)) = Schedule::of(&feed.source) else { continue };
                 let Some(changed) = put_back(feed, &schedule, now) else { continue };

@@ -3,7 +3,7 @@
 //! 1. Instants are fired for in order, each once: `next` only ever goes forward.
 //! 2. One that is up to [`ON_TIME`] old is fired for. Later than that, the server was away: of all that have passed meanwhile only the
 //!    latest is fired for, if the operator's policy and window allow it.
-//! 3. A clock that is put back makes a feed wait until it is as late again as it was. By more than [`FAR`], what it says now counts.
+//! 3. When the clock is set back, a feed waits until the clock has caught up. When it is set back by more than [`FAR`], the new time counts.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use super::{
 /// How late a firing may be without having been missed.
 pub(crate) const ON_TIME: Duration = Duration::from_secs(10);
 
-/// A clock that was put back by more was wrong before.
+/// When a clock is set back by more than this, it is taken to have been wrong before.
 pub(crate) const FAR: Duration = Duration::from_secs(24 * 3600);
 
 /// What is to be done about a feed now.

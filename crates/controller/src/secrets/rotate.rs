@@ -82,9 +82,9 @@ impl Controller {
     /// Encrypts everything with `key` that is encrypted with another; how many that were, and how many no key opens.
     async fn reseal_with(&self, key: &SecretKey) -> Result<(usize, usize), ControllerError> {
         let (mut resealed, mut lost) = (0, 0);
-        let mut behind: Option<SealedSecret> = None;
+        let mut after: Option<SealedSecret> = None;
         loop {
-            let mut secrets = self.stores.secrets.all_secrets(behind.as_ref(), BATCH).await?;
+            let mut secrets = self.stores.secrets.all_secrets(after.as_ref(), BATCH).await?;
             for secret in secrets.iter().filter(|secret| secret.key != key.id()) {
                 let Some(value) = self.keyring.open(secret) else {
                     lost += 1;
@@ -98,7 +98,7 @@ impl Controller {
             if secrets.len() < BATCH {
                 return Ok((resealed, lost));
             }
-            behind = secrets.pop();
+            after = secrets.pop();
         }
     }
 }

@@ -1,8 +1,8 @@
 //! A trigger fires: the actions of its active rules are called.
 //!
-//! Who is told that it has fired can rely on that: by then every call that it starts is durable, all by one commit, and after them the record that
-//! names them. They run as other accepted calls do, on the account of whoever fired it. Nobody is told of what a feed fires: its calls are durable with
-//! the feed's own step, its record is kept as that of any call.
+//! When the firing is answered, every call that it starts is durable, all by one commit, and after them the record that names them. They run as
+//! other accepted calls do, on the account of whoever fired the trigger. Firings of feeds are answered to nobody: their calls are durable by the
+//! same commit as the feed's step to its next instant, and their record is kept as that of any call.
 
 use std::{sync::Arc, time::Instant};
 

@@ -155,6 +155,11 @@ impl Server {
         self.store.secrets()
     }
 
+    /// Code, past the use cases.
+    pub fn blobs(&self) -> Arc<dyn flint_store::Blobs> {
+        self.store.blobs()
+    }
+
     /// The accepted calls, past the use cases.
     pub fn queue(&self) -> Arc<dyn flint_store::Queue> {
         self.store.queue()

@@ -1,7 +1,8 @@
 //! An executor whose functions do what their code says.
 //!
 //! The first word of the code is what every call does, the rest its argument; see [`serve`]. Code that begins with `broken` does
-//! not load, and with code that begins with `huge` the namespace `guest` has more than it may.
+//! not load, and with code that begins with `huge` the namespace `guest` has more than it may. For a function with the annotation
+//! `no-room` there is none on the disk.
 
 use std::{
     collections::HashMap,
@@ -147,6 +148,13 @@ impl Executor for Scripted {
             kind("java:21", true, true),
             kind("native", true, false),
         ]
+    }
+
+    fn admits(&self, function: &Function) -> Result<(), PrepareError> {
+        match function.annotations.is_truthy("no-room") {
+            true => Err(PrepareError::NoRoom("the disk is nearly full (prepare.min_free)".to_owned())),
+            false => Ok(()),
+        }
     }
 
     async fn prepare(

@@ -7,7 +7,7 @@ use std::{
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use flint_executor::{Call, Fault, Instance, Invoked, Reply};
+use flint_executor::{BRING_UP, Call, Fault, Instance, Invoked, Reply};
 use flint_model::{ByteSize, Function, InstanceId};
 use flint_runtimes::{
     json, outcome,
@@ -42,6 +42,7 @@ pub(crate) struct Start<'a> {
     pub(crate) artefact: &'a SharedArtefact,
     pub(crate) spec: SandboxSpec,
     pub(crate) id: InstanceId,
+    /// As in a [`StartContext`](flint_executor::StartContext).
     pub(crate) deadline: Instant,
 }
 
@@ -76,14 +77,15 @@ impl Start<'_> {
             stderr: theirs.stderr,
             link: Some(theirs.answers),
         };
-        let sandbox = match tokio::time::timeout_at(self.deadline.into(), starter.start(&self.spec, io)).await
-        {
+        // Nobody sees where the interpreter's part ends and the function's begins.
+        let up_by = self.deadline + BRING_UP;
+        let sandbox = match tokio::time::timeout_at(up_by.into(), starter.start(&self.spec, io)).await {
             Err(_) => return Err(Fault::Deadline),
             Ok(Err(error)) => return Err(ending::fault_of_start(&error, true)),
             Ok(Ok(sandbox)) => Arc::new(sandbox),
         };
         let started = began.elapsed();
-        let mut wire = Wire::new(Arc::clone(&sandbox), pipes, Timer::new(self.deadline));
+        let mut wire = Wire::new(Arc::clone(&sandbox), pipes, Timer::new(up_by));
         if acknowledges {
             let said = match wire.exchange(Bytes::new(), ACK_MAX, logs).await {
                 Ok(line) => acknowledged(&line.text),

@@ -8,7 +8,7 @@ use std::{
 use async_trait::async_trait;
 use bytes::Bytes;
 use flint_executor::{
-    BodySender, Call, CallEnd, Fault, Instance, Invoked, LastWord, Reply, ReplyHead, body_channel,
+    BRING_UP, BodySender, Call, CallEnd, Fault, Instance, Invoked, LastWord, Reply, ReplyHead, body_channel,
 };
 use flint_model::{ByteSize, Contract, Function, InstanceId};
 use flint_sandbox::{Sandbox, SandboxIo, SandboxSpec};
@@ -56,6 +56,7 @@ pub(crate) struct Start<'a> {
     /// What `/init` is told, of what is in the specification's environment.
     pub(crate) environment: Vec<(String, String)>,
     pub(crate) id: InstanceId,
+    /// As in a [`StartContext`](flint_executor::StartContext).
     pub(crate) deadline: Instant,
 }
 
@@ -75,16 +76,19 @@ impl Start<'_> {
         };
         let (output, [stdout, stderr]) = Output::both().map_err(no_pipes)?;
         let io = SandboxIo { stdin: None, stdout, stderr, link: None };
-        let sandbox = match tokio::time::timeout_at(self.deadline.into(), starter.start(&self.spec, io)).await
-        {
+        // Until it accepts: nobody sees where the interpreter's part ends and the function's begins.
+        let up_by = self.deadline + BRING_UP;
+        let to_initialise = self.deadline.saturating_duration_since(Instant::now());
+        let sandbox = match tokio::time::timeout_at(up_by.into(), starter.start(&self.spec, io)).await {
             Err(_) => return Err(Fault::Deadline),
             Ok(Err(error)) => return Err(ending::fault_of_start(&error, true)),
             Ok(Ok(sandbox)) => Arc::new(sandbox),
         };
-        let mut line = Line::new(Arc::clone(&sandbox), output, Timer::new(self.deadline));
+        let mut line = Line::new(Arc::clone(&sandbox), output, Timer::new(up_by));
         let mut initialised = line.reach(logs).await.map_err(Failure::Broken);
         let started = began.elapsed();
         if initialised.is_ok() && self.function.contract == Contract::OpenWhisk {
+            line.timer.set((Instant::now() + to_initialise).min(up_by));
             initialised = initialise(&mut line, self.function, &self.environment, logs).await;
         }
         line.drain(logs);

@@ -7,6 +7,7 @@ use std::{
 
 use bytes::Bytes;
 use flint_executor::{Body, BodyError, BodyReceiver, Call, PrepareError};
+use flint_runtimes::outcome::remove_hop_by_hop;
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Uri,
     header::{CONTENT_TYPE, EXPECT, HOST},
@@ -29,7 +30,7 @@ use wasmtime_wasi_http::{
 };
 
 use super::http_0_3::Service;
-use crate::{answer::remove_hop_by_hop, breach::Breach, host::AsHost, state::State, wasi::Wasi};
+use crate::{breach::Breach, host::AsHost, state::State, wasi::Wasi};
 
 /// Who answers, as far as the function is told when the caller did not say.
 const LOCAL: HeaderValue = HeaderValue::from_static("flint.local");

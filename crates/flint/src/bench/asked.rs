@@ -62,6 +62,11 @@ pub(super) fn check_arms<'a>(
     }
 }
 
+/// What is wrong with a file, folder or trace that the command names is wrong usage.
+pub(super) fn wrong(error: anyhow::Error) -> anyhow::Error {
+    if error.is::<Failure>() { error } else { Failure::usage(format!("{error:#}")).into() }
+}
+
 /// Refuses names in the list that `--set KEY=A,B` says which nothing has.
 pub(super) fn check_list<'a>(
     run: &Run,

@@ -21,7 +21,7 @@ mod suite;
 pub(crate) mod tied;
 mod wasm;
 
-use std::path::Path;
+use std::{io::ErrorKind, path::Path};
 
 use anyhow::{Context as _, bail};
 use flint_lab::{Report, RunFolder};
@@ -76,14 +76,8 @@ pub(crate) async fn run(experiment: &str, effort: Effort, json: bool) -> anyhow:
             bail!("interrupted: with --out, the same command goes on from here");
         }
     };
-    let report = measured.inspect_err(|error| {
-        let is_usage = error.downcast_ref::<Failure>().is_some_and(|failure| failure.exit == Exit::Usage);
-        if is_usage {
-            run.folder.forget();
-        }
-    })?;
     let out = run.effort.out.clone();
-    let report = run.end(report).await?;
+    let report = run.end(measured?).await?;
     print(&report, json)?;
     if let Some(folder) = out {
         tell!("the report is in {}: report.html, report.md, report.json", folder.display());
@@ -112,7 +106,7 @@ fn has_figures(report: &Report) -> Result<(), Failure> {
 }
 
 async fn measure(experiment: &str, run: &mut Run) -> anyhow::Result<Report> {
-    match experiment {
+    let measured = match experiment {
         "overhead" => overhead::run(run).await,
         "coldstart" => coldstart::run(run).await,
         "wasm" => wasm::run(run).await,
@@ -122,7 +116,9 @@ async fn measure(experiment: &str, run: &mut Run) -> anyhow::Result<Report> {
             Some(suite) => suite.run(run).await,
             None => bail!("there is no experiment '{other}'"),
         },
-    }
+    };
+    // What came to nothing leaves its folder to what is asked for instead.
+    measured.inspect_err(|_| run.folder.forget())
 }
 
 /// Returns when this process is asked to end.
@@ -142,16 +138,23 @@ pub(crate) fn report(folder: &Path, json: bool) -> anyhow::Result<()> {
 /// Shows it first: a folder that cannot be written can be read.
 fn shown_and_written(folder: &Path, show: impl FnOnce(&Report) -> anyhow::Result<()>) -> anyhow::Result<()> {
     let path = folder.join("report.json");
-    let bytes = std::fs::read(&path).with_context(|| {
-        format!(
-            "there is no report in {}: an interrupted run is finished by the same command that began it",
-            folder.display()
-        )
+    let bytes = std::fs::read(&path).map_err(|error| match error.kind() {
+        ErrorKind::NotFound | ErrorKind::NotADirectory => {
+            Failure::usage(format!("there is no report in {}", folder.display()))
+                .hint("an interrupted run is finished by the same command that began it")
+        }
+        _ => Failure::local(format!("{}: {error}", path.display())),
     })?;
-    let report: Report = serde_json::from_slice(&bytes)
-        .with_context(|| format!("{} is not a report of this release", path.display()))?;
+    let report = read(&path, &bytes)?;
     show(&report)?;
     run::write(&RunFolder::at(folder), &report).context("the report's files could not be written anew")
+}
+
+/// A report as its file has it.
+fn read(path: &Path, bytes: &[u8]) -> Result<Report, Failure> {
+    serde_json::from_slice(bytes).map_err(|error| {
+        Failure::usage(format!("{} is not a report of this release: {error}", path.display()))
+    })
 }
 
 fn print(report: &Report, json: bool) -> anyhow::Result<()> {
@@ -193,6 +196,47 @@ mod tests {
         assert_eq!(shown, "x");
         assert!(why.starts_with("the report's files could not be written anew: "), "{why}");
         assert!(why.contains("report.part"), "{why}");
+    }
+
+    #[test]
+    fn a_folder_without_a_report_is_wrong_usage() {
+        let scratch = tempfile::tempdir().unwrap();
+        let refused = || report(scratch.path(), false).unwrap_err().downcast::<Failure>().unwrap();
+        let failure = refused();
+        assert!(failure.exit == Exit::Usage && failure.message.contains("there is no report in"));
+        std::fs::write(scratch.path().join("report.json"), "{").unwrap();
+        let failure = refused();
+        assert!(failure.exit == Exit::Usage && failure.message.contains("of this release"), "{failure}");
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_replayed_is_wrong_usage_and_leaves_its_folder_to_what_can() {
+        let scratch = tempfile::tempdir().unwrap();
+        let effort = |set: &[(&str, &str)]| {
+            let functions = ("functions", concat!(env!("CARGO_MANIFEST_DIR"), "/../../functions"));
+            let set = set.iter().chain([&functions]);
+            Effort {
+                quick: true,
+                size: Size::Test,
+                arms: Vec::new(),
+                repeat: None,
+                seed: 1,
+                set: set.map(|&(key, value)| (key.to_owned(), value.to_owned())).collect(),
+                out: Some(scratch.path().join("run")),
+                despite_noise: false,
+            }
+        };
+        for (wrong, part) in [
+            ([("trace", "2021"), ("procedure", "photons")], "has no minutes"),
+            ([("trace", "/no/such/trace"), ("procedure", "whole")], "opening /no/such/trace/invocations.csv"),
+            ([("procedure", "whole"), ("workload", "video")], "--set workload=sleep"),
+            ([("workload", "video"), ("variant", "node")], "that --set leaves"),
+        ] {
+            let mut run = Run::begin("azure-replay", effort(&wrong)).unwrap();
+            let refused = measure("azure-replay", &mut run).await.unwrap_err();
+            let failure = refused.downcast_ref::<Failure>().unwrap_or_else(|| panic!("{refused:#}"));
+            assert!(failure.exit == Exit::Usage && failure.message.contains(part), "{failure}");
+        }
     }
 
     #[tokio::test]

@@ -15,6 +15,8 @@ use crate::project::Template;
 #[derive(Debug, Parser)]
 #[command(
     name = "flint",
+    // What is hinted at is told by the usage, however the program is called.
+    bin_name = "flint",
     version,
     propagate_version = true,
     arg_required_else_help = true,

@@ -118,12 +118,15 @@ fn said_elsewhere(error: &clap::Error) -> Option<&'static str> {
             "flint deploy PATH, which builds, creates and updates"
         }
         "delete" | "remove" => "flint rm NAME; flint undeploy -f MANIFEST for a project",
+        "apply" => "flint deploy PATH, flint deploy -f MANIFEST for a project",
+        "call" | "exec" | "run" => "flint invoke NAME",
         "describe" => "flint get NAME",
         "local" | "sync" => "flint dev PATH",
         "new" => "flint init --lang LANG DIRECTORY",
         "project" => "flint deploy -f MANIFEST, flint undeploy -f MANIFEST",
         "property" | "login" => "--url or FLINT_URL, and --auth, FLINT_AUTH or ~/.config/flint/auth",
         "start" | "serve" | "server" => "flint up",
+        "version" => "flint --version",
         _ => return None,
     })
 }
@@ -140,6 +143,9 @@ fn option_elsewhere(said: &str, option: &str) -> Option<&'static str> {
             "--web" => "--annotation web-export=true",
             "--runtime" => "--kind FAMILY or FAMILY:VERSION",
             "--handler" | "--entry-point" => "--main",
+            argument if !argument.starts_with('-') => {
+                "flint deploy PATH --name NAME, with --param KEY=VALUE for each default argument"
+            }
             _ => return None,
         });
     }
@@ -150,8 +156,8 @@ fn option_elsewhere(said: &str, option: &str) -> Option<&'static str> {
         "-d" | "--data" if of("invoke") => {
             Some("-f FILE for a body, -P FILE for arguments in JSON, -p K=V for one argument")
         }
-        argument if of("invoke") && argument.contains('=') && !argument.starts_with('-') => {
-            Some("-p KEY=VALUE for each argument")
+        argument if (of("invoke") || of("trigger fire")) && !argument.starts_with('-') => {
+            Some("-p KEY=VALUE for each argument, -P FILE for a JSON object of them, -P - for one from stdin")
         }
         "-p" | "--port" if of("up") => Some("--listen ADDRESS:PORT"),
         _ => None,
@@ -235,12 +241,13 @@ mod tests {
 
     #[test]
     fn commands_of_other_platforms_are_told_what_they_are_called_here() {
-        let refused = |words: &[&str]| Cli::try_parse_from(["flint"].iter().chain(words)).err().unwrap();
+        let refused = |words: &[&str]| Cli::try_parse_from(["flint-0.1"].iter().chain(words)).err().unwrap();
         let hint = |word| usage_failure(&refused(&[word])).hint.unwrap();
         assert!(usage_failure(&refused(&["package", "update"])).hint.unwrap().contains("--update"));
         assert!(hint("action").contains("flint deploy") && hint("delete").contains("flint rm"));
         assert!(hint("frobnicate").starts_with("Usage: "));
-        let words = ["activation", "create", "describe", "local", "new", "project", "property", "start"];
+        let words =
+            "activation apply call create describe local new project property run start version".split(' ');
         for word in words {
             assert!(Cli::command().find_subcommand(word).is_none(), "{word} is a command here");
             assert!(!hint(word).starts_with("Usage: "), "{word}");
@@ -252,7 +259,12 @@ mod tests {
         for (words, part) in [
             ("deploy f.js -p a=b", "--param"),
             ("deploy f.js --env=A=B", "--init-param"),
+            ("deploy f f.js", "--name NAME"),
+            ("deploy f.js --param name you", "--param KEY=VALUE"),
             ("invoke f name=you", "-p KEY=VALUE"),
+            ("invoke f -p name you", "-p KEY=VALUE"),
+            ("invoke f {}", "-P -"),
+            ("trigger fire t -p name you", "-p KEY=VALUE"),
             ("invoke f --blocking", "--async"),
             ("up --port 80", "--listen"),
             ("list f", "Usage: "),

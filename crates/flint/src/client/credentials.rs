@@ -41,7 +41,7 @@ fn checked(text: &str, origin: &str) -> Result<String, Failure> {
 /// `~/.config/flint/auth`.
 fn file() -> Option<PathBuf> {
     let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let base = set("XDG_CONFIG_HOME").or_else(|| set("HOME").map(|home| home.join(".config")))?;
+    let base = set("XDG_CONFIG_HOME").or_else(|| env::home_dir().map(|home| home.join(".config")))?;
     Some(base.join("flint").join("auth"))
 }
 

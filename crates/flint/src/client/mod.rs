@@ -6,14 +6,17 @@ mod entity;
 mod feed;
 mod lines;
 
-use std::time::Duration;
+use std::{pin::pin, time::Duration};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use flint_api_native::resource::{ErrorBody, ErrorDetail};
 use http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
+use hyper::{
+    body::Incoming,
+    client::conn::http1::{self, SendRequest},
+};
 use hyper_util::rt::TokioIo;
 use serde::de::DeserializeOwned;
 use tokio::net::TcpStream;
@@ -31,6 +34,11 @@ use crate::{
 
 /// A server that does not accept within this is not there.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+/// How long an answer may take is the server's to know: a call, a deploy or a backup may take minutes. Of one that takes longer than this, the server is
+/// asked whether it lives.
+const SILENCE: Duration = Duration::from_secs(20);
+/// One that does not say so within this does not answer.
+const HEALTH_WITHIN: Duration = Duration::from_secs(10);
 
 /// A server, and the key to it.
 #[derive(Clone)]
@@ -66,35 +74,55 @@ impl Client {
                 .map_err(|_| Failure::usage("the key has characters that cannot be sent"))?;
             headers.entry(header::AUTHORIZATION).or_insert(value);
         }
-        let unreachable = |why: String| {
-            Failure::new(Exit::Unreachable, "unreachable", format!("no answer from {}: {why}", self.address))
-        };
+        let mut sender = self.connected().await?;
+        match unless_dead(sender.send_request(request), SILENCE, || self.lives()).await {
+            Some(answer) => answer.map_err(|error| self.broken(&error)),
+            None => Err(self
+                .unreachable("it accepts connections and says nothing on them, not even to GET /health")
+                .hint("check that --url names a Flint server, and its log; what was asked for may have been done")),
+        }
+    }
+
+    async fn connected(&self) -> Result<SendRequest<Full<Bytes>>, Failure> {
         let connect = TcpStream::connect((self.address.host(), self.address.port()));
         let stream = match tokio::time::timeout(CONNECT_WITHIN, connect).await {
             Ok(Ok(stream)) => stream,
             Ok(Err(error)) => {
-                return Err(unreachable(error.to_string())
+                return Err(self
+                    .unreachable(&error.to_string())
                     .hint("start the server with `flint up`, or name another one with --url or FLINT_URL"));
             }
             Err(_) => {
-                return Err(unreachable(format!(
-                    "it did not accept a connection within {} s",
-                    CONNECT_WITHIN.as_secs()
-                ))
-                .hint("check --url or FLINT_URL"));
+                let late = format!("it did not accept a connection within {} s", CONNECT_WITHIN.as_secs());
+                return Err(self.unreachable(&late).hint("check --url or FLINT_URL"));
             }
         };
         // Best effort: without it small requests only wait a little longer.
         let _ = stream.set_nodelay(true);
-        let broken = |error: hyper::Error| {
-            unreachable(format!("the connection broke ({error})"))
-                .hint("check that --url names a Flint server, and its log; then repeat")
-        };
-        let (mut sender, connection) =
-            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
+        let (sender, connection) =
+            http1::handshake(TokioIo::new(stream)).await.map_err(|error| self.broken(&error))?;
         // Ends with the connection, which ends with the answer's body or this process.
         tokio::spawn(connection);
-        sender.send_request(request).await.map_err(broken)
+        Ok(sender)
+    }
+
+    fn unreachable(&self, why: &str) -> Failure {
+        Failure::new(Exit::Unreachable, "unreachable", format!("no answer from {}: {why}", self.address))
+    }
+
+    fn broken(&self, error: &hyper::Error) -> Failure {
+        self.unreachable(&format!("the connection broke ({error})"))
+            .hint("check that --url names a Flint server, and its log; then repeat")
+    }
+
+    /// Whether the server answers anything.
+    async fn lives(&self) -> bool {
+        let asked = async {
+            let request = Request::get("/health").header(header::HOST, self.address.host_header());
+            let request = request.body(Full::default()).ok()?;
+            self.connected().await.ok()?.send_request(request).await.ok()
+        };
+        matches!(tokio::time::timeout(HEALTH_WITHIN, asked).await, Ok(Some(_)))
     }
 
     /// Sends a request and gives the answer, an error for a status of 400 or more.
@@ -180,6 +208,27 @@ impl Client {
     }
 }
 
+/// What comes of `answer`; nothing, where there is none for that long and whoever owes it does not live.
+async fn unless_dead<T>(
+    answer: impl Future<Output = T>,
+    silence: Duration,
+    lives: impl AsyncFn() -> bool,
+) -> Option<T> {
+    let mut answer = pin!(answer);
+    loop {
+        if let Ok(answer) = tokio::time::timeout(silence, answer.as_mut()).await {
+            return Some(answer);
+        }
+        tokio::select! {
+            biased;
+            answer = answer.as_mut() => return Some(answer),
+            lives = lives() => if !lives {
+                return None;
+            },
+        }
+    }
+}
+
 /// All of an answer's body.
 pub(crate) async fn collect(answer: Response<Incoming>) -> Result<Bytes, Failure> {
     answer.into_body().collect().await.map(|whole| whole.to_bytes()).map_err(cut_short)
@@ -231,4 +280,43 @@ pub(crate) fn refusal_from(status: StatusCode, headers: &HeaderMap, body: &[u8])
         message: format!("the server answered {status} ({media}), which is not an answer of Flint's API"),
         hint: Some("check that --url names a Flint server".into()),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        cell::Cell,
+        future::{pending, poll_fn},
+        task::Poll,
+    };
+
+    use super::*;
+
+    const AT_ONCE: Duration = Duration::from_millis(1);
+
+    #[tokio::test]
+    async fn an_answer_is_waited_for_as_long_as_its_server_lives() {
+        assert_eq!(unless_dead(pending::<()>(), AT_ONCE, async || false).await, None);
+        let asked = Cell::new(0);
+        let lives = async || {
+            asked.set(asked.get() + 1);
+            asked.get() < 3
+        };
+        assert_eq!(unless_dead(pending::<()>(), AT_ONCE, lives).await, None);
+        assert_eq!(asked.get(), 3);
+        // One that comes while the server is asked counts.
+        let asked = Cell::new(false);
+        let answer = poll_fn(|context| match asked.get() {
+            true => Poll::Ready(7),
+            false => {
+                context.waker().wake_by_ref();
+                Poll::Pending
+            }
+        });
+        let silent = async || {
+            asked.set(true);
+            pending::<bool>().await
+        };
+        assert_eq!(unless_dead(answer, AT_ONCE, silent).await, Some(7));
+    }
 }

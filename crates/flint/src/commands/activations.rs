@@ -1,6 +1,6 @@
 //! `flint activations`.
 
-use flint_api_native::resource::{ActivationList, ActivationResource, FunctionResource, StatusWord};
+use flint_api_native::resource::{ActivationList, ActivationResource, StatusWord};
 
 use crate::{
     cli::{ActivationsArgs, Global},
@@ -23,7 +23,9 @@ pub(crate) async fn run(global: &Global, args: &ActivationsArgs) -> anyhow::Resu
     if list.activations.is_empty() {
         match &args.function {
             _ if args.limit == 0 || args.skip > 0 => print_line("no activations in this part of the list")?,
-            Some(function) => print_line(&nothing_of(&client, function).await)?,
+            Some(function) => print_line(&format!(
+                "no calls of '{function}' are recorded; `flint list` shows what is deployed"
+            ))?,
             None => print_line("nothing ran yet; call something with `flint invoke NAME`")?,
         }
         return Ok(Exit::Ok);
@@ -46,19 +48,6 @@ pub(crate) async fn run(global: &Global, args: &ActivationsArgs) -> anyhow::Resu
         rows,
     ))?;
     Ok(Exit::Ok)
-}
-
-/// What is so of a name under which no calls are listed. The server itself tells of one of a version or an alias that is there.
-async fn nothing_of(client: &Client, function: &str) -> String {
-    let there = async |name: &str| {
-        client.get::<FunctionResource>(&format!("/v1/functions/{}", segment(name))).await.is_ok()
-    };
-    match function.rsplit_once('@') {
-        Some((bare, version)) if !there(function).await && there(bare).await => format!(
-            "'{bare}' has no version or alias {version} now; calls of all its versions are listed as its own: `flint activations {bare}`"
-        ),
-        _ => format!("no calls of '{function}' are recorded; `flint list` shows what is deployed"),
-    }
 }
 
 /// How the call came by its instance, in a word.

@@ -73,7 +73,11 @@ async fn redrive(global: &Global, client: &Client, which: &WhichLetters) -> anyh
     }
     match global.json {
         true => print_json(&json!({ "redriven": redriven }))?,
-        false if redriven.is_empty() && stopped.is_none() => print_line("there are no such dead letters")?,
+        false if redriven.is_empty() => {
+            if stopped.is_none() {
+                print_line("there are no such dead letters")?;
+            }
+        }
         false => {
             let row = |one: &RedrivenResource| vec![one.letter.clone(), one.activation.clone()];
             print_line(&table(&["letter", "is now activation"], &[], redriven.iter().map(row)))?;
@@ -125,6 +129,8 @@ async fn remove(global: &Global, client: &Client, which: &WhichLetters) -> anyho
     }
     match global.json {
         true => print_json(&json!({ "removed": removed }))?,
+        // The failure says it all.
+        false if removed == 0 && last_failure.is_some() => {}
         false => print_line(&format!("removed {removed}"))?,
     }
     last_failure.map_or(Ok(Exit::Ok), |failure| Err(failure.into()))

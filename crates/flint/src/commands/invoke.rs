@@ -62,7 +62,7 @@ pub(crate) async fn run(global: &Global, args: &InvokeArgs) -> anyhow::Result<Ex
         });
         print_json(&Shown { record, answer })?;
     } else {
-        if let Err(error) = write_out(called, file, &mut Show::new(&media)).await {
+        if let Err(error) = write_out(called, file, &mut Show::new(&media, good)).await {
             return Err(failed_midway(&broken_off(&client, &activation, error).await?).into());
         }
         if !good {
@@ -239,11 +239,16 @@ struct Show {
     json: Option<Vec<u8>>,
     terminal: bool,
     last: u8,
+    /// Whether the call succeeded.
+    good: bool,
+    /// Whether it is binary and left out.
+    hidden: bool,
 }
 
 impl Show {
-    fn new(media: &str) -> Self {
-        Self { json: is_json(media).then(Vec::new), terminal: std::io::stdout().is_terminal(), last: b'\n' }
+    fn new(media: &str, good: bool) -> Self {
+        let terminal = std::io::stdout().is_terminal();
+        Self { json: is_json(media).then(Vec::new), terminal, last: b'\n', good, hidden: false }
     }
 }
 
@@ -253,7 +258,12 @@ impl Sink for Show {
             kept.extend_from_slice(piece);
             return Ok(());
         }
-        if self.terminal && looks_binary(piece) {
+        if self.terminal && (self.hidden || looks_binary(piece)) {
+            // -o takes no answer of a call that failed, and that it failed is more to know.
+            if !self.good {
+                self.hidden = true;
+                return Ok(());
+            }
             return Err(Failure::usage("the answer is binary and would garble the terminal")
                 .hint("write it to a file with -o FILE")
                 .into());
@@ -269,6 +279,9 @@ impl Sink for Show {
                 Ok(value) => print_line(&readable(value.get()))?,
                 Err(_) => print_line(&String::from_utf8_lossy(&kept))?,
             },
+            None if self.hidden => {
+                tell!("the answer is binary and not shown on a terminal: --json or a pipe has it");
+            }
             // So that the prompt stands on a line of its own; a pipe gets the bytes as they are.
             None if self.terminal && self.last != b'\n' => print_line("")?,
             None => {}
@@ -341,6 +354,16 @@ mod tests {
     fn binary_is_told_from_text() {
         assert!(!looks_binary("grün\n\u{1b}[1m".as_bytes()) && !looks_binary(&"ü".as_bytes()[..1]));
         assert!(looks_binary(b"\x89PNG\r\n\x1a\n") && looks_binary(b"a\0b") && looks_binary(b"\xff\xd8"));
+    }
+
+    #[test]
+    fn a_binary_answer_on_a_terminal_is_refused_and_that_of_a_failed_call_left_out() {
+        let piece = Bytes::from_static(b"\0");
+        let show = |good| Show { json: None, terminal: true, last: b'\n', good, hidden: false };
+        assert!(show(true).piece(&piece).is_err());
+        let mut failed = show(false);
+        failed.piece(&piece).unwrap();
+        assert!(failed.hidden && failed.end().unwrap().is_none());
     }
 
     #[test]

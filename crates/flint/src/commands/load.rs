@@ -2,7 +2,9 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
-use flint_lab::{Arrivals, Failures, HttpArm, HttpRequest, Load, OpenLoad, OpenMeasured, drive, drive_open};
+use flint_lab::{
+    Arrivals, Failures, HttpArm, HttpRequest, Load, OpenLoad, OpenMeasured, drive_open, drive_within,
+};
 use http::{Method, Request, Uri, header};
 use http_body_util::{BodyExt as _, Full};
 use serde_json::{Value, json};
@@ -114,7 +116,10 @@ async fn request(global: &Global, args: &LoadArgs) -> anyhow::Result<(SocketAddr
 
 async fn closed(arm: &HttpArm, args: &LoadArgs, callers: usize) -> anyhow::Result<Outcome> {
     let load = Load { concurrency: callers, duration: args.duration - args.warm_up, warm_up: 10 };
-    let measured = drive(arm, load).await.map_err(|error| Failure::local(error.to_string()))?;
+    let measured = drive_within(arm, load, args.timeout).await.map_err(|error| {
+        // As of an open loop in which no call was answered rightly.
+        Failure::new(Exit::FunctionFailed, "nothing_measured", format!("nothing was measured: {error}"))
+    })?;
     let latency = quantiles(&measured.latency_ns);
     let document = json!({
         "target": args.target, "loop": "closed", "callers": callers, "answered": measured.calls,

@@ -204,8 +204,10 @@ fn refuse_unknown(layer: &Layer) -> Result<(), Failure> {
         };
         if let Some(path) = paths.iter().find(|path| !known(path)) {
             let source = layer.source_of(path);
-            let failure = Failure::usage(format!("{source}: there is no configuration key '{path}'"));
-            return Err(match nearest(path) {
+            // A word without a dot was taken for a section.
+            let said = path.trim_end_matches('.');
+            let failure = Failure::usage(format!("{source}: there is no configuration key '{said}'"));
+            return Err(match nearest(said) {
                 Some(near) => failure.hint(format!("did you mean '{near}'? `flint config` lists every key")),
                 None => failure.hint("`flint config` lists every key"),
             });
@@ -324,6 +326,8 @@ mod tests {
                 .message
                 .starts_with("FLINT_LIMITS__MAX_MEMROY")
         );
+        let failure = with("", &[], &["listen=x"]).unwrap_err();
+        assert!(failure.message.contains("'listen'") && failure.hint.unwrap().contains("'server.listen'"));
         assert!(with("", &[], &["nonsense=1"]).is_err() && with("", &[], &["nonsense"]).is_err());
     }
 

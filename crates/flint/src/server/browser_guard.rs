@@ -1,5 +1,6 @@
 //! While the well-known guest key works, a page of any web site that a local browser shows could use it: the key is public, and
-//! the API allows every origin. So a request that comes from, or believes to go to, another site is refused then.
+//! the API allows every origin. So a request that comes from, or believes to go to, another site is refused then. Without a key it may
+//! do in OpenWhisk's API what anybody may, as the API promises browsers: ask before it asks (CORS), and call web actions.
 
 use axum::{
     http::{HeaderMap, HeaderValue, StatusCode, Uri, header},
@@ -13,6 +14,9 @@ const HINT: &str = "call the server as 127.0.0.1 or localhost; for other sites a
 
 /// The refusal in the front's own form, unless the request is one of this machine's own.
 pub(super) fn refusal(headers: &HeaderMap, native: bool) -> Option<Response> {
+    if !native && !headers.contains_key(header::AUTHORIZATION) {
+        return None;
+    }
     let origin = headers.get(header::ORIGIN).filter(|origin| !is_local_origin(origin));
     // A name of another site that resolves to this machine makes that site's pages look like its own.
     let host = headers.get(header::HOST).filter(|host| !is_local_host(host));
@@ -68,5 +72,17 @@ mod tests {
         for foreign in ["rebound.example:3233", "127.0.0.1.nip.io", "10.0.0.1"] {
             assert!(is_refused(header::HOST, foreign), "{foreign}");
         }
+    }
+
+    #[test]
+    fn without_a_key_pages_of_other_sites_may_do_what_anybody_may() {
+        let mut headers = HeaderMap::from_iter([
+            (header::ORIGIN, HeaderValue::from_static("https://example.com")),
+            (header::HOST, HeaderValue::from_static("rebound.example:3233")),
+        ]);
+        assert!(refusal(&headers, false).is_none());
+        assert!(refusal(&headers, true).is_some(), "metrics are not for everybody");
+        headers.insert(header::AUTHORIZATION, HeaderValue::from_static("Basic YTpi"));
+        assert!(refusal(&headers, false).is_some());
     }
 }

@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 
@@ -64,6 +65,17 @@ pub(crate) fn explain_store(error: StoreError) -> Failure {
         Some(hint) => failure.hint(hint),
         None => failure,
     }
+}
+
+/// That somebody else could replace what the server keeps, and the runtimes' code that it runs from there, if it is so.
+pub(super) fn open_to_others(data_dir: &Path) -> Option<String> {
+    let data = fs::metadata(data_dir).ok()?;
+    let own = [0, rustix::process::geteuid().as_raw()];
+    if data.mode() & 0o002 != 0 {
+        return Some(format!("everybody can write to {}: chmod 700", data_dir.display()));
+    }
+    (!own.contains(&data.uid()))
+        .then(|| format!("{} belongs to another user, {}: chown it", data_dir.display(), data.uid()))
 }
 
 /// What a start has to remove when it fails: the directories that it made.
@@ -129,6 +141,22 @@ mod tests {
         let (guest, all) = (NamespaceName::parse("guest").unwrap(), ActivationQuery::default());
         assert_eq!(store.activations().count(&guest, &all).await.unwrap(), 1);
         store.close().await.unwrap();
+    }
+
+    #[test]
+    fn a_data_directory_that_others_could_change_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let mode = |mode| {
+            fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+            open_to_others(dir.path())
+        };
+        assert_eq!((mode(0o700), mode(0o755)), (None, None));
+        assert!(mode(0o777).unwrap().contains("chmod 700"));
+        if rustix::process::geteuid().is_root() {
+            mode(0o755);
+            std::os::unix::fs::chown(dir.path(), Some(65534), None).unwrap();
+            assert!(open_to_others(dir.path()).unwrap().contains("65534"));
+        }
     }
 
     #[test]

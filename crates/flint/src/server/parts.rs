@@ -31,7 +31,7 @@ use tracing::{info, warn};
 
 use super::{
     connections::{self, Fronts},
-    data_dir::open_store,
+    data_dir::{open_store, open_to_others},
     operator::OperatorFile,
     secret_keys::KeptKeys,
     tap::TappedLog,
@@ -64,6 +64,9 @@ impl Parts {
         let store = Arc::new(open_store(config).await?);
         let data_dir =
             std::fs::canonicalize(&config.server.data_dir).context("finding the data directory")?;
+        if let Some(how) = open_to_others(&data_dir) {
+            warn!("others can replace what this server runs: {how}");
+        }
         let launcher = launch(config, &data_dir).await?;
         let started = Self::with_launcher(config, bound, store, data_dir, launcher.clone()).await;
         if started.is_err() {
@@ -92,10 +95,15 @@ impl Parts {
         let executors: Vec<Arc<dyn Executor>> =
             vec![process, Arc::new(fork), wasm(config, &data_dir, &store, gates.clone(), house).await?];
         let mut abilities = {
-            let executors = executors.clone();
-            spawn_blocking(move || doctor::abilities(&executors)).await.context("looking at the host")?
+            let (executors, uid_base) = (executors.clone(), config.sandbox.uid_base);
+            let looked = spawn_blocking(move || doctor::abilities(&executors, uid_base)).await;
+            looked.context("looking at the host")?
         };
         abilities.extend(doctor::fewer_connections(config));
+        abilities.extend(doctor::not_executable(&data_dir));
+        for shortcoming in doctor::shortcomings(&abilities) {
+            warn!("{shortcoming}; `flint doctor` says how to change that");
+        }
         let invoker_config = InvokerConfig { pool: config.pool.clone() };
         let invoker = Invoker::new(invoker_config, executors.clone(), store.blobs());
         let scheduler = Scheduler::new(SchedulerConfig { queue: config.queue.clone() }, Arc::clone(&invoker));

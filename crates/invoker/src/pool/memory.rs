@@ -306,11 +306,11 @@ impl Pool {
         Some(victims)
     }
 
-    fn evict(&mut self, id: InstanceId) {
+    /// Stops an instance, whether or not it serves calls.
+    pub(super) fn evict(&mut self, id: InstanceId) {
         if let Some(Record { phase: Phase::Live(entry), .. }) = self.records.get(&id) {
             entry.condemn();
         }
-        self.withdraw(id);
         self.stop(id);
     }
 

@@ -160,10 +160,9 @@ impl Pool {
             entry.condemn();
         }
         if entry.is_condemned() || entry.is_outdated() {
-            let idle = record.in_use == 0;
-            self.withdraw(id);
-            if idle {
-                self.stop(id);
+            match record.in_use {
+                0 => self.stop(id),
+                _ => self.withdraw(id),
             }
             return;
         }
@@ -212,9 +211,9 @@ impl Pool {
         let Phase::Live(entry) = &record.phase else { return false };
         entry.condemn();
         let idle = record.in_use == 0;
-        self.withdraw(id);
-        if idle {
-            self.stop(id);
+        match idle {
+            true => self.stop(id),
+            false => self.withdraw(id),
         }
         idle
     }
@@ -232,16 +231,7 @@ impl Pool {
     pub(crate) fn close(&mut self) {
         self.closed = true;
         let all: Vec<_> = self.records.keys().copied().collect();
-        for id in all {
-            match self.records.get_mut(&id).map(|record| &mut record.phase) {
-                Some(Phase::Live(entry)) => {
-                    entry.condemn();
-                    self.withdraw(id);
-                    self.stop(id);
-                }
-                Some(Phase::Starting { .. } | Phase::Dying) | None => {}
-            }
-        }
+        all.into_iter().for_each(|id| self.evict(id));
     }
 
     /// Nobody can take `id` any more.
@@ -253,11 +243,13 @@ impl Pool {
         }
     }
 
-    /// Live → dying: its keeper stops it.
+    /// Live → dying: its keeper stops it, and nobody can take it any more.
     fn stop(&mut self, id: InstanceId) {
+        self.withdraw(id);
         let Some(record) = self.records.get_mut(&id) else { return };
-        let Phase::Live(entry) = std::mem::replace(&mut record.phase, Phase::Dying) else { return };
-        let (key, charge) = (Arc::clone(&record.key), record.charge);
+        let Phase::Live(entry) = &record.phase else { return };
+        let (entry, key, charge) = (Arc::clone(entry), Arc::clone(&record.key), record.charge);
+        record.phase = Phase::Dying;
         self.uncharge(&key, charge);
         self.dying += charge;
         self.dying_count += 1;

@@ -241,6 +241,15 @@ fn as_many_as_a_namespace_keeps_warm_stay_for_as_long_as_it_says() {
 }
 
 #[test]
+fn one_that_is_gone_without_having_been_stopped_hides_no_other() {
+    let mut table = Table::new(2);
+    let [there, lost] = ["a/f"; 2].map(|path| table.idle(path));
+    // By a keeper that dies with its executor.
+    table.pool.gone(lost);
+    assert!(table.pool.take(&Table::key("a/f"), 0).is_some_and(|entry| entry.id == there));
+}
+
+#[test]
 fn what_is_waited_for_goes_beyond_the_budget_level_by_level() {
     let mut table = Table::new(2);
     table.pool.nested_memory = ByteSize::mib(64 * u64::from(NESTED_LEVELS)).as_u64();

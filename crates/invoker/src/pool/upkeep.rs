@@ -28,7 +28,7 @@ impl Pool {
             now.saturating_duration_since(record.idle_since) >= kept
         };
         let expired = self.without_kept(self.idle(idle_too_long, |entry| entry.id), now);
-        self.stop_all(&expired);
+        expired.iter().for_each(|id| self.evict(*id));
         self.functions.retain(|_, function| {
             function.instances > 0 || now.saturating_duration_since(function.last_used) < REMEMBER
         });
@@ -139,7 +139,7 @@ impl Pool {
             .iter_mut()
             .filter(|(key, _)| gone(key))
             .for_each(|(_, function)| function.available.clear());
-        self.stop_all(&idle);
+        idle.iter().for_each(|id| self.evict(*id));
         idle.len()
     }
 
@@ -168,15 +168,5 @@ impl Pool {
                 _ => None,
             })
             .collect()
-    }
-
-    fn stop_all(&mut self, instances: &[InstanceId]) {
-        for id in instances {
-            if let Some(Record { phase: Phase::Live(entry), .. }) = self.records.get(id) {
-                entry.condemn();
-            }
-            self.withdraw(*id);
-            self.stop(*id);
-        }
     }
 }

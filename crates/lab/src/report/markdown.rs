@@ -7,8 +7,9 @@ use crate::Failures;
 
 type Column = (&'static str, fn(&ArmReport) -> Option<String>);
 
-fn whole(value: f64) -> String {
-    format!("{value:.0}")
+/// Of a call of some µs a tenth of one is seen.
+pub(super) fn micros(value: f64) -> String {
+    if value < 100.0 { format!("{value:.1}") } else { format!("{value:.0}") }
 }
 
 fn mib(bytes: u64) -> String {
@@ -19,22 +20,22 @@ fn mib(bytes: u64) -> String {
 pub(super) const COLUMNS: [Column; 20] = [
     ("at once", |arm| arm.concurrency.map(|n| n.to_string())),
     ("n", |arm| arm.n.map(|n| n.to_string())),
-    ("p50 µs", |arm| arm.latency_us.as_ref().map(|latency| whole(latency.p50))),
+    ("p50 µs", |arm| arm.latency_us.as_ref().map(|latency| micros(latency.p50))),
     ("95 % interval of p50", |arm| {
-        arm.interval_us.map(|median| format!("{:.0} – {:.0}", median.low, median.high))
+        arm.interval_us.map(|median| format!("{} – {}", micros(median.low), micros(median.high)))
     }),
-    ("p90 µs", |arm| arm.latency_us.as_ref().map(|latency| whole(latency.p90))),
-    ("p99 µs", |arm| arm.latency_us.as_ref().map(|latency| whole(latency.p99))),
-    ("start µs", |arm| arm.start_us.map(whole)),
-    ("waits µs", |arm| arm.waits_us.map(whole)),
-    ("init µs", |arm| arm.init_us.map(whole)),
-    ("first µs", |arm| arm.first_us.map(whole)),
-    ("steady µs", |arm| arm.steady_us.map(whole)),
-    ("said µs", |arm| arm.said_us.map(whole)),
+    ("p90 µs", |arm| arm.latency_us.as_ref().map(|latency| micros(latency.p90))),
+    ("p99 µs", |arm| arm.latency_us.as_ref().map(|latency| micros(latency.p99))),
+    ("start µs", |arm| arm.start_us.map(micros)),
+    ("waits µs", |arm| arm.waits_us.map(micros)),
+    ("init µs", |arm| arm.init_us.map(micros)),
+    ("first µs", |arm| arm.first_us.map(micros)),
+    ("steady µs", |arm| arm.steady_us.map(micros)),
+    ("said µs", |arm| arm.said_us.map(micros)),
     ("calls/s", |arm| arm.calls_per_s.map(|rate| format!("{rate:.1}"))),
     ("cold", |arm| arm.cold_starts.map(|n| n.to_string())),
     ("alive", |arm| arm.instances.map(|n| n.to_string())),
-    ("CPU µs", |arm| arm.cpu_us_per_call.map(whole)),
+    ("CPU µs", |arm| arm.cpu_us_per_call.map(micros)),
     ("RSS MiB", |arm| arm.rss_bytes.map(mib)),
     ("PSS MiB", |arm| arm.pss_bytes.map(mib)),
     ("USS MiB", |arm| arm.private_bytes.map(mib)),

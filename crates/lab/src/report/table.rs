@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{ArmReport, Comparison, Report, Target};
+use super::{ArmReport, Comparison, Report, Target, markdown::micros};
 use crate::{Failures, Host};
 
 /// A column: its title, and what stands in it.
@@ -51,6 +51,7 @@ fn table(f: &mut fmt::Formatter<'_>, arms: &[ArmReport]) -> fmt::Result {
             match pick(arm) {
                 None => write!(f, "{:>11}", "–")?,
                 Some(value) if title.ends_with("MiB") => write!(f, "{value:>11.2}")?,
+                Some(value) if title.ends_with("µs") => write!(f, "{:>11}", micros(value))?,
                 Some(value) => write!(f, "{value:>11.0}")?,
             }
         }
@@ -114,6 +115,21 @@ impl fmt::Display for Report {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Latency, Median};
+
+    #[test]
+    fn a_call_of_some_microseconds_is_not_rounded_to_one() {
+        let latency = Latency { p50: 3.34, p90: 99.9, p99: 1234.6 };
+        let interval_us = Some(Median { median: 3.34, low: 3.26, high: 3.41, n: 5 });
+        let row =
+            ArmReport { arm: "a".into(), latency_us: Some(latency), interval_us, ..ArmReport::default() };
+        let report = Report { arms: vec![row], ..Report::default() };
+        let text = report.to_string();
+        let cells: Vec<_> =
+            text.lines().find(|line| line.starts_with("a ")).unwrap().split_whitespace().collect();
+        assert_eq!(cells[2..], ["3.3", "99.9", "1235"], "{text}");
+        assert!(report.markdown().contains("| 3.3 | 3.3 – 3.4 | 99.9 | 1235 |"), "{}", report.markdown());
+    }
 
     #[test]
     fn columns_stand_below_each_other_however_long_names_are() {

@@ -31,25 +31,23 @@ pub struct Target {
 impl Target {
     /// A promise that the value is at most `most`.
     pub fn at_most(name: &str, value: Option<f64>, most: f64) -> Self {
-        Self {
-            promise: None,
-            name: name.into(),
-            value,
-            target: format!("<= {}", shown(most)),
-            met: value.map(|value| value <= most),
-            exact: false,
-            unjudged: None,
-        }
+        Self::that(name, value, format!("<= {}", shown(most)), |value| value <= most)
     }
 
     /// A promise that the value is at least `least`.
     pub fn at_least(name: &str, value: Option<f64>, least: f64) -> Self {
+        Self::that(name, value, format!(">= {}", shown(least)), |value| value >= least)
+    }
+
+    /// What is no number was not measured, and in JSON it is nothing.
+    fn that(name: &str, value: Option<f64>, target: String, holds: impl FnOnce(f64) -> bool) -> Self {
+        let value = value.filter(|value| value.is_finite());
         Self {
             promise: None,
             name: name.into(),
             value,
-            target: format!(">= {}", shown(least)),
-            met: value.map(|value| value >= least),
+            target,
+            met: value.map(holds),
             exact: false,
             unjudged: None,
         }
@@ -171,6 +169,17 @@ mod tests {
             let target: Target = serde_json::from_value(written(reason.clone())).unwrap();
             assert_eq!(target.unjudged, reason);
         }
+    }
+
+    #[test]
+    fn what_is_no_number_is_neither_met_nor_missed() {
+        for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+            for target in [Target::at_most("t", Some(value), 2.0), Target::at_least("t", Some(value), 2.0)] {
+                assert_eq!((target.value, target.met), (None, None), "{value}");
+            }
+        }
+        assert_eq!(Target::at_most("t", Some(2.0), 2.0).met, Some(true));
+        assert_eq!(Target::at_least("t", Some(2.0), 2.0).met, Some(true));
     }
 
     #[test]

@@ -87,10 +87,10 @@ impl Azure2019 {
             Ok(())
         })?;
         if let Some(durations) = durations {
-            trace.read_durations(durations)?;
+            trace.read_durations(durations).map_err(|error| error.of_table("durations"))?;
         }
         if let Some(memory) = memory {
-            trace.read_memory(memory)?;
+            trace.read_memory(memory).map_err(|error| error.of_table("memory"))?;
         }
         Ok(trace)
     }
@@ -225,7 +225,10 @@ mod tests {
         let endless = format!("HashApp,{}", "x".repeat(1 << 20));
         assert!(read(&endless, "", "").unwrap_err().to_string().contains("longer than any line"));
         let memory = "HashApp,AverageAllocatedMb,AverageAllocatedMb_pct99\na,nan,1\n";
-        assert!(read(CALLS, "", memory).unwrap_err().to_string().contains("'nan' instead of a number"));
+        let error = read(CALLS, "", memory).unwrap_err().to_string();
+        assert!(error.ends_with("'nan' instead of a number, in the table of memory"), "{error}");
+        let error = read(CALLS, "HashApp\na\n", "").unwrap_err().to_string();
+        assert!(error.ends_with("there is no column HashFunction, in the table of durations"), "{error}");
         assert!(Azure2019::read(&b"\xff\xfe\n"[..], None, None).is_err());
     }
 

@@ -32,6 +32,16 @@ pub enum TraceError {
     },
 }
 
+impl TraceError {
+    /// The same of one of several tables, which all have lines.
+    fn of_table(self, name: &str) -> Self {
+        match self {
+            Self::Line { line, why } => Self::Line { line, why: format!("{why}, in the table of {name}") },
+            read @ Self::Read(_) => read,
+        }
+    }
+}
+
 /// The excerpts that come with Flint: `crates/lab/data/azure/README.md` says what they are and whose.
 pub mod excerpt {
     use super::{Azure2019, Azure2021, TraceError};

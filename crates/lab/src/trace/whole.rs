@@ -109,8 +109,10 @@ impl WholeTrace {
         for (at, app) in apps.iter().enumerate() {
             let first = functions.len();
             functions.extend((0..app.functions.len()).map(|function| format!("app-{at}/{function}")));
-            let mut random = Random::new(seed).part(at as u64);
-            let mut drawn = app.calls(from, part.length, random.part(1));
+            // Parts of its own: the app itself may have been drawn by the same seed, and what its calls take has nothing to do with that.
+            let of_app = Random::new(seed).part(at as u64);
+            let mut random = of_app.part(2);
+            let mut drawn = app.calls(from, part.length, of_app.part(1));
             let mut last = Duration::ZERO;
             for (when, function) in drawn.by_ref().take(part.calls) {
                 let took = app.functions[function].duration(&mut random);
@@ -274,6 +276,29 @@ mod tests {
         assert!(whole.calls.iter().all(|call| call.at < HOUR && call.function < whole.functions.len()));
         assert!(whole.calls.is_sorted_by_key(|call| call.at) && whole.calls.len() == 2000);
         assert_eq!(whole, WholeTrace::of_apps(&apps, HOUR, hour, 3));
+    }
+
+    #[test]
+    fn what_calls_take_is_not_drawn_from_the_numbers_that_their_app_was() {
+        let (seed, mut apps) = (7, apps(7, 50));
+        // All of them are called, and none so often that nothing of the others is left.
+        apps.iter_mut().for_each(|app| app.calls_a_day = app.calls_a_day.clamp(240.0, 2400.0));
+        let hour = Part { length: HOUR, ..ALL };
+        let whole = WholeTrace::of_apps(&apps, Duration::ZERO, hour, seed);
+        let mut compared = 0;
+        for (at, app) in apps.iter().enumerate() {
+            let prefix = format!("app-{at}/");
+            let of_it = |call: &&TracedCall| whole.functions[call.function].starts_with(&prefix);
+            let Some(first) = whole.calls.iter().find(of_it) else { continue };
+            let function: usize = whole.functions[first.function][prefix.len()..].parse().unwrap();
+            let from_the_apps = app.functions[function].duration(&mut Random::new(seed).part(at as u64));
+            // The longest are all cut to the same.
+            if first.took < Duration::from_secs(600) {
+                assert_ne!(first.took, from_the_apps, "{prefix}");
+                compared += 1;
+            }
+        }
+        assert!(compared > 10, "{compared}");
     }
 
     #[test]

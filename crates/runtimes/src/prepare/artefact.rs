@@ -12,12 +12,10 @@ use flint_executor::PrepareError;
 use flint_model::{ByteSize, Function, Kind};
 use serde::{Deserialize, Serialize};
 
-use super::{
-    quota::{BLOCK, Claim, measured},
-    tree::failed,
-};
+use super::{quota::Claim, tree::failed};
 use crate::{
     discover::{Engine, Family, Runtimes},
+    disk_usage::{self, BLOCK},
     shims::{Shims, publish},
 };
 
@@ -128,7 +126,7 @@ impl Shelf {
         if let Some(size) = record.size {
             return Ok(size);
         }
-        let size = measured(&folder)?;
+        let size = disk_usage::of_folder(&folder)?;
         record.size = Some(size);
         let half = folder.join(format!("{RECORD}.{:x}", rand_suffix()));
         let written = fs::write(&half, serde_json::to_vec_pretty(&record)?);
@@ -231,7 +229,8 @@ impl HalfBuilt {
 
     /// Measures it now that it is whole.
     pub(super) fn measure(&self) -> Result<ByteSize, PrepareError> {
-        let size = measured(&self.folder).map_err(|error| failed("measuring the code", &error))?;
+        let size =
+            disk_usage::of_folder(&self.folder).map_err(|error| failed("measuring the code", &error))?;
         // Its record will be there too.
         let size = ByteSize::bytes(size.as_u64() + BLOCK);
         self.claim.resize(size)?;

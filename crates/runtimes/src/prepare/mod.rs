@@ -21,13 +21,13 @@ use std::{
 
 use flint_executor::{FunctionSource, PrepareError, Progress};
 use flint_model::{CodeFormat, Contract, Function};
-use quota::on_disk;
 use tree::{bad, failed};
 
 use self::artefact::{Artefact, HalfBuilt, Record, SharedArtefact, Shelf};
 use crate::{
     config::{HouseConfig, UnpackLimits},
     discover::{Engine, Family, Runtimes},
+    disk_usage,
     go::GoCaches,
     java::JavaShims,
     python::PythonShims,
@@ -36,7 +36,7 @@ use crate::{
 
 pub(crate) use builds::Builds;
 pub use entry::CODE;
-pub(crate) use quota::{Claim, Quota, measured};
+pub(crate) use quota::{Claim, Quota};
 pub(crate) use room::Room;
 pub(crate) use turns::Turn;
 
@@ -236,7 +236,7 @@ fn unpack(
         CodeFormat::Source | CodeFormat::Executable | CodeFormat::Jar => {
             entry::check_file(engine, format, &source.code, function.kind.as_str())?;
             let name = entry::file_name(engine, format);
-            room.take(on_disk(source.code.len() as u64))?;
+            room.take(disk_usage::of_file(source.code.len() as u64))?;
             write_file(&folder.join(name), &source.code, name == "exec")?;
             if let Some(other) = entry::other_name(engine, format) {
                 let made = fs::hard_link(folder.join(name), folder.join(other));

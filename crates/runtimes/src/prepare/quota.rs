@@ -5,9 +5,6 @@
 
 use std::{
     collections::HashMap,
-    fs, io,
-    os::unix::fs::MetadataExt,
-    path::Path,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -16,9 +13,6 @@ use std::{
 
 use flint_executor::PrepareError;
 use flint_model::{ByteSize, NamespaceName};
-
-/// What file systems give out space by. An empty file counts as much, for its inode.
-pub(super) const BLOCK: u64 = 4096;
 
 /// What did not fit is remembered for so many artefacts of a namespace.
 const MOST_REFUSED: usize = 256;
@@ -249,39 +243,6 @@ impl Drop for Claim {
     }
 }
 
-/// What a file of that length takes.
-pub(super) fn on_disk(length: u64) -> u64 {
-    length.div_ceil(BLOCK).max(1).saturating_mul(BLOCK)
-}
-
-/// What a folder takes with all that is in it.
-pub(crate) fn measured(folder: &Path) -> io::Result<ByteSize> {
-    let (mut bytes, mut folders) = (BLOCK, vec![folder.to_owned()]);
-    while let Some(folder) = folders.pop() {
-        let Some(entries) = if_there(fs::read_dir(folder))? else { continue };
-        for entry in entries {
-            let entry = entry?;
-            let Some(found) = if_there(entry.metadata())? else { continue };
-            bytes += if found.is_dir() {
-                folders.push(entry.path());
-                BLOCK
-            } else {
-                // A file of two names is there once.
-                on_disk(found.len()) / found.nlink().max(1)
-            };
-        }
-    }
-    Ok(ByteSize::bytes(bytes))
-}
-
-/// Passes over what vanishes meanwhile.
-fn if_there<T>(found: io::Result<T>) -> io::Result<Option<T>> {
-    match found {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        found => found.map(Some),
-    }
-}
-
 /// In whole MB where it is that much.
 fn shown(bytes: u64) -> ByteSize {
     let size = ByteSize::bytes(bytes);
@@ -473,18 +434,5 @@ mod tests {
             refused(settle(&quota.claim(&guest, &n.to_string()), mib(7)));
         }
         assert_eq!(quota.ledger().accounts[&guest].refused.len(), MOST_REFUSED);
-    }
-
-    #[test]
-    fn a_folder_takes_whole_blocks() {
-        let root = tempfile::tempdir().unwrap();
-        let inner = root.path().join("inner");
-        fs::create_dir(&inner).unwrap();
-        fs::write(root.path().join("empty"), "").unwrap();
-        fs::write(inner.join("long"), vec![0; 5000]).unwrap();
-        assert_eq!(measured(root.path()).unwrap().as_u64(), 5 * BLOCK);
-        fs::hard_link(inner.join("long"), inner.join("same")).unwrap();
-        std::os::unix::fs::symlink("/", inner.join("link")).unwrap();
-        assert_eq!(measured(root.path()).unwrap().as_u64(), 6 * BLOCK);
     }
 }

@@ -11,11 +11,11 @@ use std::{
 
 use flint_executor::PrepareError;
 
-use super::{
-    quota::{BLOCK, on_disk},
-    room::Room,
+use super::room::Room;
+use crate::{
+    config::UnpackLimits,
+    disk_usage::{self, BLOCK},
 };
-use crate::config::UnpackLimits;
 
 const LONGEST_NAME: usize = 1024;
 const DEEPEST: usize = 64;
@@ -186,7 +186,7 @@ impl<'a> Tree<'a> {
         if copied > left {
             return Err(bad(format!("the archive unpacks to more than the {} allowed", self.limits.bytes)));
         }
-        self.room.take(on_disk(copied) - copied)?;
+        self.room.take(disk_usage::of_file(copied) - copied)?;
         let mode = if executable { 0o755 } else { 0o644 };
         file.set_permissions(fs::Permissions::from_mode(mode))
             .map_err(|error| self.cannot_write(&path, &error))

@@ -2,6 +2,7 @@
 //!
 //! Asking the kernel goes through the launcher and costs more than a short call does. So it is asked after calls that took long
 //! ([`LONG`]) and after every [`EVERY`]th short one; a short call in between is reported with the average of the short calls before it.
+//! The [`FIRST`] calls have none before them, and are measured themselves.
 //! A clone may serve no second call. What it has used is told with its end, and is the figure of its later siblings ([`Siblings`]).
 
 use std::{
@@ -19,6 +20,8 @@ use flint_sandbox::Sandbox;
 const LONG: Duration = Duration::from_millis(5);
 /// Short calls between two measurements.
 const EVERY: u32 = 256;
+/// The first call of an instance may have paid for its start, so it takes the second to know what stands for the others.
+const FIRST: u32 = 2;
 /// The launcher may be busy making sandboxes; an answer does not wait long for a figure.
 const PATIENCE: Duration = Duration::from_millis(5);
 
@@ -68,6 +71,8 @@ pub struct Meter {
     siblings: Option<Arc<Siblings>>,
     cpu_us: u64,
     peak: Option<ByteSize>,
+    /// How often the kernel was asked after a call.
+    asked: u32,
     /// Short calls since the last measurement.
     unmeasured: u32,
     /// Their cost, as known from the last measurement that had only such.
@@ -93,10 +98,12 @@ impl Meter {
     pub async fn after_call(&mut self, sandbox: &Sandbox, began: Instant) -> Usage {
         let long = began.elapsed() >= LONG;
         self.unmeasured += 1;
-        let due = long || self.unmeasured >= EVERY;
+        let unknown = self.asked < FIRST && self.estimate().cpu_us.is_none();
+        let due = long || unknown || self.unmeasured >= EVERY;
         if self.blind || !due {
             return self.estimate();
         }
+        self.asked = self.asked.saturating_add(1);
         let Some(usage) = self.ask(sandbox).await else { return self.estimate() };
         let used = usage.cpu_us.saturating_sub(self.cpu_us);
         let short_ones = u64::from(self.unmeasured - 1);
@@ -104,7 +111,9 @@ impl Meter {
             used.saturating_sub(short_ones * self.average_us.unwrap_or_default())
         } else {
             let average = used / u64::from(self.unmeasured);
-            self.average_us = Some(average);
+            if self.asked > 1 || self.unmeasured > 1 {
+                self.average_us = Some(average);
+            }
             average
         };
         (self.cpu_us, self.unmeasured) = (usage.cpu_us, 0);

@@ -150,6 +150,8 @@ impl Leaf {
                 put(path, "memory.limit_in_bytes", bytes)?;
                 let _ = put(path, "memory.memsw.limit_in_bytes", bytes);
                 let _ = put(path, "memory.swappiness", 0);
+                // What sockets of TCP and UDP hold is not in v1's memory, and without a bound of its own is the host's.
+                let _ = put(path, "memory.kmem.tcp.limit_in_bytes", bytes);
                 Ok(())
             }
             Some((Version::V2, path)) => put(path, "memory.max", bytes),

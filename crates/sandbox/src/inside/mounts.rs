@@ -1,5 +1,7 @@
 //! What each sandbox mounts on top of the shared root: its own `/proc`, its own `/tmp`, and what the caller asked for.
 
+use std::io;
+
 use rustix::fs::CWD;
 use rustix::mount::{MountAttrFlags, MoveMountFlags, move_mount};
 
@@ -14,7 +16,7 @@ pub(super) fn mount_all(job: &Job<'_>) -> Result<(), Fault> {
     let attributes = fresh::SAFE | MountAttrFlags::MOUNT_ATTR_NOEXEC;
     fresh::detached("proc", &proc_options, attributes)
         .and_then(|proc| fresh::attach(proc, "/proc"))
-        .map_err(|error| Fault::step("mount /proc", &error))?;
+        .map_err(no_proc)?;
     if !job.spec.zygote {
         fresh::tmpfs(job.spec.tmp_bytes)
             .and_then(|tmp| fresh::attach(tmp, "/tmp"))
@@ -29,4 +31,17 @@ pub(super) fn mount_all(job: &Job<'_>) -> Result<(), Fault> {
         )?;
     }
     Ok(())
+}
+
+/// Within a user namespace the kernel gives nobody a `/proc` that shows more than the one which is there already.
+fn no_proc(error: io::Error) -> Fault {
+    if error.kind() != io::ErrorKind::PermissionDenied {
+        return Fault::step("mount /proc", &error);
+    }
+    Fault::Unavailable {
+        what: format!("a /proc of its own ({error}: without root it takes one here of which nothing is covered)"),
+        remedy: "uncover it (docker run --security-opt systempaths=unconfined, podman run --security-opt unmask=ALL, systemd without \
+                 ProtectKernelTunables= and ProtectKernelLogs=), or run flint as the host's root"
+            .into(),
+    }
 }

@@ -114,7 +114,7 @@ fn tell(fault: Fault) {
 fn shed(job: &Job<'_>) -> Result<(), Fault> {
     let at = |step: &'static str| move |error: io::Error| Fault::step(step, &error);
     let at_errno = |step: &'static str| move |error: rustix::io::Errno| Fault::step(step, &error.into());
-    // Also keeps the payload from lowering it again.
+    // With CAP_SYS_RESOURCE it also keeps the payload from lowering it again.
     let _ = std::fs::write("/proc/self/oom_score_adj", OOM_SCORE);
     rustix::process::setsid().map_err(at_errno("start a session"))?;
     sys::give_way();

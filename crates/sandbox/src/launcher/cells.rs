@@ -121,6 +121,15 @@ impl Launcher {
         }
     }
 
+    /// A zygote's pid 1 is ending, and waits for every process in the sandbox to die. v1: what is frozen would not.
+    pub(super) fn let_cells_die(&self, zygote: u64) {
+        for cell in self.cells.values().filter(|cell| cell.zygote == zygote) {
+            if cell.leaf.needs_thaw_to_die() {
+                let _ = cell.leaf.freeze(false);
+            }
+        }
+    }
+
     /// A zygote's sandbox has ended, and with it every process in it: nobody will come to its empty cells.
     pub(super) fn end_cells_of(&mut self, zygote: u64) {
         let all = self.cells.iter().filter(|(_, cell)| cell.zygote == zygote);
@@ -153,6 +162,6 @@ fn no_room(error: std::io::Error) -> Fault {
 fn no_groups() -> Fault {
     Fault::Unavailable {
         what: "a cgroup for each forked process".into(),
-        remedy: "run as root, or with a delegated cgroup (Delegate=yes); see `flint doctor`".into(),
+        remedy: "run as root; see `flint doctor`".into(),
     }
 }

@@ -31,6 +31,7 @@ impl Launcher {
         let length = match rustix::io::read(&live.reports, &mut bytes) {
             Ok(0) => {
                 let _ = epoll::delete(&self.epoll, &live.reports);
+                self.let_cells_die(sid);
                 return;
             }
             Ok(length) => length,

@@ -147,7 +147,7 @@ pub fn is_root() -> bool {
 /// Whether this host can limit `controller`; says so when not.
 pub fn limited(controller: &'static str) -> bool {
     let found =
-        flint_sandbox::probe().into_iter().find(|probe| probe.name == controller).expect("a known probe");
+        flint_sandbox::probe(0).into_iter().find(|probe| probe.name == controller).expect("a known probe");
     if found.state != ProbeState::Available {
         println!("not checked, {}: {} ({})", found.name, found.detail, found.remedy);
     }

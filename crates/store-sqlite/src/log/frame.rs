@@ -9,8 +9,8 @@
 //! ```
 //! Logs have a checksum of their own, so that lists read neither them nor past them.
 //!
-//! Behind a damaged header the next one is searched for. A function can print whatever looks like a frame, but it does not know the salt: what passes for
-//! a header was written as one.
+//! After a damaged header, readers search for the next one. A function may log bytes that look like a frame, but it does not know the salt, so no such
+//! bytes pass for a header.
 
 use std::io::{self, Read};
 
@@ -21,7 +21,7 @@ use super::{body, key::Key, lines};
 const MAGIC: &[u8; 4] = b"FRec";
 /// Bytes of a frame's header.
 pub(crate) const HEADER: usize = 28;
-/// No part of a frame is longer: what claims to be is no frame. Records come with no more of each (`pending`).
+/// The longest part of a frame; a header that says more is not one. `pending` lets no longer part in.
 pub(crate) const MAX_PART: usize = 64 << 20;
 /// Bytes read at a time while the next header is searched for.
 const SEARCH: usize = 4 << 10;
@@ -93,7 +93,7 @@ struct Header {
 }
 
 impl Header {
-    /// That of a frame whose place is known, and whose parts are checked.
+    /// Reads the header of a frame whose place is known, and whose parts are verified by their own checksums.
     fn of_known(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; HEADER] = bytes.first_chunk()?;
         let field = |at: usize| {
@@ -109,7 +109,7 @@ impl Header {
         (header.meta.max(header.body).max(header.logs) <= MAX_PART).then_some(header)
     }
 
-    /// What was written as a header, in a segment of that `salt`.
+    /// Reads bytes that may be a header, of a segment with that `salt`.
     fn parse(bytes: &[u8], salt: u32) -> Option<Self> {
         let (fields, sum) = bytes.get(..HEADER)?.split_last_chunk::<4>()?;
         let whole = fields.starts_with(MAGIC) && u32::from_le_bytes(*sum) == crc32fast::hash(fields) ^ salt;
@@ -138,7 +138,7 @@ pub(crate) fn decode_head(bytes: &[u8], key: Key) -> Option<Activation> {
     (whole && parse_meta(meta)?.key == key).then(|| serde_json::from_slice(body).ok())?
 }
 
-/// Whether `bytes`, which has at least [`HEADER`] and a key, begins the frame of that record, damaged or not, with parts of those lengths.
+/// Whether `bytes`, which hold at least a header and a key, begin the frame of that record, damaged or not, with parts of those lengths.
 pub(crate) fn is_begun(bytes: &[u8], key: Key, at: Location) -> bool {
     let Some(header) = Header::of_known(bytes) else { return false };
     bytes.starts_with(MAGIC)
@@ -158,8 +158,7 @@ pub(crate) fn decode_logs(head: &[u8], logs: &[u8]) -> Option<Vec<LogLine>> {
     }
 }
 
-/// Reads the whole frames, one after the other. Damaged parts are passed over; every byte is looked at once, and once more where it may begin a
-/// header.
+/// Iterates over the whole frames of a segment, and skips damaged ones. Reads every byte once, and once more where a header may begin.
 pub(crate) struct Frames<R> {
     input: R,
     salt: u32,
@@ -187,8 +186,8 @@ impl<R: Read> Frames<R> {
         self.offset
     }
 
-    /// How many damaged places are before that, and how many bytes they are: a place is a frame, or more where headers are damaged. After it, the end
-    /// may only be torn.
+    /// The number of damaged places before that, and their bytes: a place is one frame, or several where headers are damaged. What follows
+    /// [`Self::offset`] may merely be a torn end.
     pub(crate) fn damaged(&self) -> (u64, u64) {
         (self.damaged, self.lost)
     }

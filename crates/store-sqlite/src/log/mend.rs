@@ -1,5 +1,5 @@
-//! Indexes of finished segments that are missing or cannot be read are made again, from their segments: when the log is opened, and later by whoever comes
-//! upon one.
+//! Rebuilds the indexes of finished segments that are missing or unreadable from the segments themselves: when the log is opened, and later by the
+//! reader that comes upon one.
 
 use std::{
     collections::HashMap,
@@ -26,12 +26,12 @@ use crate::{
 };
 
 const MENDING: &str = "making an index of the activation log again";
-/// How often one and the same index is made again: its segment, of up to 256 MB, is read for that, and the disk may be failing.
+/// How often the same index is rebuilt at most: that reads its segment, up to 256 MB, and the disk may be failing.
 const AGAIN: Duration = Duration::from_secs(60);
-/// Readers that make an index, or wait for it, at once: the others' reads are for those who need none.
+/// Readers that rebuild an index, or wait for that, at once. The other places are for reads that need no rebuilt index.
 const WAITING: usize = READS / 2;
 
-/// An index that cannot be read, or says what cannot be.
+/// An index that cannot be read, or whose content is impossible.
 #[derive(Debug)]
 pub(crate) struct Unreadable {
     pub(crate) segment: Arc<Sealed>,
@@ -39,12 +39,12 @@ pub(crate) struct Unreadable {
 }
 
 impl Unreadable {
-    /// What an error means that comes of reading the index of `segment`.
+    /// Makes this of an error from reading the index of `segment`.
     pub(crate) fn of(segment: &Arc<Sealed>) -> impl FnOnce(io::Error) -> Self {
         move |error| Self { segment: Arc::clone(segment), error }
     }
 
-    /// What is said of one that was made again of late.
+    /// The error of an index that was rebuilt less than [`AGAIN`] ago.
     pub(crate) fn anew(&self) -> StoreError {
         let detail = format!(
             "{}, and this index was made again less than a minute ago: the disk may be failing, see the kernel's messages. Flint makes it again a minute later",
@@ -54,23 +54,23 @@ impl Unreadable {
     }
 }
 
-/// Makes indexes again while the log is open, one at a time: each takes memory for all keys of its segment.
+/// Rebuilds indexes while the log is open, one at a time: each takes memory for all keys of its segment.
 #[derive(Debug)]
 pub(crate) struct Mender {
     dir: PathBuf,
     sync: SyncMode,
-    /// By the number of its segment, each index that was made again of late. Held while one is: no lock of the view is, so that only readers that need one
-    /// as well wait for it.
+    /// Indexes that were rebuilt within the last [`AGAIN`], by the number of their segment. Locked during a rebuild instead of the view, so that only
+    /// readers that need a rebuilt index wait.
     tried: Mutex<HashMap<u64, Tried>>,
     waiting: AtomicUsize,
 }
 
-/// Why an index was not made again.
+/// Why an index was not rebuilt.
 #[derive(Debug)]
 pub(crate) enum NotMended {
-    /// Too many wait already: it may be later.
+    /// Too many wait already; a later attempt may succeed.
     Crowded(StoreError),
-    /// It cannot be.
+    /// The rebuild failed.
     Failed(StoreError),
 }
 
@@ -120,15 +120,16 @@ impl Mender {
         Self { dir, sync, tried: Mutex::default(), waiting: AtomicUsize::new(0) }
     }
 
-    /// Sees to it that it is worth reading again: the index is made again, or was meanwhile, or its segment has gone. Waits for others who make one.
+    /// After `Ok` the read can be repeated: the index was rebuilt, now or by somebody else, or its segment is gone. Waits for a rebuild under way.
     ///
-    /// It is tried once a minute; until then the error of that time is given again, and one that is unreadable anew is an error.
+    /// Each index is tried once within [`AGAIN`]; until then the error of that attempt is returned again, and an index that is unreadable again
+    /// although it was rebuilt is an error.
     pub(crate) fn mend(&self, view: &View, unreadable: &Unreadable) -> Result<(), NotMended> {
         let _waits = Waits::among(&self.waiting).ok_or_else(|| NotMended::crowded(unreadable))?;
         self.mend_one(&mut locked(&self.tried), view, unreadable).map_err(NotMended::Failed)
     }
 
-    /// The same for the log's thread, which waits for no reader; says whether it is worth asking again.
+    /// The same for the log's thread, which does not wait for readers; returns whether the read can be repeated.
     pub(crate) fn try_mend(&self, view: &View, unreadable: &Unreadable) -> bool {
         let mut tried = match self.tried.try_lock() {
             Ok(tried) => tried,
@@ -160,7 +161,7 @@ impl Mender {
         let result = match index_anew(&self.dir, segment.number(), segment.segment_bytes(), self.sync) {
             Ok(anew) => {
                 if !view.segments_mut().replace(segment, anew) {
-                    // Retention has removed the segment meanwhile: this would stay for good.
+                    // Retention removed the segment meanwhile: nobody would remove this file.
                     let _ = fs::remove_file(index);
                 }
                 Ok(())
@@ -177,7 +178,7 @@ impl Mender {
     }
 }
 
-/// Opens a finished segment; its index is made again when it is missing or is not its own.
+/// Opens a finished segment; its index is rebuilt when it is missing or belongs to another one.
 pub(crate) fn open_sealed(dir: &Path, number: u64, sync: SyncMode) -> Result<Sealed, StoreError> {
     let path = segment_path(dir, number);
     let bytes = fs::metadata(&path).map_err(file_fault(OPENING, &path))?.len();
@@ -190,7 +191,8 @@ pub(crate) fn open_sealed(dir: &Path, number: u64, sync: SyncMode) -> Result<Sea
     }
 }
 
-/// Makes the index of a finished segment from that. What is damaged in it is passed over, but for its end: behind it might be anything.
+/// Builds the index of a finished segment from the segment. Damaged frames are skipped; a damaged end is an error, because whole frames may have
+/// followed it.
 fn index_anew(dir: &Path, number: u64, bytes: u64, sync: SyncMode) -> Result<Sealed, StoreError> {
     let path = segment_path(dir, number);
     let Scanned { active, end, damaged, .. } = scan(&path)?;

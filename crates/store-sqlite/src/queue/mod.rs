@@ -1,7 +1,7 @@
 //! Accepted calls in SQLite.
 //!
-//! A call is in one state (`calls.state`), and `calls.at` says when that ends. The index over both finds what has to change its state, oldest
-//! first, without looking at anything else; what is due has an index of its own, by namespace ([`turns`]).
+//! A call is in one state (`calls.state`), and `calls.at` is when that ends. The index over both finds the calls whose state has to change, oldest
+//! first, without reading others; due calls have an index of their own, by namespace ([`turns`]).
 
 pub(crate) mod call;
 mod leases;
@@ -35,13 +35,13 @@ use turns::Taking;
 
 /// Values of `calls.state`. Statements have them written out, so that partial indexes are found.
 pub(crate) mod state {
-    /// In a server's hands.
+    /// Held by a server.
     pub(crate) const LEASED: i64 = 0;
     /// Failed before, and waits for its delay.
     pub(crate) const DELAYED: i64 = 1;
-    /// No attempt was made at it, and nobody holds it.
+    /// New, without an attempt, and held by nobody.
     pub(crate) const DUE: i64 = 2;
-    // 3: it had all its attempts. 4: and was handed out for that.
+    // 3: exhausted. 4: exhausted, and handed out to be recorded.
     /// An attempt is under way.
     pub(crate) const BEGUN: i64 = 5;
     /// A dead letter.
@@ -56,7 +56,7 @@ pub(crate) struct SqliteQueue {
     pub(crate) tally: Arc<Tally>,
     pub(crate) log: Arc<SegmentLog>,
     pub(crate) clock: Arc<dyn Clock>,
-    /// The namespaces that were served last: of calls that no attempt was made at, and of those that failed before.
+    /// The namespaces that were served last, of new calls and of those that failed before.
     pub(crate) turns: [Arc<Mutex<String>>; 2],
     /// Owners that say themselves what they hold.
     pub(crate) holders: Arc<Mutex<Holders>>,
@@ -109,7 +109,7 @@ impl SqliteQueue {
             .await
     }
 
-    /// Leases calls of a line: 0 those that no attempt was made at, 1 those that failed before.
+    /// Leases calls of a line: 0 new ones, 1 those that failed before.
     async fn take(
         &self,
         line: usize,

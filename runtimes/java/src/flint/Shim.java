@@ -214,6 +214,7 @@ public final class Shim {
     private static String printed(Throwable error) {
         try {
             String text = String.valueOf(error);
+            Traces.trim(error);
             error.printStackTrace();
             return text;
         } catch (Throwable unprintable) {

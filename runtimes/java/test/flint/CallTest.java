@@ -72,7 +72,11 @@ final class CallTest {
 
     static void testStackTraceGoesToStderr() throws Exception {
         Path classes = Fixture.classes("F", "import java.util.*;\npublic class F {\n  public static Object main(Map<String, Object> p) {\n    throw new IllegalStateException(\"no\");\n  }\n}");
-        Tests.contains(Fixture.run(classes, "F", "{}").stderr, "at F.main(F.java:4)");
+        Tests.equal(Fixture.run(classes, "F", "{}").stderr, "java.lang.IllegalStateException: no\n\tat F.main(F.java:4)\n");
+        classes = Fixture.classes("F", "public class F {\n  public static Object main(Object p) {\n    try {\n      throw new IllegalStateException(\"in\");\n"
+            + "    } catch (IllegalStateException error) {\n      throw new RuntimeException(\"out\", error);\n    }\n  }\n}");
+        Tests.equal(Fixture.run(classes, "F", "{}").stderr,
+            "java.lang.RuntimeException: out\n\tat F.main(F.java:6)\nCaused by: java.lang.IllegalStateException: in\n\tat F.main(F.java:4)\n");
     }
 
     /** Gson itself is not needed for the test: the shim knows it by its names only. */

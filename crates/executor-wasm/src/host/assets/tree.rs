@@ -8,11 +8,10 @@ use std::{
 };
 
 use flint_executor::PrepareError;
+use flint_runtimes::disk_usage::{self, BLOCK};
 
 use super::{PackageBounds, PackageError, bad};
 
-/// What a folder takes of the disk, and a file at least.
-const BLOCK: u64 = 4096;
 /// So much is written between two looks at the disk.
 const BYTES_A_LOOK: u64 = 16 << 20;
 /// So many files and folders are made.
@@ -83,8 +82,8 @@ impl<'a> Tree<'a> {
             }
             file.write_all(&buffer[..read]).map_err(cannot)?;
         }
-        // Of its last block it takes the rest too.
-        self.disk.take(size.next_multiple_of(BLOCK).max(BLOCK) - size)?;
+        // Its last block is taken whole.
+        self.disk.take(disk_usage::of_file(size) - size)?;
         Ok(())
     }
 
@@ -133,8 +132,6 @@ fn not_written(path: &Path, name: &str, cause: io::Error) -> PackageError {
 mod tests {
     use std::cell::Cell;
 
-    use flint_runtimes::Charge;
-
     use super::*;
 
     /// A disk with room for so many looks, and what was taken of it.
@@ -169,7 +166,7 @@ mod tests {
         for (name, size) in [("in/deep/long", 2 * BLOCK + 1), ("in/whole", BLOCK), ("in/empty", 0)] {
             tree.file(&mut io::repeat(0).take(size), &folder.path().join(name), name).unwrap();
         }
-        assert_eq!(disk.taken.get(), Charge::of_folder(folder.path()).unwrap());
+        assert_eq!(disk.taken.get(), disk_usage::of_folder(folder.path()).unwrap().as_u64());
         assert_eq!(disk.taken.get(), 8 * BLOCK);
     }
 

@@ -9,6 +9,7 @@ use super::{
     table::show,
     verdicts::{host_of, is_quick, rows},
 };
+use crate::{bench::read, failure::Failure};
 
 /// What the runs in `folder` say, which have ended.
 pub(crate) fn of_kept(folder: &Path, json: bool) -> anyhow::Result<()> {
@@ -44,17 +45,19 @@ fn origins(reports: &[Report]) -> Vec<String> {
 
 /// The reports of the runs in `folder`, or of the run that it is; by their experiments' names.
 fn reports(folder: &Path) -> anyhow::Result<Vec<Report>> {
-    let within = std::fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))?;
+    let within = std::fs::read_dir(folder)
+        .map_err(|error| Failure::usage(format!("cannot read {}: {error}", folder.display())))?;
     let mut paths: Vec<_> = within.flatten().map(|entry| entry.path().join("report.json")).collect();
     paths.push(folder.join("report.json"));
     let mut reports = Vec::new();
     for path in paths.iter().filter(|path| path.is_file()) {
         let bytes = std::fs::read(path).with_context(|| format!("reading {}", path.display()))?;
-        let report: Report = serde_json::from_slice(&bytes)
-            .with_context(|| format!("{} is not a report of this release", path.display()))?;
-        reports.push(report);
+        reports.push(read(path, &bytes)?);
     }
-    anyhow::ensure!(!reports.is_empty(), "there is no report in {} or in its folders", folder.display());
+    if reports.is_empty() {
+        let none = format!("there is no report in {} or in its folders", folder.display());
+        return Err(Failure::usage(none).into());
+    }
     reports.sort_by(|a, b| (&a.experiment, a.ended).cmp(&(&b.experiment, b.ended)));
     Ok(reports)
 }
@@ -64,6 +67,7 @@ mod tests {
     use flint_lab::Target;
 
     use super::*;
+    use crate::failure::Exit;
 
     #[test]
     fn what_the_runs_were_made_of_is_said() {
@@ -87,7 +91,8 @@ mod tests {
     #[test]
     fn reports_are_found_in_the_folders_of_a_folder() {
         let scratch = tempfile::tempdir().unwrap();
-        assert!(reports(scratch.path()).is_err());
+        let none = reports(scratch.path()).unwrap_err().downcast::<Failure>().unwrap();
+        assert_eq!(none.exit, Exit::Usage, "{none}");
         let write = |name: &str| {
             std::fs::create_dir_all(scratch.path().join(name)).unwrap();
             let report = Report { experiment: name.into(), ..Report::default() };

@@ -35,7 +35,7 @@ use self::{
     strategy::Strategy,
 };
 use super::{
-    asked::{check_arms, check_list},
+    asked::{check_arms, check_list, wrong},
     run::{Effort, Run},
 };
 
@@ -80,7 +80,7 @@ impl Suite {
         if !self.arms.is_empty() {
             self.chosen(run)?;
         }
-        let workloads = self.workloads(run)?;
+        let workloads = self.workloads(run).map_err(wrong)?;
         match self.procedure {
             Procedure::ColdWarm => cold_warm::run(self, run, &workloads).await,
             Procedure::Sweep => sweep::run(self, run, &workloads).await,

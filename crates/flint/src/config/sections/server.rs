@@ -69,7 +69,8 @@ fn default_data_dir() -> PathBuf {
         return PathBuf::from("/var/lib/flint");
     }
     set("XDG_DATA_HOME")
-        .or_else(|| set("HOME").map(|home| home.join(".local/share")))
+        // Without HOME, as in a service, what the user database says.
+        .or_else(|| std::env::home_dir().map(|home| home.join(".local/share")))
         .unwrap_or_default()
         .join("flint")
 }

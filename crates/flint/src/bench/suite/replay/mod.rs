@@ -24,7 +24,10 @@ use super::{
     strategy::{LEAN_IDLE, Strategy},
     watch::{Look, Watch},
 };
-use crate::bench::run::Run;
+use crate::{
+    bench::{asked::wrong, run::Run},
+    failure::Failure,
+};
 
 /// As OpenWhisk keeps idle containers; divided by the compression, as all times are.
 const KEEP_ALIVE: Duration = Duration::from_secs(600);
@@ -69,20 +72,21 @@ pub(super) async fn run(
     run: &mut Run,
     workloads: &[(Manifest, Variant)],
 ) -> anyhow::Result<Report> {
-    let wanted = Wanted::new(run)?;
+    let wanted = Wanted::new(run).map_err(wrong)?;
     let rounds = run.effort.rounds(if run.effort.quick { 1 } else { 3 });
     let mut report = run.report(suite.name);
     let strategies = suite.chosen(run)?;
     let workloads: Vec<_> = workloads.iter().filter(|(manifest, _)| wanted.suits(manifest)).collect();
-    anyhow::ensure!(
-        !workloads.is_empty(),
-        "a whole trace is replayed by a workload that takes as long as it is told: --set workload=sleep"
-    );
+    if workloads.is_empty() {
+        let why =
+            "a whole trace is replayed by a workload that takes as long as it is told: --set workload=sleep";
+        return Err(Failure::usage(why).into());
+    }
     let steps = workloads.len() * strategies.len() * rounds;
     let mut step = 0;
     for (manifest, variant) in workloads {
         let title = manifest.title(variant);
-        let schedule = wanted.schedule(variant)?;
+        let schedule = wanted.schedule(variant).map_err(wrong)?;
         report.notes.push(format!(
             "{title}: {}; calls of all of {rounds} rounds, memory the median of their peaks; pictures over time are of the last one",
             schedule.note

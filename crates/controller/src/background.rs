@@ -1,7 +1,7 @@
-//! Making functions ready ahead of their first calls, behind deploys that were answered.
+//! Preparing functions in the background: after their deploys are answered, before their first calls.
 //!
-//! Who waits is a name: its function, and its code, are read when its turn comes. So any number of deploys is no more in memory than any other, and what
-//! became of a function meanwhile is what is prepared.
+//! Only the function's name waits; the function and its code are read when its turn comes. So memory does not grow with the number of deploys, and what is
+//! prepared is the function as it is by then.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -13,10 +13,10 @@ use crate::{Controller, ControllerError, turns::Turns};
 /// Functions prepared at once.
 const PLACES: usize = 2;
 
-/// How many of a namespace may wait. Of more the oldest are left to their first calls.
+/// How many functions of one namespace may wait. Beyond that the oldest are dropped: their first calls prepare them.
 const OF_ONE: usize = 1000;
 
-/// What waits for its turn.
+/// A function that waits for its turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Wanted {
     pub(crate) path: FunctionPath,
@@ -24,20 +24,20 @@ pub(crate) struct Wanted {
     pub(crate) version: Option<Version>,
 }
 
-/// Functions that are to be prepared, those of one namespace in turn with those of others.
-pub(crate) struct Behind {
+/// Functions to be prepared; namespaces take turns.
+pub(crate) struct BackgroundPreparation {
     waiting: Mutex<Turns<Wanted>>,
     places: Arc<Semaphore>,
 }
 
-impl Default for Behind {
+impl Default for BackgroundPreparation {
     fn default() -> Self {
         Self { waiting: Mutex::default(), places: Arc::new(Semaphore::new(PLACES)) }
     }
 }
 
-impl Behind {
-    /// Puts one at the end of its namespace's line, once.
+impl BackgroundPreparation {
+    /// Appends one to its namespace's line; if it waits there already, it moves to the end.
     fn push(&self, wanted: Wanted) {
         let namespace = wanted.path.namespace.clone();
         let mut waiting = self.waiting();
@@ -51,12 +51,13 @@ impl Behind {
         waiting.push(namespace, wanted);
     }
 
-    /// Lets go of those of a namespace that was deleted.
+    /// Drops those of a namespace that was deleted.
     pub(crate) fn forget(&self, namespace: &NamespaceName) {
         self.waiting().remove(namespace);
     }
 
-    /// The one whose turn it is, with its place. None is taken for nothing, not for a moment: whoever wants something just then would find none.
+    /// The next function, with a place to prepare it. A place is taken only if a function waits: a place held for nothing, if only for a moment,
+    /// would be missed by a concurrent caller.
     fn next(&self) -> Option<(Wanted, OwnedSemaphorePermit)> {
         let mut waiting = self.waiting();
         if waiting.is_empty() {
@@ -72,16 +73,16 @@ impl Behind {
 }
 
 impl Controller {
-    /// Makes a function ready to start without anybody waiting. Broken code is found again by its first call.
-    pub(crate) fn prepare_behind(self: &Arc<Self>, wanted: Wanted) {
-        self.behind.push(wanted);
+    /// Prepares a function without anybody waiting for it. Code that cannot be prepared is reported by its first call.
+    pub(crate) fn prepare_in_background(self: &Arc<Self>, wanted: Wanted) {
+        self.background.push(wanted);
         self.prepare_waiting();
     }
 
-    /// Begins with whoever's turn it is while there are places.
+    /// Starts preparing those whose turn it is, as far as there are places.
     fn prepare_waiting(self: &Arc<Self>) {
         while !self.stopping.is_cancelled()
-            && let Some((wanted, place)) = self.behind.next()
+            && let Some((wanted, place)) = self.background.next()
         {
             let controller = Arc::clone(self);
             self.tasks.spawn(async move {
@@ -125,41 +126,41 @@ mod tests {
         Wanted { path: path.parse().unwrap(), version: None }
     }
 
-    fn drained(behind: &Behind) -> Vec<String> {
-        std::iter::from_fn(|| behind.next()).map(|(wanted, _)| wanted.path.to_string()).collect()
+    fn drained(background: &BackgroundPreparation) -> Vec<String> {
+        std::iter::from_fn(|| background.next()).map(|(wanted, _)| wanted.path.to_string()).collect()
     }
 
     #[test]
     fn a_function_waits_once_and_namespaces_take_turns() {
-        let behind = Behind::default();
+        let background = BackgroundPreparation::default();
         for path in ["a/f", "a/g", "a/f", "a/h", "b/f", "a/f"] {
-            behind.push(wanted(path));
+            background.push(wanted(path));
         }
         let kept = Wanted { version: Some(Version::FIRST), ..wanted("b/f") };
-        behind.push(kept.clone());
-        let places = [behind.next().unwrap(), behind.next().unwrap()];
+        background.push(kept.clone());
+        let places = [background.next().unwrap(), background.next().unwrap()];
         assert_eq!((&places[0].0, &places[1].0), (&wanted("a/g"), &wanted("b/f")));
-        assert!(behind.next().is_none(), "there are no more places");
+        assert!(background.next().is_none(), "there are no more places");
         // One that is being prepared may be wanted again.
-        behind.push(wanted("a/g"));
+        background.push(wanted("a/g"));
         drop(places);
-        assert_eq!(behind.next().unwrap().0, wanted("a/h"));
-        assert_eq!(behind.next().unwrap().0, kept, "another version of it");
-        assert_eq!(drained(&behind), ["a/f", "a/g"]);
+        assert_eq!(background.next().unwrap().0, wanted("a/h"));
+        assert_eq!(background.next().unwrap().0, kept, "another version of it");
+        assert_eq!(drained(&background), ["a/f", "a/g"]);
     }
 
     #[test]
     fn so_many_of_a_namespace_wait_and_none_of_one_that_is_gone() {
-        let behind = Behind::default();
+        let background = BackgroundPreparation::default();
         for number in 0..OF_ONE + 2 {
-            behind.push(wanted(&format!("a/f{number}")));
+            background.push(wanted(&format!("a/f{number}")));
         }
-        behind.push(wanted("b/f"));
-        let names = drained(&behind);
+        background.push(wanted("b/f"));
+        let names = drained(&background);
         assert_eq!(names.len(), OF_ONE + 1);
         assert_eq!(names[..3], ["a/f2", "b/f", "a/f3"]);
-        behind.push(wanted("a/f"));
-        behind.forget(&"a".parse().unwrap());
-        assert!(behind.next().is_none());
+        background.push(wanted("a/f"));
+        background.forget(&"a".parse().unwrap());
+        assert!(background.next().is_none());
     }
 }

@@ -1,0 +1,62 @@
+//! How much of the disk files and folders take, counted in whole blocks.
+
+use std::{fs, io, os::unix::fs::MetadataExt, path::Path};
+
+use flint_model::ByteSize;
+
+/// The unit in which file systems allocate space. An empty file counts as one block, for its inode.
+pub const BLOCK: u64 = 4096;
+
+/// What a file of that length takes.
+pub fn of_file(length: u64) -> u64 {
+    length.div_ceil(BLOCK).max(1).saturating_mul(BLOCK)
+}
+
+/// What a folder takes with all that is in it. Entries that are removed meanwhile are passed over.
+///
+/// # Errors
+/// A folder or an entry of it cannot be read.
+pub fn of_folder(folder: &Path) -> io::Result<ByteSize> {
+    let (mut bytes, mut folders) = (BLOCK, vec![folder.to_owned()]);
+    while let Some(folder) = folders.pop() {
+        let Some(entries) = if_there(fs::read_dir(folder))? else { continue };
+        for entry in entries {
+            let entry = entry?;
+            let Some(found) = if_there(entry.metadata())? else { continue };
+            bytes += if found.is_dir() {
+                folders.push(entry.path());
+                BLOCK
+            } else {
+                // A file with several hard links is on the disk once.
+                of_file(found.len()) / found.nlink().max(1)
+            };
+        }
+    }
+    Ok(ByteSize::bytes(bytes))
+}
+
+/// `None` for what no longer exists.
+fn if_there<T>(found: io::Result<T>) -> io::Result<Option<T>> {
+    match found {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        found => found.map(Some),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_takes_whole_blocks() {
+        let root = tempfile::tempdir().unwrap();
+        let inner = root.path().join("inner");
+        fs::create_dir(&inner).unwrap();
+        fs::write(root.path().join("empty"), "").unwrap();
+        fs::write(inner.join("long"), vec![0; 5000]).unwrap();
+        assert_eq!(of_folder(root.path()).unwrap().as_u64(), 5 * BLOCK);
+        fs::hard_link(inner.join("long"), inner.join("same")).unwrap();
+        std::os::unix::fs::symlink("/", inner.join("link")).unwrap();
+        assert_eq!(of_folder(root.path()).unwrap().as_u64(), 6 * BLOCK);
+    }
+}

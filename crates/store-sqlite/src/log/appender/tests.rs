@@ -1,0 +1,158 @@
+use flint_model::{Activation, ByteSize};
+use flint_store::{
+    ActivationLog, ActivationQuery, Page,
+    conformance::sample::{activation, namespace_name},
+};
+
+use super::*;
+use crate::{StoreConfig, log::SegmentLog};
+
+/// A log whose next syncs fail.
+fn open(dir: &std::path::Path, segment_bytes: u64, failing_syncs: u32) -> SegmentLog {
+    let mut config = StoreConfig::new(dir);
+    config.retention = Retention { max_age: None, max_bytes: None };
+    config.log.segment_bytes = Some(ByteSize::bytes(segment_bytes));
+    let mut appender = SegmentLog::recover(dir.to_owned(), &config).unwrap();
+    appender.segment.failing_syncs = failing_syncs;
+    SegmentLog::start(appender).unwrap()
+}
+
+/// The starts of all records, each of which is read whole.
+async fn starts(log: &SegmentLog) -> Vec<u64> {
+    let all = Page { skip: 0, limit: usize::MAX };
+    let query = ActivationQuery::default();
+    let listed = log.list(&namespace_name("guest"), &query, all, true).await.unwrap();
+    assert!(listed.iter().all(|record| record.logs.len() == 2));
+    assert_eq!(log.count(&namespace_name("guest"), &query).await.unwrap(), listed.len());
+    listed.iter().rev().map(|record| record.start.as_millis()).collect()
+}
+
+async fn a_sync_fails(segment_bytes: u64) {
+    let dir = tempfile::tempdir().unwrap();
+    let log = open(dir.path(), segment_bytes, 0);
+    (0..50).for_each(|start| log.append(activation("guest", "guest/work", start, 2)));
+    log.flush().await.unwrap();
+    log.stop();
+
+    let log = open(dir.path(), segment_bytes, 3);
+    (50..80).for_each(|start| log.append(activation("guest", "guest/work", start, 2)));
+    let mut refused = 0;
+    while log.flush().await.is_err() {
+        refused += 1;
+        assert!(starts(&log).await.into_iter().eq(0..80), "each is seen once");
+    }
+    // The log's thread tries by itself, too.
+    assert!(refused <= 3, "{refused}");
+    assert!(starts(&log).await.into_iter().eq(0..80));
+    assert_eq!((log.stats().pending, log.stats().shed_records), (0, 0));
+    log.append(activation("guest", "guest/work", 80, 2));
+    log.flush().await.unwrap();
+    log.stop();
+    // What was flushed is in the files, and once: also when the indexes are made again.
+    for entry in std::fs::read_dir(dir.path()).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "idx") {
+            std::fs::remove_file(path).unwrap();
+        }
+    }
+    assert!(starts(&open(dir.path(), segment_bytes, 0)).await.into_iter().eq(0..81));
+}
+
+#[tokio::test]
+async fn a_flush_after_a_failed_sync_writes_again_what_was_not_synced() {
+    a_sync_fails(1 << 20).await;
+}
+
+#[tokio::test]
+async fn also_where_segments_are_finished_meanwhile() {
+    a_sync_fails(4 << 10).await;
+}
+
+#[tokio::test]
+async fn a_log_that_ends_while_syncs_fail_keeps_what_was_durable() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = open(dir.path(), 1 << 20, 0);
+    log.append(activation("guest", "guest/work", 0, 2));
+    log.flush().await.unwrap();
+    log.stop();
+    let log = open(dir.path(), 1 << 20, u32::MAX);
+    log.append(activation("guest", "guest/work", 1, 2));
+    log.flush().await.unwrap_err();
+    log.flush().await.unwrap_err();
+    log.stop();
+    assert_eq!(log.stats().shed_records, 1, "it is said that one is lost");
+    assert_eq!(starts(&open(dir.path(), 1 << 20, 0)).await, [0]);
+}
+
+/// It will not be written: a reader that saw it would count it, and pass over another on the next page.
+#[tokio::test]
+async fn the_second_record_of_a_call_that_ran_twice_is_not_seen_while_it_is_pending() {
+    for segment_bytes in [1 << 20, 4 << 10] {
+        let dir = tempfile::tempdir().unwrap();
+        let log = open(dir.path(), segment_bytes, 0);
+        let records: Vec<_> = (0..60).map(|start| activation("guest", "guest/work", start, 2)).collect();
+        for record in &records {
+            log.append(record.clone());
+            log.flush().await.unwrap();
+        }
+        log.stop();
+        let log = open(dir.path(), segment_bytes, u32::MAX);
+        for record in &records {
+            log.append(Activation { start: Timestamp::from_millis(1000), ..record.clone() });
+        }
+        assert_eq!(log.stats().pending, 60);
+        assert!(starts(&log).await.into_iter().eq(0..60));
+        let found = log.get(&namespace_name("guest"), records[7].id).await.unwrap();
+        assert_eq!(found.unwrap().start.as_millis(), 7);
+    }
+}
+
+/// Whatever makes the thread end, nobody waits for it in vain.
+#[tokio::test]
+async fn a_log_whose_thread_is_gone_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut config = StoreConfig::new(dir.path());
+    config.retention = Retention { max_age: None, max_bytes: None };
+    let mut appender = SegmentLog::recover(dir.path().to_owned(), &config).unwrap();
+    // It cannot be: one that is written and was never pending. The thread panics over it.
+    appender.unsynced.push((Arc::new(Stored::new(activation("guest", "guest/work", 0, 0))), None));
+    let log = SegmentLog::start(appender).unwrap();
+    for _ in 0..2 {
+        assert!(log.flush().await.unwrap_err().to_string().contains("the store is closed"));
+    }
+    log.offer(activation("guest", "guest/work", 1, 0)).unwrap_err();
+    assert!(log.stats().closed);
+    log.stop();
+}
+
+/// Also a record whose id may be in a segment whose index cannot be read is written, and that index is made again.
+#[tokio::test]
+async fn an_index_that_is_gone_or_cut_off_stops_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = open(dir.path(), 4 << 10, 0);
+    let records: Vec<_> = (0..100).map(|start| activation("guest", "guest/work", start, 2)).collect();
+    for record in &records {
+        log.append(record.clone());
+        log.flush().await.unwrap();
+    }
+    let indexes = |log: &SegmentLog| -> Vec<PathBuf> {
+        log.shared.view.segments().sealed.iter().map(|sealed| sealed.paths()[1].to_owned()).collect()
+    };
+    let [removed, cut] = [0, 1].map(|at| indexes(&log)[at].clone());
+    std::fs::remove_file(&removed).unwrap();
+    let file = File::options().write(true).open(&cut).unwrap();
+    file.set_len(file.metadata().unwrap().len() / 2).unwrap();
+    // A call that ran twice: of the first records, whose indexes those are.
+    for at in 0..40_u64 {
+        log.append(Activation { start: Timestamp::from_millis(1000 + at), ..records[at as usize].clone() });
+        log.flush().await.unwrap();
+    }
+    let found = log.get(&namespace_name("guest"), records[0].id).await.unwrap();
+    assert!(found.is_some());
+    assert!(removed.exists(), "it is made again");
+    log.append(activation("guest", "guest/work", 2000, 2));
+    log.flush().await.unwrap();
+    // And every record is there once.
+    assert!(starts(&log).await.into_iter().eq((0..100).chain([2000])));
+    assert_eq!(log.stats().shed_records, 0);
+}
