@@ -70,7 +70,8 @@ function encode(mixed $result): string
 function described(\Throwable $error): string
 {
     $place = preg_quote(__FILE__, '/') . '\(\d+\): .*\n';
-    return preg_replace("/^(#\d+) $place(#\d+ $place)*#\d+ \{main\}$/m", '$1 {main}', "$error") . "\n";
+    $text = "$error";
+    return (preg_replace("/^(#\d+) $place(#\d+ $place)*#\d+ \{main\}$/m", '$1 {main}', $text) ?? $text) . "\n";
 }
 
 function serve(string $code, string $main): int

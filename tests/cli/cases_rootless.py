@@ -8,7 +8,7 @@ import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 
-from harness import Server, World, claim
+from harness import Server, World, claim, eventually
 
 NOBODY = 65534
 HELLO = "exports.main = ({ name = 'you' }) => ({ greeting: `Hello, ${name}!` });\n"
@@ -27,7 +27,10 @@ def a_users_world(world):
         theirs = World(flint, scratch)
         if AS_NOBODY:
             os.chown(theirs.path("home"), NOBODY, NOBODY)
-        yield theirs
+        try:
+            yield theirs
+        finally:
+            theirs.close()
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
@@ -58,22 +61,22 @@ def test_nobody_else_can_write_or_lock_what_a_server_keeps(world):
         with a_users_server(theirs, data, "sh", "-c", 'umask 0; exec "$@"', "sh") as server:
             theirs.ok("deploy", theirs.file("hello.js", HELLO), "--start", "spawn", url=server.url)
             claim(theirs.ok("invoke", "hello", url=server.url).json() == {"greeting": "Hello, you!"})
-            for path in open_to_others(data):
-                mode = path.lstat().st_mode
+            for path, mode in open_to_others(data):
                 claim(stat.S_ISLNK(mode) or not mode & stat.S_IWOTH, f"others can write to {path}: {stat.filemode(mode)}")
             # Who can read it could hold its lock, and keep the server from starting.
             claim(not (data / "flint.lock").stat().st_mode & 0o077, "others can lock the data")
 
 
-def open_to_others(directory):
-    """What somebody who is not its owner can reach below it."""
-    yield directory
-    if directory.lstat().st_mode & stat.S_IXOTH:
-        for entry in directory.iterdir():
-            if entry.is_dir() and not entry.is_symlink():
-                yield from open_to_others(entry)
-            else:
-                yield entry
+def open_to_others(path):
+    """What somebody who is not its owner can reach from there, with its mode. The server goes on meanwhile: what is gone by then is not meant."""
+    try:
+        mode = path.lstat().st_mode
+        entries = list(path.iterdir()) if stat.S_ISDIR(mode) and mode & stat.S_IXOTH else []
+    except FileNotFoundError:
+        return
+    yield path, mode
+    for entry in entries:
+        yield from open_to_others(entry)
 
 
 def test_a_user_without_home_in_the_environment_has_one_all_the_same(world):
@@ -93,8 +96,11 @@ def test_limits_that_no_cgroup_enforces_are_in_the_log(world):
         with a_users_server(theirs, directory(theirs, "data", 0o700)) as server:
             abilities = theirs.ok("doctor", "--remote", "--json", url=server.url).json()["abilities"]
             without = [one["name"].removeprefix("cgroup-") for one in abilities if one["name"].startswith("cgroup-") and one["state"] == "missing"]
-            said = f"functions have no cgroup for {', '.join(without)}"
-            claim((said in server.log()) == bool(without), said, server.log())
+            said = "functions have no cgroup for"
+            if without:  # log lines are written by a thread of their own
+                eventually("the log has it", lambda: f"{said} {', '.join(without)}" in server.log())
+            else:
+                claim(said not in server.log(), server.log())
 
 
 def test_with_a_delegated_cgroup_functions_run_within_their_limits(world):
@@ -102,7 +108,9 @@ def test_with_a_delegated_cgroup_functions_run_within_their_limits(world):
     if not AS_NOBODY:
         print("not checked: it takes root to delegate a cgroup", flush=True)
         return
-    groups = [Path("/sys/fs/cgroup", name, f"cli-rootless-{os.getpid()}") for name in HIERARCHIES if Path("/sys/fs/cgroup", name, "cgroup.procs").exists()]
+    # Some hosts mount cpu and cpuacct as one, with links to it.
+    mounted = {path.resolve() for name in HIERARCHIES if (path := Path("/sys/fs/cgroup", name)).joinpath("cgroup.procs").exists()}
+    groups = [path / f"cli-rootless-{os.getpid()}" for path in mounted]
     if not any(group.parent.name == "memory" for group in groups):
         print("not checked: this host has no memory cgroup of v1", flush=True)
         return
@@ -126,9 +134,18 @@ def test_with_a_delegated_cgroup_functions_run_within_their_limits(world):
             left = [path for group in groups for path in group.glob("flint-*")]
             claim(not left, "cgroups are left", *left)
     finally:
-        for group in groups:
-            if group.exists():
-                group.rmdir()
+        for group in groups:  # the last process may be leaving it
+            eventually(f"{group} can be removed", lambda: is_removed(group), within_s=30)
+
+
+def is_removed(group):
+    try:
+        group.rmdir()
+    except FileNotFoundError:
+        pass
+    except OSError:
+        return False
+    return True
 
 
 def test_a_covered_proc_is_named_with_the_way_out(world):
@@ -158,6 +175,6 @@ def test_a_data_directory_where_nothing_can_be_executed_is_named(world):
         mount = f'mount -t tmpfs -o noexec,mode=700,uid={NOBODY},gid={NOBODY} none {data} && exec "$@"'
         server = Server(theirs, data, before=["unshare", "--mount", "sh", "-c", mount, "sh", *AS_NOBODY])
         try:
-            claim("noexec" in server.log(), server.log())
+            eventually("the log has it", lambda: "noexec" in server.log())
         finally:
             server.stop()

@@ -54,7 +54,7 @@ impl Admin {
                 let config = config::load(data, None)?.config;
                 let created = Self::created(&config).await?;
                 tell!(
-                    "note: there was no data in {}; it is made, for a server that is started there, and --data-dir names another one",
+                    "note: there was no data in {}; it is made, for a server that is started there (--data-dir names another directory)",
                     config.server.data_dir.display()
                 );
                 Ok(created)

@@ -40,14 +40,18 @@ function printError(error) {
   print(text);
 }
 
-/** Without frames of the shim, and of Node.js below them. The last line of a stack opens the list of the error's own properties. */
+/** What Node.js writes for frames that an error has in common with its cause, the shim's among them. */
+const IN_COMMON = / lines matching cause stack trace \.\.\.$/;
+
+/** Without frames of the shim, and of Node.js below them. The last line of a stack opens the list of the error's own properties, or goes on in a list of errors. */
 function ofUser(text) {
   const lines = [];
   let below = false;
   for (const line of text.split('\n')) {
     below = line.trimStart().startsWith('at ') && (line.includes(SHIM) || (below && line.includes('node:')));
     if (!below) lines.push(line);
-    else if (line.endsWith(' {')) lines[lines.length - 1] += ' {';
+    else lines[lines.length - 1] += /(?: \{|,)?$/.exec(line)[0];
+    if (IN_COMMON.test(line)) below = true;
   }
   return lines.join('\n');
 }

@@ -189,6 +189,17 @@ test('errors are printed with their own properties and causes, without frames of
   assert.match(peer.stderr, /^Error: at most \{\n +at main \(.*index\.js:2:.*\)\n[^]* \{\n/);
   assert.match(peer.stderr, /code: 7/);
   assert.match(peer.stderr, /\[cause\]: TypeError: why\n +at main \(.*index\.js:2:/);
+  const others = {
+    'try { JSON.parse("{"); } catch (cause) { throw new Error("out", { cause }); }': /^Error: out\n +at main [^]*\[cause\]: SyntaxError: [^]*at main /,
+    'throw new AggregateError([new Error("one"), new Error("two")], "both");': /Error: one\n +at main \(.*\),\n +Error: two\n/,
+  };
+  for (const [body, printed] of Object.entries(others)) {
+    const other = await started(t, `function main() { ${body} }`);
+    await other.invoke();
+    await other.stop();
+    assert.match(other.stderr, printed);
+    assert.doesNotMatch(other.stderr, /node:|lib.instance\.js/);
+  }
 });
 
 test('calls may overlap', async (t) => {

@@ -6,7 +6,7 @@ mod entity;
 mod feed;
 mod lines;
 
-use std::{pin::pin, time::Duration};
+use std::{io::ErrorKind, pin::pin, time::Duration};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
@@ -97,13 +97,7 @@ impl Client {
                 return Err(self.unreachable(&late).hint("check --url or FLINT_URL"));
             }
         };
-        // Best effort: without it small requests only wait a little longer.
-        let _ = stream.set_nodelay(true);
-        let (sender, connection) =
-            http1::handshake(TokioIo::new(stream)).await.map_err(|error| self.broken(&error))?;
-        // Ends with the connection, which ends with the answer's body or this process.
-        tokio::spawn(connection);
-        Ok(sender)
+        sender(stream).await.map_err(|error| self.broken(&error))
     }
 
     fn unreachable(&self, why: &str) -> Failure {
@@ -118,11 +112,18 @@ impl Client {
     /// Whether the server answers anything.
     async fn lives(&self) -> bool {
         let asked = async {
+            let stream = match TcpStream::connect((self.address.host(), self.address.port())).await {
+                Ok(stream) => stream,
+                // One that stops accepts nobody any more, but ends its calls; and whoever is gone has closed the connection that waits.
+                Err(error) => return error.kind() == ErrorKind::ConnectionRefused,
+            };
             let request = Request::get("/health").header(header::HOST, self.address.host_header());
-            let request = request.body(Full::default()).ok()?;
-            self.connected().await.ok()?.send_request(request).await.ok()
+            let (Ok(request), Ok(mut sender)) = (request.body(Full::default()), sender(stream).await) else {
+                return false;
+            };
+            sender.send_request(request).await.is_ok()
         };
-        matches!(tokio::time::timeout(HEALTH_WITHIN, asked).await, Ok(Some(_)))
+        tokio::time::timeout(HEALTH_WITHIN, asked).await.unwrap_or(false)
     }
 
     /// Sends a request and gives the answer, an error for a status of 400 or more.
@@ -206,6 +207,16 @@ impl Client {
     pub(crate) async fn delete(&self, path: &str) -> Result<(), Failure> {
         self.request(Method::DELETE, path, "application/json", None).await.map(drop)
     }
+}
+
+/// Speaks HTTP on a connection.
+async fn sender(stream: TcpStream) -> hyper::Result<SendRequest<Full<Bytes>>> {
+    // Best effort: without it small requests only wait a little longer.
+    let _ = stream.set_nodelay(true);
+    let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    // Ends with the connection, which ends with the answer's body or this process.
+    tokio::spawn(connection);
+    Ok(sender)
 }
 
 /// What comes of `answer`; nothing, where there is none for that long and whoever owes it does not live.
@@ -293,6 +304,15 @@ mod tests {
     use super::*;
 
     const AT_ONCE: Duration = Duration::from_millis(1);
+
+    #[tokio::test]
+    async fn a_server_that_accepts_nobody_any_more_may_still_answer() {
+        // Bound, so that the port is nobody else's, but not listening, as of a server that stops.
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let url = format!("http://{}", socket.local_addr().unwrap());
+        assert!(Client::with_key(&url, "u:s").unwrap().lives().await);
+    }
 
     #[tokio::test]
     async fn an_answer_is_waited_for_as_long_as_its_server_lives() {

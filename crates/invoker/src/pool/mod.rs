@@ -245,11 +245,11 @@ impl Pool {
 
     /// Live → dying: its keeper stops it, and nobody can take it any more.
     fn stop(&mut self, id: InstanceId) {
-        self.withdraw(id);
         let Some(record) = self.records.get_mut(&id) else { return };
         let Phase::Live(entry) = &record.phase else { return };
         let (entry, key, charge) = (Arc::clone(entry), Arc::clone(&record.key), record.charge);
         record.phase = Phase::Dying;
+        self.withdraw(id);
         self.uncharge(&key, charge);
         self.dying += charge;
         self.dying_count += 1;

@@ -2,10 +2,11 @@
 //!
 //! Asking the kernel goes through the launcher and costs more than a short call does. So it is asked after calls that took long
 //! ([`LONG`]) and after every [`EVERY`]th short one; a short call in between is reported with the average of the short calls before it.
-//! The [`FIRST`] calls have none before them, and are measured themselves.
+//! As long as there is no average, short calls are measured themselves ([`TRIES`]).
 //! A clone may serve no second call. What it has used is told with its end, and is the figure of its later siblings ([`Siblings`]).
 
 use std::{
+    mem,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -20,10 +21,13 @@ use flint_sandbox::Sandbox;
 const LONG: Duration = Duration::from_millis(5);
 /// Short calls between two measurements.
 const EVERY: u32 = 256;
-/// The first call of an instance may have paid for its start, so it takes the second to know what stands for the others.
-const FIRST: u32 = 2;
+/// Measurements that short calls may wait for as long as there is no average. The first call of an instance may have paid for its start, so it takes
+/// another to know what stands for the others; and some may come too late.
+const TRIES: u32 = 4;
 /// The launcher may be busy making sandboxes; an answer does not wait long for a figure.
 const PATIENCE: Duration = Duration::from_millis(5);
+/// That of a short call, even less: as long as the timer can tell.
+const BRIEFLY: Duration = Duration::from_millis(1);
 
 /// How much the newest sibling counts, as a power of a half.
 const NEWEST: u32 = 2;
@@ -71,8 +75,10 @@ pub struct Meter {
     siblings: Option<Arc<Siblings>>,
     cpu_us: u64,
     peak: Option<ByteSize>,
-    /// How often the kernel was asked after a call.
-    asked: u32,
+    /// A call has ended.
+    served: bool,
+    /// How often the kernel was asked because there was no average.
+    tries: u32,
     /// Short calls since the last measurement.
     unmeasured: u32,
     /// Their cost, as known from the last measurement that had only such.
@@ -89,7 +95,7 @@ impl Meter {
 
     /// Takes what was used so far off the account of the calls to come.
     pub async fn reset(&mut self, sandbox: &Sandbox) {
-        if let Some(usage) = self.ask(sandbox).await {
+        if let Some(usage) = self.ask(sandbox, PATIENCE).await {
             self.cpu_us = usage.cpu_us;
         }
     }
@@ -97,27 +103,36 @@ impl Meter {
     /// What the call that began at `began` and has just ended used.
     pub async fn after_call(&mut self, sandbox: &Sandbox, began: Instant) -> Usage {
         let long = began.elapsed() >= LONG;
+        let is_first = !mem::replace(&mut self.served, true);
         self.unmeasured += 1;
-        let unknown = self.asked < FIRST && self.estimate().cpu_us.is_none();
-        let due = long || unknown || self.unmeasured >= EVERY;
-        if self.blind || !due {
-            return self.estimate();
-        }
-        self.asked = self.asked.saturating_add(1);
-        let Some(usage) = self.ask(sandbox).await else { return self.estimate() };
+        let Some(patience) = self.patience(long) else { return self.estimate() };
+        let Some(usage) = self.ask(sandbox, patience).await else { return self.estimate() };
         let used = usage.cpu_us.saturating_sub(self.cpu_us);
         let short_ones = u64::from(self.unmeasured - 1);
         let cpu_us = if long {
             used.saturating_sub(short_ones * self.average_us.unwrap_or_default())
         } else {
             let average = used / u64::from(self.unmeasured);
-            if self.asked > 1 || self.unmeasured > 1 {
+            if !is_first {
                 self.average_us = Some(average);
             }
             average
         };
         (self.cpu_us, self.unmeasured) = (usage.cpu_us, 0);
         Usage { cpu_us: Some(cpu_us), memory_peak: self.peak }
+    }
+
+    /// How long the call that has just ended may wait for its figures; `None` where it is not measured.
+    fn patience(&mut self, long: bool) -> Option<Duration> {
+        if self.blind {
+            return None;
+        }
+        if long || self.unmeasured >= EVERY {
+            return Some(PATIENCE);
+        }
+        let unknown = self.tries < TRIES && self.estimate().cpu_us.is_none();
+        self.tries += u32::from(unknown);
+        unknown.then_some(BRIEFLY)
     }
 
     /// What a call that was not measured is taken to have used.
@@ -129,11 +144,11 @@ impl Meter {
         }
     }
 
-    async fn ask(&mut self, sandbox: &Sandbox) -> Option<flint_sandbox::Usage> {
-        let usage = match tokio::time::timeout(PATIENCE, sandbox.usage()).await.ok()? {
+    async fn ask(&mut self, sandbox: &Sandbox, patience: Duration) -> Option<flint_sandbox::Usage> {
+        let usage = match tokio::time::timeout(patience, sandbox.usage()).await.ok()? {
             Ok(usage) => usage,
             // It has ended, and its last figures are with its end.
-            Err(_) => tokio::time::timeout(PATIENCE, sandbox.wait()).await.ok()?.usage,
+            Err(_) => tokio::time::timeout(patience, sandbox.wait()).await.ok()?.usage,
         };
         // Zero is what a host without these cgroups says.
         self.blind = usage.cpu_us == 0 && usage.memory_bytes == 0;
@@ -188,5 +203,31 @@ mod tests {
         assert_eq!(meter.estimate().cpu_us, Some(5000));
         meter.average_us = Some(300);
         assert_eq!(meter.estimate().cpu_us, Some(300), "its own calls are worth more");
+    }
+
+    #[test]
+    fn a_short_call_waits_for_a_measurement_only_where_nothing_stands_for_it() {
+        let mut meter = Meter::default();
+        // Long calls are measured anyway, and say nothing about short ones.
+        for _ in 0..2 * TRIES {
+            assert_eq!(meter.patience(true), Some(PATIENCE));
+        }
+        for _ in 0..TRIES {
+            assert_eq!(meter.patience(false), Some(BRIEFLY));
+        }
+        assert_eq!(meter.patience(false), None, "the figures came too late each time");
+        meter.unmeasured = EVERY;
+        assert_eq!(meter.patience(false), Some(PATIENCE));
+
+        let mut known = Meter { average_us: Some(300), ..Meter::default() };
+        assert_eq!(known.patience(false), None);
+
+        let siblings = Arc::<Siblings>::default();
+        siblings.ended(&ended(8000), 1);
+        let mut clone = Meter { siblings: Some(siblings), ..Meter::default() };
+        assert_eq!(clone.patience(false), None, "its siblings' figures stand for it");
+
+        let mut blind = Meter { blind: true, ..Meter::default() };
+        assert_eq!(blind.patience(true), None);
     }
 }
